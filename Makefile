@@ -1,0 +1,61 @@
+# Two commands do everything: `make up` runs Catraca, `make test` proves it.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP_INSTALL := $(BIN)/python -m pip --disable-pip-version-check --no-input install --progress-bar on
+
+.DEFAULT_GOAL := help
+.PHONY: help up test check bench prove format lock clean
+
+help: ## Show this help
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  \033[36mmake %-8s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+up: .venv/.runtime ## Run Catraca here, with everything it needs (Ctrl-C stops it)
+	@exec $(BIN)/catraca up
+
+test: check ## Check, then run every test on real servers
+	@sh tests/install-servers.sh
+	$(BIN)/pytest -n 2 --dist loadgroup
+
+check: .venv/.dev ## Format, lint, types, import directions, tidiness (fast)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/basedpyright
+	$(BIN)/lint-imports
+	$(BIN)/pytest tests/test_tidy.py
+
+bench: .venv/.dev ## Measure, as ratios taken in one run
+	@sh tests/install-servers.sh
+	$(BIN)/python -m bench
+
+prove: .venv/.dev ## Run the long storms at full size
+	@sh tests/install-servers.sh
+	$(BIN)/python -m prove
+
+format: .venv/.dev ## Format the code and sort its imports
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+lock: .venv/.dev ## Renew the lock files from pyproject.toml
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header pyproject.toml --group build -o requirements.lock
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header pyproject.toml --group build --group dev -c requirements.lock -o requirements-dev.lock
+
+clean: ## Remove the environment and caches (var/, your data, stays)
+	rm -rf .venv .pytest_cache .ruff_cache .import_linter_cache .hypothesis .schemathesis build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The environment is made once, from the lock files; a changed lock file renews it.
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Catraca needs Python 3.11 or newer: make PYTHON=python3.12 up"; exit 1; }
+	@echo "Making the environment in .venv"
+	@$(PYTHON) -m venv .venv || { echo "Python's venv module is missing: apt-get install python3-venv"; rm -rf .venv; exit 1; }
+
+.venv/.runtime: requirements.lock pyproject.toml | .venv/bin/python
+	@echo "Installing what Catraca needs (requirements.lock)"
+	@$(PIP_INSTALL) --quiet --require-hashes --no-deps -r requirements.lock
+	@$(PIP_INSTALL) --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+.venv/.dev: requirements-dev.lock .venv/.runtime
+	@echo "Installing what the checks and tests need (requirements-dev.lock)"
+	@$(PIP_INSTALL) --quiet --require-hashes --no-deps -r requirements-dev.lock
+	@touch $@

@@ -1,0 +1,1 @@
+"""Catraca: one claim, one winner."""

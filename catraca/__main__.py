@@ -1,0 +1,3 @@
+from catraca.cli import main
+
+main()

@@ -1,0 +1,1 @@
+"""The published language: what domains tell each other, as frozen types."""

@@ -1,0 +1,1 @@
+"""What would stay if we dispatched pizzas."""

@@ -1,0 +1,32 @@
+"""What operators do is written in the act's own transaction; the table takes no change and no deletion."""
+
+from uuid import UUID
+
+import msgspec
+import structlog
+
+from catraca.platform.database import Db
+from catraca.platform.ids import new_id
+
+
+async def record(
+    db: Db,
+    *,
+    actor_id: UUID | None,
+    action: str,
+    subject_kind: str,
+    subject_id: UUID | str,
+    data: dict[str, object] | None = None,
+) -> None:
+    """Write who did what to which subject. `data` holds ids and reasons, never personal data."""
+    await db.execute(
+        "INSERT INTO audit_log (id, actor_id, action, subject_kind, subject_id, data, request_id)"
+        " VALUES ($1, $2, $3, $4, $5, $6::jsonb, $7)",
+        new_id(),
+        actor_id,
+        action,
+        subject_kind,
+        str(subject_id),
+        msgspec.json.encode(data or {}, enc_hook=str).decode(),
+        structlog.contextvars.get_contextvars().get("request_id"),
+    )

@@ -1,0 +1,232 @@
+"""PostgreSQL: a bounded pool, short transactions, and failures turned into answers a caller can act on."""
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, Protocol, Self, TypeVar, cast
+
+import asyncpg
+import structlog
+from prometheus_client import Counter, Histogram
+
+from catraca.platform.clock import monotonic_seconds
+from catraca.platform.errors import Busy, DatabaseUnavailable, OutcomeUnknown, Refusal
+
+log = structlog.get_logger()
+
+T = TypeVar("T")
+Row = Mapping[str, Any]
+
+LONG_TRANSACTION_SECONDS = 5.0
+RETRY_PAUSES_SECONDS = (0.01, 0.05, 0.2)
+
+LONG_TRANSACTIONS = Counter("catraca_database_long_transactions_total", "Transactions over 5 s.")
+RETRIED_TRANSACTIONS = Counter(
+    "catraca_database_retried_transactions_total",
+    "Transactions run again after a serialization failure or deadlock.",
+)
+TRANSACTION_SECONDS = Histogram(
+    "catraca_database_transaction_seconds",
+    "How long transactions stay open.",
+    buckets=(0.001, 0.005, 0.02, 0.1, 0.5, 2, 5, 15),
+)
+REFUSED_CONNECTIONS = Counter(
+    "catraca_database_refused_total", "Work turned away because the database was away or busy.", ["code"]
+)
+
+
+class Db(Protocol):
+    """An open connection, as stores see it. Services pass it on and never commit."""
+
+    async def fetch(self, query: str, *args: object) -> Sequence[Row]: ...
+    async def fetchrow(self, query: str, *args: object) -> Row | None: ...
+    async def fetchval(self, query: str, *args: object) -> Any: ...
+    async def execute(self, query: str, *args: object) -> str: ...
+    async def executemany(self, command: str, args: Iterable[Sequence[object]]) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseLimits:
+    """Every wait on the database ends; these say when."""
+
+    connections: int = 10
+    acquire_seconds: float = 2.0
+    connect_seconds: float = 3.0
+    statement_seconds: float = 5.0
+    lock_seconds: float = 2.0
+    idle_in_transaction_seconds: float = 10.0
+
+
+class _Connection(asyncpg.Connection):
+    """We leave no session state behind (no SET, no LISTEN, no session locks), so none needs resetting."""
+
+    def get_reset_query(self) -> str:
+        return ""
+
+
+class Database:
+    """The pool. `connection()` for reads, `transaction()` or `run()` for changes."""
+
+    def __init__(self, pool: Any, limits: DatabaseLimits) -> None:
+        self._pool = pool
+        self._limits = limits
+
+    @classmethod
+    async def open(
+        cls, url: str, *, limits: DatabaseLimits | None = None, application_name: str = "catraca"
+    ) -> Self:
+        """Make the pool without connecting yet: a database that is away is a 503, not a failed start."""
+        limits = limits or DatabaseLimits()
+        milliseconds = {
+            "statement_timeout": limits.statement_seconds,
+            "lock_timeout": limits.lock_seconds,
+            "idle_in_transaction_session_timeout": limits.idle_in_transaction_seconds,
+            # A backend whose client is gone gives up its locks at once, not at the statement's end.
+            "client_connection_check_interval": 1.0,
+        }
+        settings = {name: str(int(seconds * 1000)) for name, seconds in milliseconds.items()}
+        pool = await cast(Any, asyncpg).create_pool(
+            url,
+            min_size=0,
+            max_size=limits.connections,
+            connection_class=_Connection,
+            timeout=limits.connect_seconds,
+            # The server's own timeout comes first; this one is for a server that stopped answering.
+            command_timeout=limits.statement_seconds + 1,
+            server_settings={**settings, "timezone": "UTC", "application_name": application_name},
+        )
+        return cls(pool, limits)
+
+    async def close(self) -> None:
+        """Give back every connection; what does not come back in time is cut."""
+        try:
+            async with asyncio.timeout(5):
+                await self._pool.close()
+        except TimeoutError:
+            self._pool.terminate()
+
+    async def is_up(self) -> bool:
+        try:
+            async with self.connection() as db:
+                return await db.fetchval("SELECT true")
+        except Refusal:
+            return False
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncGenerator[Db]:
+        """A connection outside any transaction: each statement stands alone."""
+        connection = await self._acquire()
+        try:
+            yield connection
+        except BaseException as error:
+            refusal = _as_refusal(error, connection)
+            if refusal is None:
+                raise
+            raise refusal from error
+        finally:
+            await self._release(connection)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncGenerator[Db]:
+        """One transaction: committed when the block ends, undone when it raises or is canceled."""
+        async with self.connection() as db:
+            await db.execute("BEGIN")
+            began = monotonic_seconds()
+            try:
+                yield db
+                await _commit(db)
+            except BaseException as error:
+                await _undo(db, error)
+                raise
+            finally:
+                _observe_transaction(monotonic_seconds() - began)
+
+    async def run(self, work: Callable[[Db], Awaitable[T]]) -> T:
+        """Do `work` in one transaction; a serialization failure or deadlock runs it again, a few times."""
+        for pause_seconds in (*RETRY_PAUSES_SECONDS, None):
+            try:
+                async with self.transaction() as db:
+                    return await work(db)
+            except (asyncpg.SerializationError, asyncpg.DeadlockDetectedError) as error:
+                if pause_seconds is None:
+                    raise Busy from error
+                RETRIED_TRANSACTIONS.inc()
+                await asyncio.sleep(pause_seconds * random.uniform(0.5, 1.5))  # noqa: S311
+        raise AssertionError("unreachable")
+
+    async def _acquire(self) -> Any:
+        try:
+            return await self._pool.acquire(timeout=self._limits.acquire_seconds)
+        except Exception as error:
+            refusal = _as_refusal(error, None)
+            if refusal is None:
+                raise
+            REFUSED_CONNECTIONS.labels(refusal.code).inc()
+            raise refusal from error
+
+    async def _release(self, connection: Any) -> None:
+        try:
+            await self._pool.release(connection)
+        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+            # The pool has already thrown the connection away; the caller's outcome stands.
+            log.info("connection_lost_on_release", error=type(error).__name__)
+
+
+async def _commit(db: Db) -> None:
+    try:
+        await db.execute("COMMIT")
+    except (OSError, asyncpg.PostgresConnectionError, asyncpg.InterfaceError, TimeoutError) as error:
+        raise OutcomeUnknown from error
+
+
+async def _undo(db: Db, error: BaseException) -> None:
+    """Roll back; a connection that is canceled or broken is cut instead, which undoes as surely."""
+    if isinstance(error, (asyncio.CancelledError, TimeoutError, OutcomeUnknown)):
+        cast(Any, db).terminate()
+        return
+    with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError):
+        await db.execute("ROLLBACK")
+
+
+def _observe_transaction(seconds: float) -> None:
+    TRANSACTION_SECONDS.observe(seconds)
+    if seconds > LONG_TRANSACTION_SECONDS:
+        LONG_TRANSACTIONS.inc()
+        log.warning("long_transaction", seconds=round(seconds, 3))
+
+
+_AWAY = (
+    OSError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.TooManyConnectionsError,
+    asyncpg.ReadOnlySQLTransactionError,  # a failover left us on a replica
+)
+_BUSY = (
+    asyncpg.QueryCanceledError,
+    asyncpg.LockNotAvailableError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
+)
+
+
+def _as_refusal(error: BaseException, connection: Any) -> Refusal | None:
+    """What a database failure means to the caller; None for everything that is not one."""
+    if isinstance(error, TimeoutError):
+        if connection is not None:
+            connection.terminate()
+        return Busy()
+    if isinstance(error, asyncio.CancelledError):
+        if connection is not None:
+            connection.terminate()
+        return None
+    if isinstance(error, _BUSY):
+        return Busy()
+    if isinstance(error, _AWAY):
+        return DatabaseUnavailable()
+    if isinstance(error, asyncpg.InterfaceError) and connection is not None and connection.is_closed():
+        return DatabaseUnavailable()
+    return None

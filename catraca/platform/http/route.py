@@ -1,0 +1,93 @@
+"""The route class every domain uses: one request, one transaction, one stored answer per idempotency key."""
+
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any, TypeVar, cast
+
+from fastapi import Depends, Request, Response
+from fastapi.routing import APIRoute
+
+from catraca.platform import idempotency
+from catraca.platform.auth import Principal
+from catraca.platform.database import Database, Db
+from catraca.platform.http.bodies import StrictRequest
+from catraca.platform.idempotency import Claim, StoredResponse
+
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+REPLAYED_HEADERS = ("content-type", "location", "etag")
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
+
+
+def stores_no_response(endpoint: Endpoint) -> Endpoint:
+    """Mark a route that hands out secrets: its answer is never kept, a repeat is done again."""
+    cast(Any, endpoint).stores_no_response = True
+    return endpoint
+
+
+class UnitOfWork(APIRoute):
+    """Opens the transaction, runs the verb, stores the response, commits, and only then answers."""
+
+    def get_route_handler(self) -> Handler:
+        handle = super().get_route_handler()
+        if self.methods and self.methods <= SAFE_METHODS:
+
+            async def read(request: Request) -> Response:
+                return await _read(handle, StrictRequest(request.scope, request.receive))
+
+            return read
+        keeps_responses = not getattr(self.endpoint, "stores_no_response", False)
+        route = self.name
+
+        async def change(request: Request) -> Response:
+            strict = StrictRequest(request.scope, request.receive)
+            # The body is read before the transaction begins: a slow sender must not hold it open.
+            body = await strict.body()
+            claim = _claim(request, route, body) if keeps_responses else None
+            database: Database = request.app.state.database
+            return await database.run(lambda db: _once(db, strict, handle, claim))
+
+        return change
+
+
+async def _read(handle: Handler, request: Request) -> Response:
+    database: Database = request.app.state.database
+    async with database.connection() as db:
+        request.state.db = db
+        return await handle(request)
+
+
+async def _once(db: Db, request: Request, handle: Handler, claim: Claim | None) -> Response:
+    request.state.db = db
+    if claim is None:
+        return await handle(request)
+    if (stored := await idempotency.claim(db, claim)) is not None:
+        return Response(stored.body, stored.status, {**stored.headers, "idempotency-replayed": "true"})
+    response = await handle(request)
+    headers = {name: response.headers[name] for name in REPLAYED_HEADERS if name in response.headers}
+    await idempotency.store_response(
+        db, claim, StoredResponse(response.status_code, headers, bytes(response.body))
+    )
+    return response
+
+
+def _claim(request: Request, route: str, body: bytes) -> Claim | None:
+    key = request.headers.get("idempotency-key")
+    principal = getattr(request.state, "principal", None)
+    if key is None or not isinstance(principal, Principal):
+        return None
+    where = repr(sorted(request.path_params.items())) + request.url.query
+    return Claim.of(
+        principal_id=principal.id,
+        method=request.method,
+        route=route,
+        key=key,
+        request=where.encode() + b"\n" + body,
+    )
+
+
+async def _open_db(request: Request) -> Db:
+    return request.state.db
+
+
+OpenDb = Annotated[Db, Depends(_open_db)]
+"""The request's connection: inside the transaction on routes that change, outside any on routes that read."""

@@ -1,0 +1,26 @@
+"""The door: no token, no entry; and the refusal reads well in both languages."""
+
+from uuid import uuid4
+
+import httpx
+
+from tests.conftest import bearer
+
+
+async def test_no_token_is_refused_in_the_callers_language(api: httpx.AsyncClient) -> None:
+    english = await api.get("/v1/me", headers={"accept-language": "en-GB,en;q=0.9"})
+    portuguese = await api.get("/v1/me", headers={"accept-language": "pt-BR"})
+    for answer, language in ((english, "en"), (portuguese, "pt-BR")):
+        assert answer.status_code == 401
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert answer.headers["content-language"] == language
+        assert answer.json()["code"] == "unauthenticated"
+    assert "needs a token" in english.json()["detail"]
+    assert "preciso um token" in portuguese.json()["detail"]
+
+
+async def test_a_valid_token_makes_the_person_on_first_use(api: httpx.AsyncClient, database) -> None:
+    sub = uuid4()
+    assert (await api.get("/v1/me", headers=bearer("passenger", sub))).status_code == 200
+    async with database.connection() as db:
+        assert await db.fetchval("SELECT roles FROM users WHERE id = $1", sub) == ["passenger"]

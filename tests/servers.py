@@ -1,0 +1,165 @@
+"""The two stacks every test runs on: embedded, and Debian's PostgreSQL, Redis and RabbitMQ, all private."""
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import asyncpg
+import redis.asyncio
+
+START_SECONDS = 60
+
+
+@dataclass
+class Stack:
+    """Addresses of running servers, and the processes behind them."""
+
+    name: str
+    folder: Path
+    database_url: str
+    redis_url: str
+    amqp_url: str | None = None
+    processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    async def new_database(self, name: str) -> str:
+        """An empty database of its own on this stack's server; answers its URL."""
+        connection = await asyncpg.connect(self.database_url)
+        try:
+            await connection.execute(f'CREATE DATABASE "{name}"')
+        finally:
+            await connection.close()
+        return self.database_url.replace("/catraca?", f"/{name}?")
+
+
+async def start_embedded(folder: Path) -> tuple[Stack, Callable[[], asyncio.Future[None]]]:
+    from catraca.platform.embedded import EmbeddedPostgres, EmbeddedRedis
+
+    postgres, redis_server = EmbeddedPostgres(folder), EmbeddedRedis(folder)
+    await asyncio.gather(postgres.start(), redis_server.start())
+    stack = Stack("embedded", folder, postgres.url, redis_server.url)
+
+    def stop() -> asyncio.Future[None]:
+        return asyncio.gather(postgres.stop(), redis_server.stop())  # type: ignore[return-value]
+
+    return stack, stop
+
+
+async def start_debian(folder: Path) -> tuple[Stack, Callable[[], asyncio.Future[None]]]:
+    stack = Stack(
+        "servers",
+        folder,
+        database_url=f"postgresql://catraca@/catraca?host={folder}/run",
+        redis_url=f"unix://{folder}/run/redis.sock?db=0",
+    )
+    (folder / "run").mkdir(mode=0o777)
+    (folder / "run").chmod(0o777)
+    _start_postgres(stack)
+    _start_redis(stack)
+    await asyncio.gather(until(lambda: _postgres_answers(stack)), until(lambda: _redis_answers(stack)))
+
+    async def stop() -> None:
+        for process in stack.processes.values():
+            process.send_signal(signal.SIGQUIT if process.args[0].endswith("postgres") else signal.SIGTERM)  # type: ignore[index,union-attr]
+        for process in stack.processes.values():
+            await asyncio.to_thread(process.wait, 20)
+
+    return stack, lambda: asyncio.ensure_future(stop())
+
+
+def _start_postgres(stack: Stack) -> None:
+    programs = sorted(Path("/usr/lib/postgresql").glob("*/bin"))[-1]
+    data = stack.folder / "postgres"
+    as_user = {"user": "postgres", "group": "postgres", "extra_groups": []} if os.getuid() == 0 else {}
+    data.mkdir(mode=0o700)
+    if as_user:
+        shutil.chown(data, "postgres", "postgres")
+    environment = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"}
+    subprocess.run(
+        [programs / "initdb", "-D", data, "-U", "catraca", "-A", "trust", "--locale=C.UTF-8", "-E", "UTF8"],
+        check=True,
+        stdout=subprocess.DEVNULL,
+        env=environment,
+        cwd="/",
+        **as_user,  # type: ignore[call-overload]
+    )
+    options = ["listen_addresses=", f"unix_socket_directories={stack.folder}/run", "max_connections=200"]
+    stack.processes["postgres"] = subprocess.Popen(
+        [
+            str(programs / "postgres"),
+            "-D",
+            str(data),
+            *(part for option in options for part in ("-c", option)),
+        ],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=environment,
+        cwd="/",
+        **as_user,  # type: ignore[call-overload]
+    )
+
+
+def _start_redis(stack: Stack) -> None:
+    stack.processes["redis"] = subprocess.Popen(
+        [
+            "/usr/bin/redis-server",
+            "--port",
+            "0",
+            "--unixsocket",
+            f"{stack.folder}/run/redis.sock",
+            "--dir",
+            str(stack.folder),
+            "--save",
+            "",
+            "--appendonly",
+            "no",
+        ],
+        stdout=subprocess.DEVNULL,
+    )
+
+
+async def _postgres_answers(stack: Stack) -> bool:
+    try:
+        connection = await asyncpg.connect(stack.database_url.replace("/catraca?", "/postgres?"))
+    except (OSError, asyncpg.PostgresError):
+        return False
+    try:
+        if not await connection.fetchval("SELECT true FROM pg_database WHERE datname = 'catraca'"):
+            await connection.execute("CREATE DATABASE catraca")
+    finally:
+        await connection.close()
+    return True
+
+
+async def _redis_answers(stack: Stack) -> bool:
+    client = redis.asyncio.from_url(stack.redis_url)
+    try:
+        return bool(await client.ping())
+    except redis.ConnectionError:
+        return False
+    finally:
+        await client.aclose()
+
+
+async def until(condition, *, seconds: float = START_SECONDS):
+    """Wait for a condition, sync or async, with a deadline; answers its first true value."""
+    async with asyncio.timeout(seconds):
+        while True:
+            value = condition()
+            if asyncio.iscoroutine(value):
+                value = await value
+            if value:
+                return value
+            await asyncio.sleep(0.02)
+
+
+def private_folder() -> Path:
+    """A short path (sockets have a limit) that the unprivileged account of a root run can enter."""
+    folder = Path(tempfile.mkdtemp(prefix="catraca-"))
+    folder.chmod(0o755)
+    return folder

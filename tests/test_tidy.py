@@ -1,0 +1,102 @@
+"""What linters cannot see: SQL and commits only where they belong, words for every refusal."""
+
+import ast
+import importlib
+import pkgutil
+import re
+import string
+from pathlib import Path
+
+import catraca
+from catraca.platform.errors import refusal_types
+from catraca.platform.texts import LANGUAGES, words
+
+PACKAGE = Path(catraca.__file__).parent
+SQL = re.compile(
+    r"^\s*(SELECT\b|INSERT\s+INTO\b|UPDATE\s+\w+.*\bSET\b|DELETE\s+FROM\b|WITH\s+\w+\s+AS\b|MERGE\s+INTO\b"
+    r"|BEGIN\b|COMMIT\b|ROLLBACK\b|LOCK\s+TABLE\b|TRUNCATE\b|CREATE\s+(TABLE|INDEX)\b)",
+    re.DOTALL,
+)
+COMMITTERS = {"platform/database.py", "platform/migrations.py"}
+
+
+def sources() -> list[tuple[str, ast.Module]]:
+    return [
+        (path.relative_to(PACKAGE).as_posix(), ast.parse(path.read_text("utf-8")))
+        for path in sorted(PACKAGE.rglob("*.py"))
+    ]
+
+
+def may_hold_sql(name: str) -> bool:
+    return name.endswith("/store.py") or name.startswith("platform/")
+
+
+def docstrings(tree: ast.Module) -> set[int]:
+    return {
+        id(node.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    }
+
+
+def test_sql_lives_in_stores_and_platform() -> None:
+    strays = [
+        f"{name}:{node.lineno}"
+        for name, tree in sources()
+        if not may_hold_sql(name)
+        for skip in [docstrings(tree)]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if id(node) not in skip and SQL.match(node.value)
+    ]
+    assert not strays, "move these statements into a store.py"
+
+
+def test_only_the_platform_commits() -> None:
+    strays = [
+        f"{name}:{node.lineno}"
+        for name, tree in sources()
+        if name not in COMMITTERS
+        for node in ast.walk(tree)
+        if (isinstance(node, ast.Attribute) and node.attr in {"commit", "rollback"})
+        or (isinstance(node, ast.Constant) and node.value in {"COMMIT", "ROLLBACK"})
+    ]
+    assert not strays, "services take an open transaction; only platform/database ends one"
+
+
+def test_the_platform_alone_opens_transactions_for_routes() -> None:
+    strays = [
+        f"{name}:{node.lineno}"
+        for name, tree in sources()
+        if name.startswith("domains/")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and node.attr in {"transaction", "acquire"}
+    ]
+    assert not strays, "a domain's verbs are handed an open transaction"
+
+
+def import_everything() -> None:
+    for module in pkgutil.walk_packages([str(PACKAGE)], "catraca."):
+        if module.name != "catraca.__main__":
+            importlib.import_module(module.name)
+
+
+def test_every_refusal_has_words_in_every_language() -> None:
+    import_everything()
+    kinds = refusal_types()
+    codes = [kind.code for kind in kinds]
+    assert len(codes) == len(set(codes)), "two refusals share a code"
+    for language in LANGUAGES:
+        known = {key.removeprefix("refusals.") for key in words(language) if key.startswith("refusals.")}
+        assert known == set(codes), f"{language}: words and refusals differ"
+
+
+def test_languages_say_the_same_things() -> None:
+    def placeholders(text: str) -> set[str]:
+        return {field for _, field, _, _ in string.Formatter().parse(text) if field}
+
+    first, *others = (words(language) for language in LANGUAGES)
+    for other in others:
+        assert first.keys() == other.keys()
+        for key in first:
+            assert placeholders(first[key]) == placeholders(other[key]), key
