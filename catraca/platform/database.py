@@ -59,6 +59,14 @@ class DatabaseLimits:
     idle_in_transaction_seconds: float = 10.0
 
 
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """A number to queue on, held by one transaction at a time from its start to its end."""
+
+    number: int
+    taken: type[Refusal] = Busy
+
+
 class _Connection(asyncpg.Connection):
     """We leave no session state behind (no SET, no LISTEN, no session locks), so none needs resetting."""
 
@@ -129,12 +137,12 @@ class Database:
             await self._release(connection)
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncGenerator[Db]:
+    async def transaction(self, lock: Lock | None = None) -> AsyncGenerator[Db]:
         """One transaction: committed when the block ends, undone when it raises or is canceled."""
         async with self.connection() as db:
-            await db.execute("BEGIN")
             began = monotonic_seconds()
             try:
+                await _begin(db, lock)
                 yield db
                 await _commit(db)
             except BaseException as error:
@@ -143,22 +151,25 @@ class Database:
             finally:
                 _observe_transaction(monotonic_seconds() - began)
 
-    async def run(self, work: Callable[[Db], Awaitable[T]]) -> T:
+    async def run(self, work: Callable[[Db], Awaitable[T]], lock: Lock | None = None) -> T:
         """Do `work` in one transaction; a serialization failure or deadlock runs it again, a few times."""
-        for pause_seconds in (*RETRY_PAUSES_SECONDS, None):
+        for pause_seconds in RETRY_PAUSES_SECONDS:
             try:
-                async with self.transaction() as db:
+                async with self.transaction(lock) as db:
                     return await work(db)
-            except (asyncpg.SerializationError, asyncpg.DeadlockDetectedError) as error:
-                if pause_seconds is None:
-                    raise Busy from error
+            except (asyncpg.SerializationError, asyncpg.DeadlockDetectedError):
                 RETRIED_TRANSACTIONS.inc()
                 await asyncio.sleep(pause_seconds * random.uniform(0.5, 1.5))  # noqa: S311
-        raise AssertionError("unreachable")
+        try:
+            async with self.transaction(lock) as db:
+                return await work(db)
+        except (asyncpg.SerializationError, asyncpg.DeadlockDetectedError) as error:
+            raise Busy from error
 
     async def _acquire(self) -> Any:
         try:
-            return await self._pool.acquire(timeout=self._limits.acquire_seconds)
+            async with asyncio.timeout(self._limits.acquire_seconds):
+                return await self._pool.acquire()
         except Exception as error:
             refusal = _as_refusal(error, None)
             if refusal is None:
@@ -172,6 +183,17 @@ class Database:
         except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
             # The pool has already thrown the connection away; the caller's outcome stands.
             log.info("connection_lost_on_release", error=type(error).__name__)
+
+
+async def _begin(db: Db, lock: Lock | None) -> None:
+    if lock is None:
+        await db.execute("BEGIN")
+        return
+    try:
+        # Two statements, one round trip; the number is ours, so there is nothing to quote.
+        await db.execute(f"BEGIN; SELECT pg_advisory_xact_lock({lock.number:d})")
+    except asyncpg.LockNotAvailableError as error:
+        raise lock.taken from error
 
 
 async def _commit(db: Db) -> None:

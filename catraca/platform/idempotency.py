@@ -7,10 +7,9 @@ from datetime import timedelta
 from typing import Final
 from uuid import UUID
 
-import asyncpg
 import msgspec
 
-from catraca.platform.database import Db
+from catraca.platform.database import Db, Lock
 from catraca.platform.errors import IdempotencyKeyInUse, IdempotencyKeyInvalid, IdempotencyKeyReused
 
 KEY_SHAPE: Final = re.compile(r"[\x21-\x7e]{1,255}")
@@ -37,28 +36,19 @@ class Claim:
         scope = hashlib.sha256(f"{principal_id}\n{method}\n{route}\n{key}".encode()).digest()
         return cls(scope, hashlib.sha256(request).digest())
 
+    @property
+    def lock(self) -> Lock:
+        """Repeats queue here, so that the effect is not even tried while the first is under way."""
+        return Lock(int.from_bytes(self.scope[:8], signed=True), taken=IdempotencyKeyInUse)
 
-async def claim(db: Db, claim: Claim) -> StoredResponse | None:
-    """Take the key for this transaction: None when it is ours, else the first request's answer.
 
-    While another transaction holds the key the insert waits for it, up to `lock_timeout`.
-    """
-    try:
-        taken = await db.fetchval(
-            "INSERT INTO idempotency_keys (scope, fingerprint) VALUES ($1, $2)"
-            " ON CONFLICT (scope) DO NOTHING RETURNING true",
-            claim.scope,
-            claim.fingerprint,
-        )
-    except asyncpg.LockNotAvailableError as error:
-        raise IdempotencyKeyInUse from error
-    if taken:
-        return None
+async def stored_response(db: Db, claim: Claim) -> StoredResponse | None:
+    """The first request's answer, if there was one. Ask while holding `claim.lock`."""
     row = await db.fetchrow(
         "SELECT fingerprint, status, headers, body FROM idempotency_keys WHERE scope = $1", claim.scope
     )
-    if row is None:  # pruned between the two statements: as good as never used
-        raise IdempotencyKeyInUse
+    if row is None:
+        return None
     if row["fingerprint"] != claim.fingerprint:
         raise IdempotencyKeyReused
     return StoredResponse(
@@ -67,10 +57,15 @@ async def claim(db: Db, claim: Claim) -> StoredResponse | None:
 
 
 async def store_response(db: Db, claim: Claim, response: StoredResponse) -> None:
-    """Keep the answer beside the effect it tells of, in the effect's own transaction."""
+    """Keep the answer beside the effect it tells of, in the effect's own transaction.
+
+    The primary key decides: were the lock ever lost, the second effect would fail here and be undone.
+    """
     await db.execute(
-        "UPDATE idempotency_keys SET status = $2, headers = $3, body = $4 WHERE scope = $1",
+        "INSERT INTO idempotency_keys (scope, fingerprint, status, headers, body)"
+        " VALUES ($1, $2, $3, $4, $5)",
         claim.scope,
+        claim.fingerprint,
         response.status,
         msgspec.json.encode(response.headers).decode(),
         response.body,

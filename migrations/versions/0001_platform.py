@@ -8,16 +8,15 @@ down_revision = None
 
 def upgrade() -> None:
     run_sql("""
-        -- The row is taken (inserted) before the effect and completed in the same transaction,
-        -- so a committed row always has its answer.
+        -- Written once, in the effect's own transaction: no key without its answer, no answer twice.
         CREATE TABLE idempotency_keys (
             scope       bytea PRIMARY KEY CHECK (octet_length(scope) = 32),
             fingerprint bytea NOT NULL CHECK (octet_length(fingerprint) = 32),
-            status      smallint,
-            headers     text,
-            body        bytea,
+            status      smallint NOT NULL CHECK (status BETWEEN 200 AND 599),
+            headers     text NOT NULL,
+            body        bytea NOT NULL,
             created_at  timestamptz NOT NULL DEFAULT clock_timestamp()
-        ) WITH (fillfactor = 70);
+        );
         CREATE INDEX idempotency_keys_by_age ON idempotency_keys (created_at);
 
         CREATE TABLE audit_log (

@@ -44,7 +44,9 @@ class UnitOfWork(APIRoute):
             body = await strict.body()
             claim = _claim(request, route, body) if keeps_responses else None
             database: Database = request.app.state.database
-            return await database.run(lambda db: _once(db, strict, handle, claim))
+            return await database.run(
+                lambda db: _once(db, strict, handle, claim), claim.lock if claim else None
+            )
 
         return change
 
@@ -60,7 +62,7 @@ async def _once(db: Db, request: Request, handle: Handler, claim: Claim | None) 
     request.state.db = db
     if claim is None:
         return await handle(request)
-    if (stored := await idempotency.claim(db, claim)) is not None:
+    if (stored := await idempotency.stored_response(db, claim)) is not None:
         return Response(stored.body, stored.status, {**stored.headers, "idempotency-replayed": "true"})
     response = await handle(request)
     headers = {name: response.headers[name] for name in REPLAYED_HEADERS if name in response.headers}
