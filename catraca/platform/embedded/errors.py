@@ -1,0 +1,37 @@
+"""What can keep an embedded server from running; every message names the way out."""
+
+
+class EmbeddedFailure(Exception):
+    """An embedded server cannot run here."""
+
+
+class ProgramsMissing(EmbeddedFailure):
+    """The wheel that brings a server's programs is not installed, or has none for this system."""
+
+
+class StateFolderUnusable(EmbeddedFailure):
+    """The state folder, or the account that should use it, does not serve."""
+
+
+class StateFolderInUse(EmbeddedFailure):
+    """Another living process holds this folder."""
+
+    def __init__(self, folder: object, pid: int | None) -> None:
+        holder = f"process {pid}" if pid else "another process"
+        super().__init__(
+            f"{folder} is in use by {holder}: stop it first, or choose another folder with CATRACA_STATE_DIR"
+        )
+        self.pid = pid
+
+
+class DataFolderForeign(EmbeddedFailure):
+    """The PostgreSQL data folder is of another major version, or is no data folder at all."""
+
+
+class EmbeddedServerFailed(EmbeddedFailure):
+    """A server ended, or stayed silent, while it was being started."""
+
+    def __init__(self, title: str, what: str, log_tail: list[str]) -> None:
+        lines = "".join(f"\n    {line}" for line in log_tail)
+        super().__init__(f"{title} {what}" + (f"; the end of its log:{lines}" if lines else ""))
+        self.log_tail = log_tail

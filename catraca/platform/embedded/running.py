@@ -1,0 +1,33 @@
+"""Finds the embedded servers of a running `catraca up` from its state folder alone."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from catraca.platform.embedded.postgres import NAME, SETTINGS
+
+# The line of postmaster.pid that names the folder of the server's socket.
+SOCKET_FOLDER_LINE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class RunningServers:
+    """Addresses of servers that run, or ran when their machine or parent was killed."""
+
+    database_url: str | None = None
+    redis_url: str | None = None
+
+
+def find_running(state_dir: Path) -> RunningServers:
+    """What a state folder tells; nothing of it when no server of its own runs there or we may not look."""
+    try:
+        lines = (state_dir / "postgres" / "postmaster.pid").read_text().splitlines()
+    except OSError:
+        return RunningServers()
+    run = Path(lines[SOCKET_FOLDER_LINE]) if len(lines) > SOCKET_FOLDER_LINE else None
+    if run is None or not (run / f".s.PGSQL.{SETTINGS['port']}").exists():
+        return RunningServers()
+    redis = run / "redis.sock"
+    return RunningServers(
+        database_url=f"postgresql://{NAME}@/{NAME}?host={run}&port={SETTINGS['port']}",
+        redis_url=f"unix://{redis}?db=0" if redis.exists() else None,
+    )

@@ -1,0 +1,49 @@
+"""Stages for embedded servers: with data made before, or bare."""
+
+import shutil
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from catraca.platform.embedded import (
+    EmbeddedPostgres,
+    folders,
+)
+from tests.platform.embedded.stage import Stage, roomy_folder
+
+
+@pytest.fixture
+def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where a test plays; nothing of it goes to the system's own folders."""
+    folder = roomy_folder()
+    (folder / "shared").mkdir()
+    monkeypatch.setattr(folders, "SHARED", folder / "shared" / "catraca")
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+async def bare_stage(place: Path) -> AsyncIterator[Stage]:
+    stage = Stage(place)
+    yield stage
+    await stage.end()
+
+
+@pytest.fixture(scope="module")
+async def made() -> AsyncIterator[Path]:
+    """A state folder after a first start and a stop: making one takes longer than most tests."""
+    folder = roomy_folder()
+    postgres = EmbeddedPostgres(folder / "state")
+    await postgres.start()
+    await postgres.stop()
+    yield folder / "state"
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def stage(bare_stage: Stage, made: Path) -> Stage:
+    """With data made before; a test of the first start takes the bare one."""
+    subprocess.run(["cp", "-a", made, bare_stage.state], check=True)
+    return bare_stage
