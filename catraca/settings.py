@@ -1,23 +1,66 @@
 """Every knob, typed. Only roles and the command line read them; all start with `CATRACA_`."""
 
 import os
+import re
 import secrets
 from contextlib import suppress
 from datetime import timedelta
+from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Annotated, Literal
+from urllib.parse import parse_qs, unquote, urlsplit
 
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from catraca.platform.http.rate_limits import RateLimit
 
 MIN_SECRET_CHARACTERS = 32
+MIN_SECRET_VARIETY = 8
+# Whoever copies an example must not go into production with it.
+PLACEHOLDERS = ("change-me", "changeme", "change_me", "replace-me", "placeholder", "example", "your-secret")
+SECRET_REMEDY = "Give every process the same CATRACA_SECRET, as from `openssl rand -base64 48`."  # noqa: S105
+DURATION_SHAPE = re.compile(r"\s*([0-9]{1,9})\s*([smhd]?)\s*")
+DURATION_UNITS = {"": "seconds", "s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+
+class UnfitForProduction(Exception):
+    """A setting is only fit for a try-out; the message names the way out."""
+
+
+def _with_scheme(*schemes: str) -> AfterValidator:
+    def check(value: str) -> str:
+        if not value.startswith(tuple(f"{scheme}://" for scheme in schemes)):
+            # Without the value: addresses hold passwords.
+            raise ValueError(f"an address here begins with {schemes[0]}://")
+        return value
+
+    return AfterValidator(check)
+
+
+def _duration(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    match = DURATION_SHAPE.fullmatch(value)
+    if match is None:
+        raise ValueError('a duration is seconds, as in "3600", or "15m", "1h", "7d"')
+    return timedelta(**{DURATION_UNITS[match[2]]: int(match[1])})
+
+
+def _rate(value: str) -> str:
+    RateLimit.parse(value)
+    return value
+
+
+Duration = Annotated[timedelta, BeforeValidator(_duration), Field(gt=timedelta(0), le=timedelta(days=3650))]
+Rate = Annotated[str, AfterValidator(_rate)]
 
 
 class Settings(BaseSettings):
-    model_config = SettingsConfigDict(env_prefix="CATRACA_", extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(
+        env_prefix="CATRACA_", env_ignore_empty=True, extra="ignore", frozen=True
+    )
 
     environment: Literal["development", "production"] = Field(
         default="development", description="`production` refuses defaults that are only fit for a try-out."
@@ -28,40 +71,64 @@ class Settings(BaseSettings):
     state_dir: Path = Field(
         default=Path("var"), description="Where embedded servers and generated secrets live."
     )
+    drain_delay: float = Field(
+        default=0,
+        ge=0,
+        le=60,
+        description="Seconds between 'not ready' and closing the port, for load balancers to notice.",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
-    database_url: str | None = Field(default=None, description="PostgreSQL >= 15; unset: the embedded one.")
-    redis_url: str | None = Field(default=None, description="Redis >= 6.2; unset: the embedded one.")
-    amqp_url: str | None = Field(default=None, description="RabbitMQ >= 3.10; unset: the bus in PostgreSQL.")
+    # What may hold a password stays out of every representation.
+    database_url: Annotated[str, _with_scheme("postgresql", "postgres")] | None = Field(
+        default=None, repr=False, description="PostgreSQL >= 15; unset: the embedded one."
+    )
+    redis_url: Annotated[str, _with_scheme("redis", "rediss", "unix")] | None = Field(
+        default=None, repr=False, description="Redis >= 6.2; unset: the embedded one."
+    )
+    amqp_url: Annotated[str, _with_scheme("amqp", "amqps")] | None = Field(
+        default=None, repr=False, description="RabbitMQ >= 3.10; unset: the bus in PostgreSQL."
+    )
     database_connections: int = Field(default=10, ge=1, le=500, description="Pool size of each process.")
 
     secret: str | None = Field(
-        default=None, description="Signs tokens; unset: generated once into the state folder."
+        default=None, repr=False, description="Signs tokens; unset: generated once into the state folder."
     )
-    jwks_url: str | None = Field(
+    jwks_url: Annotated[str, _with_scheme("https", "http")] | None = Field(
         default=None, description="Keys of an identity provider, instead of our own secret."
     )
     jwt_issuer: str = "catraca"
     jwt_audience: str = "catraca"
     jwt_roles_claim: str = Field(default="roles", description="Where the token lists roles; dots go deeper.")
-    token_ttl: timedelta = Field(
+    token_ttl: Duration = Field(
         default=timedelta(hours=1), description="Lifetime of tokens from a password login."
     )
     driver_approval: Literal["automatic", "required"] = Field(
         default="automatic", description="Whether an operator must approve a driver before the first ride."
     )
 
-    rate_limit_principal: str = "1200/minute"
-    rate_limit_anonymous: str = "120/minute"
+    password_link_ttl: Duration = Field(
+        default=timedelta(hours=24), description="How long a one-use password link may wait."
+    )
+
+    rate_limit_principal: Rate = "1200/minute"
+    rate_limit_anonymous: Rate = "120/minute"
+    rate_limit_sign_in_account: Rate = Field(
+        default="10/minute", description="Password logins tried for one e-mail address."
+    )
+    rate_limit_sign_in_address: Rate = Field(
+        default="30/minute", description="Password logins tried from one network address."
+    )
     max_body_bytes: int = Field(default=64 * 1024, ge=1024)
-    trusted_proxies: Annotated[list[str], NoDecode] = Field(
-        default_factory=list[str], description="Addresses or networks whose X-Forwarded-For is believed."
+    trusted_proxies: Annotated[list[IPv4Network | IPv6Network], NoDecode] = Field(
+        default_factory=list[IPv4Network | IPv6Network],
+        description="Addresses or networks whose X-Forwarded-For is believed.",
     )
     cors_origins: Annotated[list[str], NoDecode] = Field(default_factory=list[str])
     metrics_public: bool = Field(
         default=True, description="Whether /metrics answers without an operator's token."
     )
-    idempotency_retention: timedelta = timedelta(hours=24)
+    idempotency_retention: Duration = timedelta(hours=24)
 
     @field_validator("trusted_proxies", "cors_origins", mode="before")
     @classmethod
@@ -70,15 +137,36 @@ class Settings(BaseSettings):
             [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
         )
 
-    @field_validator("rate_limit_principal", "rate_limit_anonymous")
-    @classmethod
-    def _is_rate(cls, value: str) -> str:
-        RateLimit.parse(value)
-        return value
+    def secret_fault(self) -> str | None:
+        """Why the secret is not fit for production; None when it is."""
+        if self.secret is None:
+            # Over a network, other machines may serve the same database, each with a secret of its own.
+            remote = self.database_url is not None and _is_over_network(self.database_url)
+            return "unset, while the database is a server of its own" if remote else None
+        if len(self.secret) < MIN_SECRET_CHARACTERS:
+            return f"shorter than {MIN_SECRET_CHARACTERS} characters"
+        if any(word in self.secret.lower() for word in PLACEHOLDERS):
+            return "an example's, which anybody can read"
+        return "easy to guess" if len(set(self.secret)) < MIN_SECRET_VARIETY else None
+
+    def ensure_fit(self) -> None:
+        """Refuse to serve in production with what is only fit for a try-out."""
+        fault = self.secret_fault()
+        if self.environment == "production" and fault is not None:
+            raise UnfitForProduction(f"CATRACA_SECRET is {fault}. {SECRET_REMEDY}")
 
     def signing_secret(self) -> str:
         """The secret given, or the state folder's own, made on first use."""
         return self.secret or _generated_secret(self.state_dir / "secret")
+
+
+def _is_over_network(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return True
+    host = unquote(parts.hostname or parse_qs(parts.query).get("host", [""])[0])
+    return host != "" and not host.startswith("/")
 
 
 def _generated_secret(path: Path) -> str:
@@ -89,6 +177,9 @@ def _generated_secret(path: Path) -> str:
             file.write(secrets.token_urlsafe(48))
             file.flush()
             os.fsync(file.fileno())
+            if os.geteuid() == 0:  # root may pass by once; the folder's owner must be able to read it
+                owner = path.parent.stat()
+                os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
             with suppress(FileExistsError):
                 os.link(file.name, path)
     return path.read_text().strip()

@@ -1,4 +1,7 @@
-"""The two stacks every test runs on: embedded, and Debian's PostgreSQL, Redis and RabbitMQ, all private."""
+"""The two stacks every test runs on: embedded, and Debian's PostgreSQL and Redis, all private.
+
+RabbitMQ is slow to start, so it is a fixture of its own (`amqp_url`), there only for tests that ask.
+"""
 
 import asyncio
 import os
@@ -13,6 +16,8 @@ from pathlib import Path
 import asyncpg
 import redis.asyncio
 
+from catraca.platform.embedded.children import end_with_parent
+
 START_SECONDS = 60
 
 
@@ -24,7 +29,6 @@ class Stack:
     folder: Path
     database_url: str
     redis_url: str
-    amqp_url: str | None = None
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     async def new_database(self, name: str) -> str:
@@ -100,6 +104,7 @@ def _start_postgres(stack: Stack) -> None:
         stderr=subprocess.DEVNULL,
         env=environment,
         cwd="/",
+        preexec_fn=end_with_parent(signal.SIGQUIT),
         **as_user,  # type: ignore[call-overload]
     )
 
@@ -120,6 +125,7 @@ def _start_redis(stack: Stack) -> None:
             "no",
         ],
         stdout=subprocess.DEVNULL,
+        preexec_fn=end_with_parent(signal.SIGTERM),
     )
 
 

@@ -1,28 +1,32 @@
-"""Who is calling: bearer tokens checked, people known or made on first use, revoked tokens refused."""
+"""Who is calling: bearer tokens checked, people known or made on first use, revoked tokens refused.
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
+Three clocks meet here. A token's end is judged by this machine's clock, its beginning (`iat`, `nbf`) with
+`CLOCK_LEEWAY`, for whoever signed it may be a little ahead. A revocation is a moment of the database's clock:
+the tokens of our own login carry that clock's `iat` (see `sign_token`), so before and after are exact. A
+provider's `iat` is the provider's clock, often in whole seconds; there a revocation also covers what was
+signed up to `clock_margin` after it. That errs on the safe side: no token from before outlives the
+revocation, and one from the first seconds after it is refused and asked for again.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Protocol
+from hashlib import sha256
+from typing import Any, Protocol, cast
 from uuid import UUID
 
 import jwt
 
 from catraca.platform.clock import monotonic_seconds, now
-from catraca.platform.errors import (
-    Forbidden,
-    IdentityProviderUnavailable,
-    TokenExpired,
-    TokenInvalid,
-    TokenRevoked,
-)
+from catraca.platform.errors import Forbidden, TokenExpired, TokenInvalid, TokenRevoked
 
 ROLES = frozenset({"passenger", "driver", "worker", "operator", "service"})
-TOKEN_TYPES = frozenset({"at+jwt", "jwt"})
-ASYMMETRIC = ["RS256", "RS384", "RS512", "PS256", "ES256", "ES384", "EdDSA"]
+TOKEN_TYPES = frozenset({"at+jwt", "application/at+jwt", "jwt"})
 MAX_TOKEN_CHARACTERS = 8192
-VERIFIED_TOKENS_KEPT = 10_000
+TOKENS_REMEMBERED = 10_000
+# A key that was withdrawn must stop working, so even a token that was good is checked again now and then.
+REMEMBERED_SECONDS = 60.0
+CLOCK_LEEWAY = timedelta(seconds=5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,35 +55,22 @@ class KeySource(Protocol):
     """Where the key that must have signed a token comes from, and which algorithms it may be used with."""
 
     algorithms: list[str]
+    clock_margin: timedelta
 
-    async def key_for(self, token: str) -> Any: ...
+    async def key_for(self, header: Mapping[str, Any]) -> Any: ...
 
 
 class SharedSecret:
     """HS256 with our own secret: the default."""
 
     algorithms = ["HS256"]  # noqa: RUF012
+    clock_margin = timedelta(0)
 
     def __init__(self, secret: str) -> None:
         self._secret = secret
 
-    async def key_for(self, token: str) -> Any:
+    async def key_for(self, header: Mapping[str, Any]) -> str:
         return self._secret
-
-
-class RemoteKeys:
-    """An identity provider's published keys (JWKS). A shared-secret token is refused: no algorithm swaps."""
-
-    algorithms = ASYMMETRIC
-
-    def __init__(self, url: str, *, kept_seconds: int = 300) -> None:
-        self._client = jwt.PyJWKClient(url, cache_keys=True, lifespan=kept_seconds, timeout=5)
-
-    async def key_for(self, token: str) -> Any:
-        try:
-            return (await asyncio.to_thread(self._client.get_signing_key_from_jwt, token)).key
-        except jwt.PyJWKClientConnectionError as error:
-            raise IdentityProviderUnavailable from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,38 +81,45 @@ class TokenRules:
 
 
 class TokenVerifier:
-    """Checks signature, algorithm, type, issuer, audience and times; remembers tokens it has checked."""
+    """Checks signature, algorithm, type, issuer, audience and times; remembers the digests of good ones."""
 
     def __init__(self, keys: KeySource, rules: TokenRules) -> None:
         self._keys = keys
         self._rules = rules
-        self._verified: dict[str, Principal] = {}
+        self._good: dict[bytes, tuple[float, Principal]] = {}
+
+    @property
+    def clock_margin(self) -> timedelta:
+        return self._keys.clock_margin
 
     async def verify(self, token: str) -> Principal:
-        known = self._verified.get(token)
-        if known is not None:
-            if known.expires_at <= now():
-                del self._verified[token]
-                raise TokenExpired
-            return known
-        principal = await self._check(token)
-        if len(self._verified) >= VERIFIED_TOKENS_KEPT:
-            del self._verified[next(iter(self._verified))]
-        self._verified[token] = principal
+        if len(token) > MAX_TOKEN_CHARACTERS or not token.isascii():
+            raise TokenInvalid
+        digest = sha256(token.encode()).digest()
+        known = self._good.get(digest)
+        if known is not None and monotonic_seconds() - known[0] < REMEMBERED_SECONDS:
+            principal = known[1]
+        else:
+            self._good.pop(digest, None)
+            principal = await self._check(token)
+            _remember(self._good, digest, (monotonic_seconds(), principal))
+        if principal.expires_at <= now():
+            raise TokenExpired
         return principal
 
     async def _check(self, token: str) -> Principal:
-        if len(token) > MAX_TOKEN_CHARACTERS:
-            raise TokenInvalid
         try:
-            if str(jwt.get_unverified_header(token).get("typ", "")).lower() not in TOKEN_TYPES:
+            header = jwt.get_unverified_header(token)
+            # An extension marked critical must be understood, and we know none.
+            if str(header.get("typ", "")).lower() not in TOKEN_TYPES or "crit" in header:
                 raise TokenInvalid
             claims: dict[str, Any] = jwt.decode(
                 token,
-                await self._keys.key_for(token),
+                await self._keys.key_for(header),
                 algorithms=self._keys.algorithms,
                 audience=self._rules.audience,
                 issuer=self._rules.issuer,
+                leeway=CLOCK_LEEWAY,
                 options={"require": ["sub", "iat", "exp", "aud", "iss"]},
             )
         except jwt.ExpiredSignatureError as error:
@@ -131,28 +129,43 @@ class TokenVerifier:
         return self._principal(claims)
 
     def _principal(self, claims: dict[str, Any]) -> Principal:
-        roles: Any = claims
-        for step in self._rules.roles_claim.split("."):
-            roles = roles.get(step) if isinstance(roles, dict) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
-        if not isinstance(roles, list):
-            raise TokenInvalid
         try:
             return Principal(
                 id=UUID(claims["sub"]),
-                roles=ROLES.intersection(r for r in roles if isinstance(r, str)),  # pyright: ignore[reportUnknownVariableType]
-                issued_at=datetime.fromtimestamp(claims["iat"], UTC),
-                expires_at=datetime.fromtimestamp(claims["exp"], UTC),
+                roles=_roles(claims, self._rules.roles_claim),
+                issued_at=_moment(claims["iat"]),
+                expires_at=_moment(claims["exp"]),
             )
         except (ValueError, TypeError, OverflowError, OSError) as error:
             raise TokenInvalid from error
 
 
+def _roles(claims: Any, path: str) -> frozenset[str]:
+    for step in path.split("."):
+        claims = cast(dict[str, Any], claims).get(step) if isinstance(claims, dict) else None
+    if not isinstance(claims, list):
+        raise TypeError("roles are a list")
+    return ROLES.intersection(role for role in cast(list[Any], claims) if isinstance(role, str))
+
+
+def _moment(value: Any) -> datetime:
+    if type(value) not in (int, float) or value < 0:
+        raise ValueError("a time is seconds since 1970")
+    return datetime.fromtimestamp(value, UTC)
+
+
 def sign_token(
-    secret: str, *, subject: UUID, roles: Iterable[str], lifetime: timedelta, rules: TokenRules | None = None
+    secret: str,
+    *,
+    subject: UUID,
+    roles: Iterable[str],
+    lifetime: timedelta,
+    issued_at: datetime | None = None,
+    rules: TokenRules | None = None,
 ) -> str:
-    """A token of our own for `subject`, as the command line and the password login hand out."""
+    """A token of our own for `subject`. A login gives the database's `issued_at`: that clock also revokes."""
     rules = rules or TokenRules()
-    issued_at = now()
+    issued_at = issued_at or now()
     claims = {
         "sub": str(subject),
         "roles": sorted(roles),
@@ -163,6 +176,25 @@ def sign_token(
         "exp": int((issued_at + lifetime).timestamp()),
     }
     return jwt.encode(claims, secret, algorithm="HS256", headers={"typ": "at+jwt"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenSigner:
+    """Signs tokens of our own; a role makes one unless an identity provider does the signing."""
+
+    secret: str = field(repr=False)
+    lifetime: timedelta
+    rules: TokenRules
+
+    def sign(self, subject: UUID, *, roles: Iterable[str], issued_at: datetime) -> str:
+        return sign_token(
+            self.secret,
+            subject=subject,
+            roles=roles,
+            lifetime=self.lifetime,
+            issued_at=issued_at,
+            rules=self.rules,
+        )
 
 
 # Given by the roles: makes the person on first use and answers since when tokens count (None: all do).
@@ -178,22 +210,30 @@ class Authenticator:
         self._verifier = verifier
         self._tokens_valid_after = tokens_valid_after
         self._standing_seconds = standing_seconds
-        self._standings: dict[UUID, tuple[float, datetime | None]] = {}
+        # By roles too: the first token that makes a known person a driver must not be answered from memory.
+        self._standings: dict[tuple[UUID, frozenset[str]], tuple[float, datetime | None]] = {}
 
     async def authenticate(self, token: str) -> Principal:
         principal = await self._verifier.verify(token)
         valid_after = await self._standing(principal)
-        if valid_after is not None and principal.issued_at < valid_after:
+        if valid_after is not None and principal.issued_at - self._verifier.clock_margin < valid_after:
             raise TokenRevoked
         return principal
 
     async def _standing(self, principal: Principal) -> datetime | None:
-        known = self._standings.get(principal.id)
+        who = (principal.id, principal.roles)
+        known = self._standings.get(who)
         if known is not None and monotonic_seconds() - known[0] < self._standing_seconds:
             return known[1]
         asked_at = monotonic_seconds()
         valid_after = await self._tokens_valid_after(principal)
-        if len(self._standings) >= VERIFIED_TOKENS_KEPT:
-            del self._standings[next(iter(self._standings))]
-        self._standings[principal.id] = (asked_at, valid_after)
+        self._standings.pop(who, None)
+        _remember(self._standings, who, (asked_at, valid_after))
         return valid_after
+
+
+def _remember(memory: dict[Any, Any], key: object, value: object) -> None:
+    """Add to a memory of bounded size; the oldest goes."""
+    if len(memory) >= TOKENS_REMEMBERED:
+        del memory[next(iter(memory))]
+    memory[key] = value

@@ -72,7 +72,7 @@ class RequestInvalid(Refusal):
 
 
 class BodyMalformed(Refusal):
-    """Not JSON as we take it: syntax, encoding, NUL, lone surrogates, duplicate keys, depth."""
+    """Not JSON as we take it; `reason` (words in `texts`, table `reasons`) says what is wrong with it."""
 
     code = "body_malformed"
     status = 400
@@ -91,6 +91,23 @@ class MediaTypeUnsupported(Refusal):
 class UrlInvalid(Refusal):
     code = "url_invalid"
     status = 400
+
+
+class RequestMalformed(Refusal):
+    """Not HTTP as we take it: the connection is closed after the answer."""
+
+    code = "request_malformed"
+    status = 400
+
+
+class UrlTooLong(Refusal):
+    code = "url_too_long"
+    status = 414
+
+
+class HeadersTooLarge(Refusal):
+    code = "headers_too_large"
+    status = 431
 
 
 class RequestTooSlow(Refusal):

@@ -1,102 +1,119 @@
 """Logs as JSON lines with the request's id, and nothing of a person's: no names, no bodies, no tokens."""
 
+import json
 import logging
 import sys
-import traceback
+import threading
 from collections.abc import MutableMapping
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 import msgspec
 import structlog
+from structlog.types import EventDict
 
-# An event that carries one of these is a defect; the value goes, the fact that it was there stays.
-PERSONAL = frozenset(
-    {
-        "name",
-        "email",
-        "phone",
-        "address",
-        "plate",
-        "password",
-        "token",
-        "secret",
-        "authorization",
-        "body",
-        "query",
-    }
-)
-FRAMES_KEPT = 12
+from catraca.platform.redaction import describe_error, error_in, masked, plain, words_of
+
+log = structlog.get_logger()
+
+_encoder = msgspec.json.Encoder(enc_hook=plain)
 
 
 def configure_logging(level: str = "info") -> None:
-    """Send our events and the libraries' through one JSON pipe to standard error."""
-    shared: list[Any] = [
-        structlog.contextvars.merge_contextvars,
-        structlog.processors.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-        describe_exception,
-        mask_personal,
-    ]
+    """Send our events, the libraries' and what nobody caught through one JSON pipe to standard error."""
+    number = logging.getLevelNamesMapping()[level.upper()]
+    output = cast(BinaryIO, _Output(sys.stderr.buffer))
     structlog.configure(
-        processors=[*shared, structlog.processors.JSONRenderer(serializer=_encode)],
-        wrapper_class=structlog.make_filtering_bound_logger(_level(level)),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            render,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(number),
+        # Bytes, because a line is then one write, and the lines of several processes stay whole.
+        logger_factory=structlog.BytesLoggerFactory(output),
         cache_logger_on_first_use=True,
     )
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=[structlog.stdlib.add_logger_name, *shared],
-            processors=[
-                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                structlog.processors.JSONRenderer(serializer=_encode),
-            ],
-        )
-    )
-    logging.basicConfig(handlers=[handler], level=max(_level(level), logging.INFO), force=True)
+    handler = _LibraryHandler(structlog.BytesLogger(output))
+    # Libraries at debug level print what they send and receive.
+    logging.basicConfig(handlers=[handler], level=max(number, logging.INFO), force=True)
     # Ours says the same with the request id and without addresses and queries.
     logging.getLogger("uvicorn.access").disabled = True
+    logging.captureWarnings(True)
+    _catch_the_uncaught()
 
 
-def describe_exception(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Where it happened and what kind it was; messages stay out, because libraries quote values in them."""
-    info: Any = event.pop("exc_info", None)
-    if not info:
-        return event
-    error: Any = info[1] if isinstance(info, tuple) else info  # pyright: ignore[reportUnknownVariableType]
-    if not isinstance(error, BaseException):  # exc_info=True: the one being handled
-        error = sys.exc_info()[1]
+def render(_: Any, __: str, event: EventDict) -> bytes:
+    """One event as one line; an event that JSON cannot take loses values, never the line."""
+    error = error_in(event.pop("exc_info", None))
+    event = masked(event)
     if error is not None:
-        event["exception"] = _chain(error)
-    return event
+        event["exception"] = describe_error(error)
+    try:
+        return _encoder.encode(event)
+    except (ValueError, TypeError, OverflowError, RecursionError):  # such as half of a surrogate pair
+        return json.dumps({key: _simple(value) for key, value in event.items()}).encode()
 
 
-def mask_personal(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    for key in PERSONAL & event.keys():
-        event[key] = "[masked]"
-    return event
+def _simple(value: object) -> object:
+    return value if isinstance(value, (str, int, float, bool, type(None))) else plain(value)
 
 
-def _chain(error: BaseException) -> list[dict[str, object]]:
-    links: list[dict[str, object]] = []
-    current: BaseException | None = error
-    while current is not None and len(links) < 5:
-        frames = traceback.extract_tb(current.__traceback__)[-FRAMES_KEPT:]
-        link: dict[str, object] = {
-            "type": f"{type(current).__module__}.{type(current).__qualname__}",
-            "frames": [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames],
+class _Output:
+    """A full disk or a reader that went away must not fail the work that is being told of."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def write(self, line: bytes) -> None:
+        try:
+            self._file.write(line)
+        except (OSError, ValueError):
+            return
+
+    def flush(self) -> None:
+        try:
+            self._file.flush()
+        except (OSError, ValueError):
+            return
+
+
+class _LibraryHandler(logging.Handler):
+    """What libraries say through `logging`, without the values they say it of."""
+
+    def __init__(self, output: structlog.BytesLogger) -> None:
+        super().__init__()
+        self._output = output
+
+    def emit(self, record: logging.LogRecord) -> None:
+        event: MutableMapping[str, Any] = {
+            "event": words_of(record),
+            "logger": record.name,
+            "level": record.levelname.lower(),
+            "exc_info": record.exc_info,
         }
-        for fact in ("sqlstate", "constraint_name", "table_name", "errno", "code"):
-            if isinstance(value := getattr(current, fact, None), (str, int)):
-                link[fact] = value
-        links.append(link)
-        current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
-    return links
+        structlog.contextvars.merge_contextvars(None, "", event)
+        self._output.msg(render(None, "", _stamp(None, "", event)))
 
 
-def _level(name: str) -> int:
-    return logging.getLevelNamesMapping()[name.upper()]
+_stamp = structlog.processors.TimeStamper(fmt="iso", utc=True)
 
 
-def _encode(event: Any, **_: Any) -> str:
-    return msgspec.json.encode(event, enc_hook=str).decode()
+def _catch_the_uncaught() -> None:
+    """Python would print tracebacks with their messages, which quote values."""
+
+    def at_top(kind: type[BaseException], error: BaseException, trace: Any) -> None:
+        if isinstance(error, KeyboardInterrupt):
+            sys.__excepthook__(kind, error, trace)
+        else:
+            log.critical("process_failed", exc_info=error)
+
+    def in_thread(args: threading.ExceptHookArgs) -> None:
+        log.error("thread_failed", exc_info=args.exc_value)
+
+    def while_clearing_up(unraisable: Any) -> None:
+        log.error("error_ignored", exc_info=unraisable.exc_value)
+
+    sys.excepthook = at_top
+    threading.excepthook = in_thread
+    sys.unraisablehook = while_clearing_up

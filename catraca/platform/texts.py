@@ -46,6 +46,7 @@ def _weight(parameters: str) -> float:
     if key != "q":
         return 1.0
     try:
-        return float(value)
+        weight = float(value)
     except ValueError:
         return 0.0
+    return weight if 0 <= weight <= 1 else 0.0

@@ -1,0 +1,144 @@
+"""An identity provider's published keys (JWKS): fetched off the event loop, seldom, and within bounds."""
+
+import asyncio
+import json
+import urllib.request
+from collections.abc import Mapping
+from datetime import timedelta
+from email.message import Message
+from http.client import HTTPException
+from math import inf
+from typing import IO, Any, cast
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+
+import jwt
+import structlog
+
+from catraca.platform.clock import monotonic_seconds
+from catraca.platform.errors import IdentityProviderUnavailable, TokenInvalid
+
+log = structlog.get_logger()
+
+# Nothing symmetric: else a token signed with a published key, taken as a shared secret, would pass.
+ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
+FETCH_SECONDS = 3.0
+MAX_SET_BYTES = 256 * 1024
+MAX_KEYS = 100
+
+
+class RemoteKeys:
+    """Keys by their id. One fetch at a time, `pause_seconds` between them whoever asks and however they end.
+
+    While the provider is away the keys we know keep working; a token signed with another cannot be judged.
+    A key that is withdrawn stops working within `kept_seconds`, a remembered token a little after that.
+    """
+
+    algorithms = ALGORITHMS
+    # The provider's clock is not ours: a revocation reaches so far beyond its own moment.
+    clock_margin = timedelta(seconds=5)
+
+    def __init__(self, url: str, *, kept_seconds: float = 300.0, pause_seconds: float = 5.0) -> None:
+        if urlsplit(url).scheme not in ("https", "http"):
+            raise ValueError("the address of an identity provider's keys begins with https:// or http://")
+        self._url = url
+        self._kept_seconds = kept_seconds
+        self._pause_seconds = pause_seconds
+        self._keys: dict[str, jwt.PyJWK] = {}
+        self._fetching: asyncio.Task[None] | None = None
+        self._failed = False
+        self._tried_at = self._fetched_at = -inf
+
+    async def key_for(self, header: Mapping[str, Any]) -> jwt.PyJWK:
+        """The key the token says it was signed with: its id is believed, an address or a key is not."""
+        key_id = header.get("kid")
+        if not isinstance(key_id, str):
+            raise TokenInvalid
+        stale = monotonic_seconds() - self._fetched_at >= self._kept_seconds
+        if key_id not in self._keys or stale:
+            self._fetch_if_due()
+            if key_id not in self._keys or not self._away:
+                await self._wait_for_fetch()
+        key = self._keys.get(key_id)
+        if key is not None:
+            return key
+        raise IdentityProviderUnavailable if self._away else TokenInvalid
+
+    @property
+    def _away(self) -> bool:
+        hangs = self._fetching is not None and monotonic_seconds() - self._tried_at >= FETCH_SECONDS
+        return self._failed or hangs
+
+    def _fetch_if_due(self) -> None:
+        if self._fetching is None and monotonic_seconds() - self._tried_at >= self._pause_seconds:
+            self._tried_at = monotonic_seconds()
+            self._fetching = asyncio.create_task(self._fetch())
+
+    async def _wait_for_fetch(self) -> None:
+        if self._fetching is not None:
+            left_seconds = self._tried_at + FETCH_SECONDS - monotonic_seconds()
+            await asyncio.wait({self._fetching}, timeout=max(0.0, left_seconds))
+
+    async def _fetch(self) -> None:
+        try:
+            self._keys = await asyncio.to_thread(fetch_keys, self._url)
+            self._fetched_at = monotonic_seconds()
+            self._failed = False
+        except (OSError, HTTPException, ValueError, RecursionError) as error:
+            self._failed = True
+            log.warning("identity_keys_unavailable", reason=type(error).__name__)
+        finally:
+            self._fetching = None
+
+
+def fetch_keys(url: str) -> dict[str, jwt.PyJWK]:
+    """Download the set and keep what may sign tokens; blocks, bounded in time and size."""
+    document: Any = json.loads(_download(url))
+    entries: Any = cast(dict[str, Any], document).get("keys") if isinstance(document, dict) else None
+    if not isinstance(entries, list):
+        raise ValueError("not a JSON Web Key Set")  # noqa: TRY004 - the document is wrong, not our call
+    keys: dict[str, jwt.PyJWK] = {}
+    for entry in cast(list[Any], entries)[:MAX_KEYS]:
+        key = _signing_key(entry)
+        if key is not None and key.key_id:
+            keys.setdefault(key.key_id, key)
+    return keys
+
+
+def _signing_key(entry: Any) -> jwt.PyJWK | None:
+    """The key, bound to its one algorithm; None for other uses, weak ones, kinds we do not take."""
+    try:
+        key = jwt.PyJWK(entry)
+        weak = key.Algorithm.check_key_length(key.key)
+    except (jwt.PyJWTError, ValueError, TypeError, AttributeError, KeyError):
+        return None
+    fit = key.public_key_use in ("sig", None) and isinstance(key.key_id, str) and not weak
+    return key if fit and key.algorithm_name in ALGORITHMS else None
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """The address is a setting; another one, perhaps without TLS, is not taken from an answer."""
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Message, newurl: str
+    ) -> None:
+        return None
+
+
+def _download(url: str) -> bytes:
+    deadline = monotonic_seconds() + FETCH_SECONDS
+    request = urllib.request.Request(url, headers={"Accept": "application/json", "User-Agent": "catraca"})  # noqa: S310
+    body = bytearray()
+    try:
+        with urllib.request.build_opener(_NoRedirects).open(request, timeout=FETCH_SECONDS) as response:
+            while chunk := response.read1(16 * 1024):
+                body += chunk
+                # The socket's timeout starts anew with every byte; this one does not.
+                if monotonic_seconds() > deadline:
+                    raise TimeoutError
+                if len(body) > MAX_SET_BYTES:
+                    raise ValueError("the key set is too large")
+    except HTTPError as error:
+        error.close()
+        raise
+    return bytes(body)

@@ -1,0 +1,84 @@
+"""The audit log: written with the act or not at all, and never changed afterwards."""
+
+from uuid import uuid4
+
+import asyncpg
+import pytest
+import structlog
+
+from catraca.platform import audit
+from catraca.platform.database import Database, Db
+from catraca.platform.errors import Forbidden
+
+
+async def record(db: Db, subject: str, **more: object) -> None:
+    await audit.record(
+        db,
+        actor_id=uuid4(),
+        action="driver.approved",
+        subject_kind="driver",
+        subject_id=subject,
+        data=dict(more),
+    )
+
+
+async def entries(database: Database, subject: str) -> list[asyncpg.Record]:
+    async with database.connection() as db:
+        return list(await db.fetch("SELECT * FROM audit_log WHERE subject_id = $1 ORDER BY id", subject))
+
+
+async def test_an_entry_says_who_did_what_to_whom_when_and_in_which_request(database: Database) -> None:
+    actor, subject = uuid4(), uuid4()
+    with structlog.contextvars.bound_contextvars(request_id="request-1234"):
+        async with database.transaction() as db:
+            await audit.record(
+                db,
+                actor_id=actor,
+                action="driver.approved",
+                subject_kind="driver",
+                subject_id=subject,
+                data={"reason": "papéis em ordem", "by": actor},
+            )
+            began = await db.fetchval("SELECT transaction_timestamp()")
+    (entry,) = await entries(database, str(subject))
+    assert (entry["actor_id"], entry["action"], entry["subject_kind"]) == (actor, "driver.approved", "driver")
+    assert entry["request_id"] == "request-1234"
+    assert entry["data"] == f'{{"by": "{actor}", "reason": "papéis em ordem"}}'
+    assert entry["at"] >= began
+
+
+async def test_outside_a_request_there_is_no_request_id(database: Database) -> None:
+    subject = str(uuid4())
+    async with database.transaction() as db:
+        await record(db, subject)
+    (entry,) = await entries(database, subject)
+    assert (entry["request_id"], entry["data"]) == (None, "{}")
+
+
+async def test_an_act_that_is_undone_leaves_no_entry(database: Database) -> None:
+    subject = str(uuid4())
+    with pytest.raises(Forbidden):
+        async with database.transaction() as db:
+            await record(db, subject)
+            raise Forbidden
+    assert await entries(database, subject) == []
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE audit_log SET action = 'nothing' WHERE subject_id = $1",
+        "UPDATE audit_log SET at = at WHERE subject_id = $1 AND false",
+        "DELETE FROM audit_log WHERE subject_id = $1",
+        "TRUNCATE audit_log",
+        "MERGE INTO audit_log USING (SELECT $1::text AS s) x ON subject_id = s WHEN MATCHED THEN DELETE",
+    ],
+)
+async def test_the_log_takes_no_change_and_no_deletion(database: Database, statement: str) -> None:
+    subject = str(uuid4())
+    async with database.transaction() as db:
+        await record(db, subject)
+    with pytest.raises(asyncpg.IntegrityConstraintViolationError, match="append-only"):
+        async with database.transaction() as db:
+            await db.execute(statement, *([subject] if "$1" in statement else []))
+    assert len(await entries(database, subject)) == 1

@@ -1,0 +1,68 @@
+"""UUIDv7: the right bits, the right time, and never out of order."""
+
+import threading
+import time
+from itertools import pairwise
+from uuid import RFC_4122, UUID
+
+import pytest
+
+from catraca.platform import ids
+from catraca.platform.ids import new_id
+
+
+def milliseconds_of(id_: UUID) -> int:
+    return id_.int >> 80
+
+
+def test_version_and_variant_are_those_of_rfc_9562() -> None:
+    for _ in range(1000):
+        id_ = new_id()
+        assert (id_.version, id_.variant) == (7, RFC_4122)
+
+
+def test_the_first_bits_are_the_time_in_milliseconds() -> None:
+    before = time.time_ns() // 1_000_000
+    id_ = new_id()
+    after = time.time_ns() // 1_000_000
+    assert before <= milliseconds_of(id_) <= after
+
+
+def test_a_hundred_thousand_ids_are_in_order_also_as_text() -> None:
+    made = [new_id() for _ in range(100_000)]
+    assert all(first < second for first, second in pairwise(made))
+    texts = [str(id_) for id_ in made]
+    assert texts == sorted(texts)
+
+
+def test_threads_share_one_order() -> None:
+    """Each thread sees its own ids rise, and no two threads ever get the same tick."""
+    made: list[list[UUID]] = [[] for _ in range(4)]
+    together = threading.Barrier(len(made))
+
+    def make(mine: list[UUID]) -> None:
+        together.wait()
+        mine.extend(new_id() for _ in range(10_000))
+
+    threads = [threading.Thread(target=make, args=(mine,)) for mine in made]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(mine == sorted(mine) for mine in made)
+    ticks = [id_.int >> 64 for mine in made for id_ in mine]
+    assert len(set(ticks)) == 40_000
+
+
+def test_a_clock_set_back_does_not_turn_the_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = new_id()
+    hour_ago = time.time_ns() - 3600 * 10**9
+    monkeypatch.setattr(ids.time, "time_ns", lambda: hour_ago)
+    later = [new_id() for _ in range(5000)]
+    assert [first, *later] == sorted([first, *later])
+
+
+def test_the_rest_is_random() -> None:
+    tails = {new_id().int & ((1 << 62) - 1) for _ in range(10_000)}
+    assert len(tails) == 10_000
+    assert 0.4 < sum(tail >> 61 for tail in tails) / len(tails) < 0.6

@@ -1,0 +1,197 @@
+"""Settings: each reads from its own variable, and a wrong one is named without its value."""
+
+import os
+import stat
+import subprocess
+import sys
+import threading
+from datetime import timedelta
+from ipaddress import ip_network
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from pydantic import ValidationError
+
+from catraca.cli.failures import expected_failures
+from catraca.settings import Settings, UnfitForProduction
+
+# A value other than the default for every setting there is, as written and as read.
+GIVEN: dict[str, tuple[str, Any]] = {
+    "environment": ("production", "production"),
+    "host": ("0.0.0.0", "0.0.0.0"),
+    "port": ("9000", 9000),
+    "workers": ("4", 4),
+    "state_dir": ("/srv/catraca", Path("/srv/catraca")),
+    "drain_delay": ("2.5", 2.5),
+    "log_level": ("warning", "warning"),
+    "database_url": ("postgresql://db/x", "postgresql://db/x"),
+    "redis_url": ("rediss://cache/1", "rediss://cache/1"),
+    "amqp_url": ("amqps://bus/", "amqps://bus/"),
+    "database_connections": ("20", 20),
+    "secret": ("s" * 40, "s" * 40),
+    "jwks_url": ("https://id.example/keys", "https://id.example/keys"),
+    "jwt_issuer": ("https://id.example", "https://id.example"),
+    "jwt_audience": ("rides", "rides"),
+    "jwt_roles_claim": ("realm_access.roles", "realm_access.roles"),
+    "token_ttl": ("900", timedelta(minutes=15)),
+    "driver_approval": ("required", "required"),
+    "password_link_ttl": ("2h", timedelta(hours=2)),
+    "rate_limit_principal": ("5/second", "5/second"),
+    "rate_limit_anonymous": ("6/hour", "6/hour"),
+    "rate_limit_sign_in_account": ("7/day", "7/day"),
+    "rate_limit_sign_in_address": ("8/minute", "8/minute"),
+    "max_body_bytes": ("2048", 2048),
+    "trusted_proxies": ("10.0.0.0/8, ::1", [ip_network("10.0.0.0/8"), ip_network("::1/128")]),
+    "cors_origins": ("https://a.example,https://b.example", ["https://a.example", "https://b.example"]),
+    "metrics_public": ("false", False),
+    "idempotency_retention": ("7d", timedelta(days=7)),
+}
+WRONG = {
+    "environment": "staging",
+    "port": "70000",
+    "workers": "0",
+    "drain_delay": "-1",
+    "log_level": "loud",
+    "database_url": "mysql://user:hunter2@db/x",
+    "redis_url": "http://:hunter2@cache",
+    "amqp_url": "redis://:hunter2@bus",
+    "database_connections": "hunter2",
+    "jwks_url": "file:///hunter2",
+    "token_ttl": "hunter2",
+    "password_link_ttl": "0",
+    "rate_limit_principal": "5",
+    "rate_limit_anonymous": "0/minute",
+    "rate_limit_sign_in_account": "5/fortnight",
+    "rate_limit_sign_in_address": "-1/minute",
+    "max_body_bytes": "10",
+    "trusted_proxies": "10.0.0.0/8, hunter2",
+    "metrics_public": "hunter2",
+    "idempotency_retention": "-5",
+    "driver_approval": "hunter2",
+}
+
+
+@pytest.fixture(autouse=True)
+def bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in os.environ:
+        if name.startswith("CATRACA_"):
+            monkeypatch.delenv(name)
+
+
+def test_every_setting_is_in_this_table() -> None:
+    assert GIVEN.keys() == Settings.model_fields.keys()
+
+
+@pytest.mark.parametrize("name", GIVEN)
+def test_a_setting_reads_from_its_variable(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    written, read = GIVEN[name]
+    assert getattr(Settings(), name) != read, "the table must differ from the default to prove anything"
+    monkeypatch.setenv(f"CATRACA_{name.upper()}", written)
+    assert getattr(Settings(), name) == read
+    monkeypatch.setenv(f"CATRACA_{name.upper()}", "")
+    assert getattr(Settings(), name) == getattr(Settings.model_construct(), name), "empty is unset"
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_value_is_refused_and_its_variable_named(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In one line, without the value, which may hold a password."""
+    variable = f"CATRACA_{name.upper()}"
+    monkeypatch.setenv(variable, WRONG[name])
+    with pytest.raises(typer.Exit) as ended, expected_failures():
+        Settings()
+    said = capsys.readouterr().err
+    assert ended.value.exit_code == 2
+    assert said.startswith(f"catraca: {variable}: ")
+    assert said.count("\n") == 1
+    assert "hunter2" not in said
+
+
+def test_the_command_line_names_every_wrong_variable_at_once() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "catraca", "doctor"],
+        env={"PATH": os.environ["PATH"], "CATRACA_PORT": "none", "CATRACA_WORKERS": "many"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert "CATRACA_PORT: " in ran.stderr
+    assert "; CATRACA_WORKERS: " in ran.stderr
+
+
+def test_settings_do_not_change_under_way() -> None:
+    with pytest.raises(ValidationError):
+        Settings().port = 1
+
+
+def test_passwords_stay_out_of_representations() -> None:
+    settings = Settings(
+        secret="hunter2" * 6,
+        database_url="postgresql://u:hunter2@db/x",
+        redis_url="redis://:hunter2@cache",
+        amqp_url="amqp://u:hunter2@bus",
+    )
+    assert "hunter2" not in repr(settings) + str(settings)
+
+
+LONG = "Zq3vN8sT1xK6bR0mW5yH9cJ2dF7gL4pA"
+
+
+@pytest.mark.parametrize(
+    ("secret", "database_url", "fit"),
+    [
+        (LONG, "postgresql://db/x", True),
+        (LONG, None, True),
+        (LONG[:-1], None, False),
+        ("", None, False),
+        ("change-me-" * 5, None, False),
+        ("This-Is-An-EXAMPLE-secret-from-the-documentation", None, False),
+        ("ab" * 32, None, False),
+        (None, None, True),
+        (None, "postgresql://catraca@/catraca?host=/srv/catraca/run&port=5432", True),
+        (None, "postgresql://catraca@%2Fvar%2Frun/catraca", True),
+        (None, "postgresql://db.internal/x", False),
+        (None, "postgresql://localhost/x", False),
+        (None, "postgresql://catraca@/catraca?host=db.internal", False),
+        (None, "postgresql://[broken/x", False),
+    ],
+)
+def test_production_needs_a_secret_of_its_own(
+    secret: str | None, database_url: str | None, fit: bool
+) -> None:
+    """Generated is fit on one machine; over a network every machine would generate another."""
+    given = {"secret": secret, "database_url": database_url}
+    Settings(**given).ensure_fit()
+    settings = Settings(environment="production", **given)
+    if fit:
+        settings.ensure_fit()
+    else:
+        with pytest.raises(UnfitForProduction, match="CATRACA_SECRET") as refused:
+            settings.ensure_fit()
+        assert not secret or secret not in str(refused.value)
+
+
+def test_a_generated_secret_is_made_once_and_for_its_owner_alone(tmp_path: Path) -> None:
+    settings = Settings(state_dir=tmp_path / "new")
+    found: list[str] = []
+    together = threading.Barrier(8)
+
+    def make() -> None:
+        together.wait()
+        found.append(settings.signing_secret())
+
+    threads = [threading.Thread(target=make) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 8
+    assert len(set(found)) == 1
+    assert len(found[0]) >= 64
+    path = tmp_path / "new" / "secret"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [entry.name for entry in path.parent.iterdir()] == ["secret"], "nothing half-made stays"
