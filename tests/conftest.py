@@ -9,12 +9,14 @@ import tempfile
 # Before anything imports prometheus_client, which decides on import where its figures live.
 os.environ["PROMETHEUS_MULTIPROC_DIR"] = tempfile.mkdtemp(prefix="catraca-metrics-")
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from uuid import UUID, uuid4
 
 import httpx
 import pytest
+from fastapi import APIRouter
 
 from catraca.platform.auth import sign_token
 from catraca.platform.database import Database
@@ -23,6 +25,7 @@ from catraca.roles.api import Api
 from catraca.roles.parts import Parts, open_parts
 from catraca.roles.runner import Life
 from catraca.settings import Settings
+from tests.rabbitmq import RabbitMq
 from tests.servers import Stack, private_folder, start_debian, start_embedded, until
 
 SECRET = "the tests' own secret, long enough to sign with"
@@ -40,7 +43,26 @@ async def stack(request: pytest.FixtureRequest) -> AsyncIterator[Stack]:
 
 
 @pytest.fixture(scope="session")
+async def amqp_url() -> AsyncIterator[str]:
+    """A RabbitMQ of its own, started for the first test that asks."""
+    folder = private_folder()
+    server = RabbitMq(folder / "rabbitmq")
+    server.start()
+    try:
+        await until(server.answers)
+        yield server.url
+    finally:
+        await server.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
 def settings(stack: Stack) -> Settings:
+    return settings_for(stack)
+
+
+def settings_for(stack: Stack) -> Settings:
+    """Settings for a process of its own on this stack, with limits out of the way."""
     return Settings(
         port=free_port(),
         state_dir=stack.folder,
@@ -63,26 +85,32 @@ def database(parts: Parts) -> Database:
     return parts.database
 
 
-@pytest.fixture(scope="session")
-async def api_url(parts: Parts) -> AsyncIterator[str]:
-    """A listening API of this process, on a real socket."""
+@asynccontextmanager
+async def listening(parts: Parts, more_routers: Sequence[APIRouter] = ()) -> AsyncIterator[str]:
+    """An API of this process on a real socket, until the block ends; answers its URL."""
     life = Life()
-    running = asyncio.create_task(Api(parts).run(life))
+    running = asyncio.create_task(Api(parts, more_routers).run(life))
     url = f"http://127.0.0.1:{parts.settings.port}"
-    async with httpx.AsyncClient(base_url=url) as client:
 
-        async def ready() -> bool:
-            if running.done():
-                running.result()
-            try:
-                return (await client.get("/readyz")).status_code == 200
-            except httpx.TransportError:
-                return False
+    async def ready() -> bool:
+        if running.done():
+            running.result()
+        try:
+            async with httpx.AsyncClient() as client:
+                return (await client.get(f"{url}/readyz")).status_code == 200
+        except httpx.TransportError:
+            return False
 
-        await until(ready)
+    await until(ready)
     yield url
     life.stopping.set()
     await running
+
+
+@pytest.fixture(scope="session")
+async def api_url(parts: Parts) -> AsyncIterator[str]:
+    async with listening(parts) as url:
+        yield url
 
 
 @pytest.fixture(scope="session")

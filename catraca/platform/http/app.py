@@ -1,6 +1,6 @@
 """Puts the HTTP side together: envelope, CORS, gate, routes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fastapi import APIRouter, FastAPI
@@ -12,9 +12,10 @@ from starlette.middleware.cors import CORSMiddleware
 from catraca.platform.auth import Authenticator
 from catraca.platform.database import Database
 from catraca.platform.errors import Refusal
-from catraca.platform.http import health, problems
+from catraca.platform.http import docs, health, problems
 from catraca.platform.http.envelope import Envelope, RequestLimits
 from catraca.platform.http.gate import CallerLimits, Gate
+from catraca.platform.http.proxies import Network, TrustedProxies
 from catraca.platform.http.rate_limits import RateLimiter
 
 
@@ -28,19 +29,32 @@ class HttpParts:
     health: health.Health
     caller_limits: CallerLimits
     request_limits: RequestLimits = field(default_factory=RequestLimits)
+    trusted_proxies: Sequence[Network] = ()
     cors_origins: Sequence[str] = ()
+    metrics_public: bool = True
+    wired: Sequence[object] = ()
+    """What domains' routes are handed, each found by its type (see `wiring`)."""
 
 
-def create_app(parts: HttpParts, routers: Sequence[APIRouter], *, version: str) -> FastAPI:
-    """The ASGI application of the given routers."""
-    app = FastAPI(
+def create_app(
+    parts: HttpParts, routers: Sequence[APIRouter], *, version: str, tags: Mapping[str, str] | None = None
+) -> FastAPI:
+    """The ASGI application of the given routers; `tags` says what each group of routes is about."""
+    app = docs.DocumentedApp(
         title="Catraca",
         version=version,
         summary="Dispatch and booking: one claim, one winner.",
+        description=docs.DESCRIPTION,
+        servers=[{"url": "/", "description": "This server"}],
+        openapi_tags=docs.tags_metadata(tags or {}),
         redirect_slashes=False,
         docs_url=None,
         redoc_url=None,
         openapi_url="/openapi.json",
+        # Its own tracing sees bodies, and looks on every request whether it is wanted; ours is the envelope.
+        telemetry={"tracing": False, "metrics": False, "logs": False},
+        # Clients are generated from these names.
+        generate_unique_id_function=lambda route: route.name,
         middleware=_middleware(parts),
         exception_handlers={
             Refusal: problems.answer_refusal,
@@ -51,7 +65,9 @@ def create_app(parts: HttpParts, routers: Sequence[APIRouter], *, version: str) 
     app.state.database = parts.database
     app.state.health = parts.health
     app.state.limiter = parts.limiter
-    for router in (health.router, *routers):
+    app.state.metrics_public = parts.metrics_public
+    app.state.wired = {type(part): part for part in parts.wired}
+    for router in (*routers, health.router, docs.router):
         app.include_router(router)
     return app
 
@@ -64,9 +80,12 @@ def _middleware(parts: HttpParts) -> list[Middleware]:
         allow_headers=["authorization", "content-type", "idempotency-key", "accept-language", "x-request-id"],
         expose_headers=["x-request-id", "retry-after", "idempotency-replayed"],
     )
+    proxies = Middleware(TrustedProxies, networks=parts.trusted_proxies)
     return [
-        Middleware(Envelope, limits=parts.request_limits),
+        *([proxies] if parts.trusted_proxies else []),
+        # Around the envelope, so that a page can also read the refusals the envelope gives.
         *([cors] if parts.cors_origins else []),
+        Middleware(Envelope, limits=parts.request_limits),
         Middleware(
             Gate, authenticator=parts.authenticator, limiter=parts.limiter, limits=parts.caller_limits
         ),

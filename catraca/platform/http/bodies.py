@@ -1,25 +1,55 @@
 """JSON bodies, read strictly: what PostgreSQL or a careful reader could not take is refused here."""
 
 import json
+import re
+import sys
 from typing import Any
 
 from fastapi import Request
+from starlette.datastructures import Headers
 
 from catraca.platform.errors import BodyMalformed, MediaTypeUnsupported
 
 MAX_DEPTH = 32
+MAX_NUMBER = {int: 2**63 - 1, float: sys.float_info.max, bool: 1}
+
+# Only these bring in what decoding does not already refuse, and few bodies have any: escaped characters,
+# long runs of digits, large exponents.
+_SUSPECT = re.compile(rb"\\u|\d{16}|[eE]\+?\d{3}")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class StrictRequest(Request):
-    """A request whose JSON has no duplicate keys, no NaN, no NUL, no lone surrogates and bounded depth."""
+    """A request whose body, if it has one, is plain UTF-8 JSON without ambiguity."""
+
+    async def body(self) -> bytes:
+        body = await super().body()
+        if body and not is_plain_json(self.headers):
+            raise MediaTypeUnsupported
+        return body
 
     async def json(self) -> Any:
-        if not hasattr(self, "_strict_json"):
-            media_type = self.headers.get("content-type", "").partition(";")[0].strip().lower()
-            if media_type != "application/json" and not media_type.endswith("+json"):
-                raise MediaTypeUnsupported
-            self._strict_json = parse_json(await self.body())
-        return self._strict_json
+        # The name is Starlette's own, so that its code finds the value too.
+        if not hasattr(self, "_json"):
+            self._json = parse_json(await self.body())
+        return self._json
+
+
+def is_plain_json(headers: Headers) -> bool:
+    """Whether the headers promise JSON in UTF-8, not compressed."""
+    if headers.get("content-encoding", "identity").strip().lower() != "identity":
+        return False
+    media_type, *parameters = headers.get("content-type", "").lower().split(";")
+    media_type = media_type.strip()
+    if media_type != "application/json" and not (
+        media_type.startswith("application/") and media_type.endswith("+json")
+    ):
+        return False
+    for parameter in parameters:
+        name, _, value = parameter.strip().partition("=")
+        if name == "charset" and value.strip('"') not in ("utf-8", "utf8"):
+            return False
+    return True
 
 
 def parse_json(body: bytes) -> Any:
@@ -27,15 +57,14 @@ def parse_json(body: bytes) -> Any:
     try:
         value = json.loads(body.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_no_constant)
     except RecursionError as error:
-        raise BodyMalformed(reason="nested too deeply") from error
+        raise BodyMalformed(reason="nested_too_deeply") from error
     except UnicodeDecodeError as error:
-        raise BodyMalformed(reason="not UTF-8") from error
+        raise BodyMalformed(reason="not_utf8") from error
     except json.JSONDecodeError as error:
-        raise BodyMalformed(reason=f"not JSON at character {error.pos}") from error
+        raise BodyMalformed(reason="not_json", position=error.pos) from None  # the error quotes the body
     except ValueError as error:
-        raise BodyMalformed(reason="a number has too many digits") from error
-    # Only escapes can bring in what decoding does not already refuse, and few bodies have any.
-    if b"\\u" in body or body.count(b"{") + body.count(b"[") > MAX_DEPTH:
+        raise BodyMalformed(reason="number_too_large") from error
+    if _SUSPECT.search(body) or body.count(b"{") + body.count(b"[") > MAX_DEPTH:
         _inspect(value)
     return value
 
@@ -43,12 +72,12 @@ def parse_json(body: bytes) -> Any:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise BodyMalformed(reason="a key appears twice")
+        raise BodyMalformed(reason="duplicate_key")
     return found
 
 
-def _no_constant(name: str) -> Any:
-    raise BodyMalformed(reason=f"{name} is not a JSON number")
+def _no_constant(_: str) -> Any:
+    raise BodyMalformed(reason="number_not_finite")
 
 
 def _inspect(value: Any) -> None:
@@ -56,21 +85,24 @@ def _inspect(value: Any) -> None:
     while level:
         depth += 1
         if depth > MAX_DEPTH:
-            raise BodyMalformed(reason="nested too deeply")
+            raise BodyMalformed(reason="nested_too_deeply")
         below: list[Any] = []
         for item in level:
-            if isinstance(item, str):
-                _inspect_text(item)
-            elif isinstance(item, dict):
+            if isinstance(item, dict):
                 below.extend(item.keys())  # pyright: ignore[reportUnknownArgumentType]
                 below.extend(item.values())  # pyright: ignore[reportUnknownArgumentType]
             elif isinstance(item, list):
                 below.extend(item)  # pyright: ignore[reportUnknownArgumentType]
+            else:
+                _inspect_scalar(item)
         level = below
 
 
-def _inspect_text(text: str) -> None:
-    if "\0" in text:
-        raise BodyMalformed(reason="text holds a NUL character")
-    if any("\ud800" <= character <= "\udfff" for character in text):
-        raise BodyMalformed(reason="text holds half a character (a lone surrogate)")
+def _inspect_scalar(value: str | float | bool | None) -> None:
+    if isinstance(value, str):
+        if "\0" in value:
+            raise BodyMalformed(reason="nul_character")
+        if _SURROGATE.search(value):
+            raise BodyMalformed(reason="lone_surrogate")
+    elif isinstance(value, (int, float)) and not abs(value) <= MAX_NUMBER[type(value)]:
+        raise BodyMalformed(reason="number_too_large")

@@ -1,12 +1,16 @@
 """The outermost layer: request id, limits on size and time, security headers, one log line, one metric."""
 
 import asyncio
+import random
 import re
 from dataclasses import dataclass
 from http import HTTPStatus
+from typing import Any
 
 import structlog
+from fastapi.routing import iter_route_contexts
 from prometheus_client import Counter, Histogram
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from catraca.platform.clock import monotonic_seconds
@@ -15,16 +19,18 @@ from catraca.platform.errors import (
     BodyTooLarge,
     InternalError,
     Refusal,
+    RequestMalformed,
     RequestTooSlow,
     UrlInvalid,
 )
+from catraca.platform.http.deadlines import Deadlines
 from catraca.platform.http.gate import header
 from catraca.platform.http.problems import problem_response
-from catraca.platform.ids import new_id
 
 log = structlog.get_logger()
 
 REQUEST_ID_SHAPE = re.compile(r"[A-Za-z0-9._-]{8,64}")
+OWN_SAY = frozenset({b"cache-control", b"content-security-policy"})
 SECURITY_HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -32,6 +38,7 @@ SECURITY_HEADERS = [
     (b"cache-control", b"no-store"),
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
 ]
+STRICT_TRANSPORT = (b"strict-transport-security", b"max-age=31536000")
 REQUESTS = Counter("catraca_http_requests_total", "Requests answered.", ["method", "route", "status"])
 REQUEST_SECONDS = Histogram(
     "catraca_http_request_seconds",
@@ -39,6 +46,9 @@ REQUEST_SECONDS = Histogram(
     ["method", "route"],
     buckets=(0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10),
 )
+READS = frozenset({"GET", "HEAD", "OPTIONS"})
+METHODS = READS | {"POST", "PUT", "PATCH", "DELETE"}
+CLIENT_GONE = 499  # no answer was sent because nobody waited for it; the number is a custom, not a standard
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,23 +64,42 @@ class Envelope:
     def __init__(self, app: ASGIApp, *, limits: RequestLimits) -> None:
         self._app = app
         self._limits = limits
+        shortest = min(limits.body_seconds, limits.answer_seconds)
+        self._deadlines = Deadlines(every_seconds=min(1.0, shortest / 4))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
+        if scope["type"] == "http":
+            began = monotonic_seconds()
+            exchange = _Exchange(scope, receive, send, self._limits)
+            self._deadlines.watch(exchange)
+            try:
+                await exchange.run(self._app)
+            finally:
+                self._deadlines.release(exchange)
+                _tell(scope, exchange.status or CLIENT_GONE, monotonic_seconds() - began)
             return
-        exchange = _Exchange(scope, receive, send, self._limits)
-        began = monotonic_seconds()
-        structlog.contextvars.bind_contextvars(request_id=exchange.request_id)
-        try:
-            await exchange.run(self._app)
-        finally:
-            _tell(scope, exchange.status, monotonic_seconds() - began)
-            structlog.contextvars.clear_contextvars()
+        if scope["type"] == "websocket":
+            _name(scope)
+        await self._app(scope, receive, send)
 
 
 class _Exchange:
     """One request and its answer."""
+
+    __slots__ = (
+        "_body_bytes",
+        "_body_whole",
+        "_late",
+        "_limits",
+        "_loop",
+        "_receive",
+        "_send",
+        "_task",
+        "deadline",
+        "request_id",
+        "scope",
+        "status",
+    )
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, limits: RequestLimits) -> None:
         self.scope = scope
@@ -78,51 +107,78 @@ class _Exchange:
         self._receive = receive
         self._send = send
         self._limits = limits
-        self._received_bytes = 0
-        given = header(scope, b"x-request-id")
-        self.request_id = given if given and REQUEST_ID_SHAPE.fullmatch(given) else str(new_id())
-        scope.setdefault("state", {})["request_id"] = self.request_id
+        self._body_bytes = -1  # not asked for yet
+        self._body_whole = False
+        self._late: Refusal | None = None
+        self._task = asyncio.current_task()
+        self._loop = asyncio.get_running_loop()
+        self.deadline = self._loop.time() + limits.answer_seconds
+        self.request_id = _name(scope)
 
     async def run(self, app: ASGIApp) -> None:
         try:
             self._check_start()
-            async with asyncio.timeout(self._limits.answer_seconds):
-                await app(self.scope, self.receive, self.send)
+            await app(self.scope, self.receive, self.send)
+        except ClientDisconnect:
+            return
         except Refusal as refusal:
             await self._answer(refusal)
-        except TimeoutError:
-            await self._answer(AnswerTooSlow())
+        except asyncio.CancelledError:
+            if self._late is None or (self._task is not None and self._task.uncancel() > 0):
+                raise  # the server stops
+            await self._answer(self._late)
         except Exception:
             log.exception("request_failed")
             await self._answer(InternalError())
+
+    def cut_off(self) -> None:
+        """The deadline has passed: end the work. The database cuts a connection whose work is canceled."""
+        reading = self._body_bytes >= 0 and not self._body_whole
+        self._late = RequestTooSlow() if reading else AnswerTooSlow()
+        assert self._task is not None
+        self._task.cancel()
 
     def _check_start(self) -> None:
         scope = self.scope
         if b"%00" in scope["raw_path"] or b"%00" in scope["query_string"]:
             raise UrlInvalid
         length = header(scope, b"content-length")
-        if length is not None and int(length) > self._limits.body_bytes:
-            raise BodyTooLarge(limit_bytes=self._limits.body_bytes)
+        if length is not None:
+            if not length.isdecimal():  # the server refuses these already
+                raise RequestMalformed
+            if int(length) > self._limits.body_bytes:
+                raise BodyTooLarge(limit_bytes=self._limits.body_bytes)
 
     async def receive(self) -> Message:
-        try:
-            async with asyncio.timeout(self._limits.body_seconds):
-                message = await self._receive()
-        except TimeoutError as error:
-            raise RequestTooSlow from error
+        if self._body_whole:
+            return await self._receive()  # from here on it only tells of the client's leaving
+        if self._body_bytes < 0:
+            # One limit for the whole body: a byte now and then must not keep us waiting.
+            self._body_bytes = 0
+            self.deadline = self._loop.time() + self._limits.body_seconds
+        message = await self._receive()
         if message["type"] == "http.request":
-            self._received_bytes += len(message.get("body", b""))
-            if self._received_bytes > self._limits.body_bytes:
+            self._body_bytes += len(message.get("body", b""))
+            if self._body_bytes > self._limits.body_bytes:
                 raise BodyTooLarge(limit_bytes=self._limits.body_bytes)
+            if message.get("more_body", False):
+                return message
+        self._body_whole = True
+        self.deadline = self._loop.time() + self._limits.answer_seconds
         return message
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            headers = message["headers"]
+            headers: list[tuple[bytes, bytes]] = message["headers"]
+            own = [name for name, _ in headers if name in OWN_SAY]
             headers.append((b"x-request-id", self.request_id.encode()))
-            present = {name for name, _ in headers}
-            headers.extend(pair for pair in SECURITY_HEADERS if pair[0] not in present)
+            if own:
+                headers.extend(pair for pair in SECURITY_HEADERS if pair[0] not in own)
+            else:
+                headers.extend(SECURITY_HEADERS)
+            if self.scope["scheme"] == "https":
+                headers.append(STRICT_TRANSPORT)
         await self._send(message)
 
     async def _answer(self, refusal: Refusal) -> None:
@@ -131,14 +187,52 @@ class _Exchange:
         response = problem_response(
             refusal, accept_language=header(self.scope, b"accept-language"), request_id=self.request_id
         )
-        await response(self.scope, self.receive, self.send)
+        await response(self.scope, self._receive, self.send)
+
+
+def _name(scope: Scope) -> str:
+    """Give the request its id: the caller's own if it is fit to be logged, else a new one."""
+    given = header(scope, b"x-request-id")
+    fit = given is not None and REQUEST_ID_SHAPE.fullmatch(given)
+    request_id = given if given and fit else f"{random.getrandbits(128):032x}"  # told apart, not secret
+    scope.setdefault("state", {})["request_id"] = request_id
+    structlog.contextvars.bind_contextvars(request_id=request_id)
+    return request_id
+
+
+@dataclass(frozen=True, slots=True)
+class _Figures:
+    route: str
+    requests: Any
+    request_seconds: Any
+    of: object  # the route itself, kept so that its id stays its own
+
+
+# By the route's id: routes compare by value and so cannot be keys.
+_figures: dict[tuple[str, int, int], _Figures] = {}
 
 
 def _tell(scope: Scope, status: int, seconds: float) -> None:
-    route = getattr(scope.get("route"), "path", "unknown")
     method = scope["method"]
-    REQUESTS.labels(method, route, status).inc()
-    REQUEST_SECONDS.labels(method, route).observe(seconds)
-    if method in ("GET", "HEAD", "OPTIONS") and status < HTTPStatus.BAD_REQUEST:
+    route = scope.get("route")
+    figures = _figures.get((method, id(route), status)) or _new_figures(scope, status)
+    figures.requests.inc()
+    figures.request_seconds.observe(seconds)
+    if method in READS and status < HTTPStatus.BAD_REQUEST:
         return  # reads that went well would drown the rest
-    log.info("request", method=method, route=route, status=status, milliseconds=round(seconds * 1000, 1))
+    milliseconds = round(seconds * 1000, 1)
+    log.info("request", method=method, route=figures.route, status=status, milliseconds=milliseconds)
+
+
+def _new_figures(scope: Scope, status: int) -> _Figures:
+    """Finding a metric by its labels costs as much as counting; there are few, so they are kept."""
+    method, route = scope["method"], scope.get("route")
+    label = method if method in METHODS else "other"
+    path = "unknown"
+    for context in iter_route_contexts(scope["app"].routes if "app" in scope else ()):
+        if context.original_route is route and context.path:
+            path = context.path
+            break
+    figures = _Figures(path, REQUESTS.labels(label, path, status), REQUEST_SECONDS.labels(label, path), route)
+    _figures[method, id(route), status] = figures
+    return figures

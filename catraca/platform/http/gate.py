@@ -2,13 +2,18 @@
 
 import math
 from dataclasses import dataclass
+from http import HTTPStatus
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from catraca.platform.auth import Authenticator, Principal
-from catraca.platform.errors import Refusal, TooManyRequests
+from catraca.platform.errors import Refusal, TokenInvalid, TooManyRequests
 from catraca.platform.http.problems import problem_response
+from catraca.platform.http.proxies import caller_of
 from catraca.platform.http.rate_limits import RateLimit, RateLimiter
+
+# Whoever watches over us must not be locked out by strangers behind the same address.
+UNCOUNTED = frozenset({"/livez", "/readyz"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,22 +39,29 @@ class Gate:
             return
         principal = await self._principal(scope)
         scope["state"]["principal"] = principal
-        if isinstance(principal, Principal):
-            bucket, limit = f"principal:{principal.id}", self._limits.principal
-        else:
-            bucket, limit = f"address:{_address(scope)}", self._limits.anonymous
-        wait_seconds = await self._limiter.hit(bucket, limit)
+        wait_seconds = await self._count(scope, principal)
         if wait_seconds is not None:
             refusal = TooManyRequests(retry_after_seconds=math.ceil(wait_seconds))
             await _refuse(refusal, scope, receive, send)
             return
         await self._app(scope, receive, send)
 
-    async def _principal(self, scope: Scope) -> Principal | Refusal | None:
-        authorization = header(scope, b"authorization")
-        if authorization is None:
+    async def _count(self, scope: Scope, principal: Principal | Refusal | None) -> float | None:
+        if isinstance(principal, Principal):
+            return await self._limiter.hit(f"principal:{principal.id}", self._limits.principal)
+        if isinstance(principal, Refusal) and principal.status == HTTPStatus.SERVICE_UNAVAILABLE:
+            return None  # a caller we could not look up is not a stranger; the route answers 503
+        if scope["path"] in UNCOUNTED:
             return None
-        kind, _, token = authorization.partition(" ")
+        return await self._limiter.hit(f"address:{_address(scope)}", self._limits.anonymous)
+
+    async def _principal(self, scope: Scope) -> Principal | Refusal | None:
+        given = [value for name, value in scope["headers"] if name == b"authorization"]
+        if not given:
+            return None
+        if len(given) > 1:  # which one counts would depend on who reads them
+            return TokenInvalid()
+        kind, _, token = given[0].decode("latin-1").partition(" ")
         if kind.lower() != "bearer":
             return None
         try:
@@ -68,7 +80,7 @@ def header(scope: Scope, name: bytes) -> str | None:
 
 def _address(scope: Scope) -> str:
     client = scope.get("client")
-    return client[0] if client else "unknown"
+    return caller_of(client[0]) if client else "unknown"
 
 
 async def _refuse(refusal: Refusal, scope: Scope, receive: Receive, send: Send) -> None:

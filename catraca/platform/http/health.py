@@ -1,13 +1,19 @@
 """Is it alive, is it ready, and its figures."""
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from fastapi import APIRouter, Request, Response
+from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 from pydantic import BaseModel
+
+from catraca.platform.auth import Principal
+from catraca.platform.errors import Refusal, Unauthenticated
+from catraca.platform.gather import Gather
 
 Check = Callable[[], Awaitable[bool]]
 
@@ -19,6 +25,20 @@ class Health:
     required: dict[str, Check] = field(default_factory=dict[str, Check])
     reported: dict[str, Check] = field(default_factory=dict[str, Check])
     draining: bool = False
+    _questions: "Gather[None, dict[str, bool]]" = field(init=False)
+
+    def __post_init__(self) -> None:
+        # However many ask, the servers are asked by one of them at a time.
+        self._questions = Gather(self._check)
+
+    async def parts(self) -> dict[str, bool]:
+        """Which parts answer right now."""
+        return await self._questions.ask(None)
+
+    async def _check(self, questions: Sequence[None]) -> Sequence[dict[str, bool]]:
+        checks = self.required | self.reported
+        up = await asyncio.gather(*(check() for check in checks.values()))
+        return [dict(zip(checks, up, strict=True))] * len(questions)
 
 
 class Liveness(BaseModel):
@@ -42,15 +62,31 @@ async def livez() -> Liveness:
 async def readyz(request: Request, response: Response) -> Readiness:
     """Ready needs PostgreSQL. Redis and the bus are reported; without them everything works, slower."""
     health: Health = request.app.state.health
-    parts = {name: await check() for name, check in (health.required | health.reported).items()}
+    parts = await health.parts()
     ready = all(parts[name] for name in health.required)
     status = "draining" if health.draining else "ready" if ready else "not_ready"
     response.status_code = 200 if status == "ready" else 503
     return Readiness(status=status, parts={name: "up" if up else "down" for name, up in parts.items()})
 
 
-@router.get("/metrics", summary="Figures of all processes, for Prometheus", response_class=Response)
-async def metrics() -> Response:
+@router.get(
+    "/metrics",
+    summary="Figures of all processes, for Prometheus",
+    response_class=PlainTextResponse,
+    openapi_extra={"security": [{}, {"token": []}]},
+)
+async def metrics(request: Request) -> Response:
+    """Public, or for operators only, as the server is set up."""
+    if not request.app.state.metrics_public:
+        _require_operator(request.state.principal)
     registry = CollectorRegistry()
     MultiProcessCollector(registry)
-    return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+    # Reading every process's files takes a while, and nobody else should wait for it.
+    figures = await asyncio.to_thread(generate_latest, registry)
+    return Response(figures, media_type=CONTENT_TYPE_LATEST)
+
+
+def _require_operator(principal: Principal | Refusal | None) -> None:
+    if not isinstance(principal, Principal):
+        raise principal or Unauthenticated()
+    principal.require("operator")

@@ -1,12 +1,43 @@
 """How often one caller may call: counted in Redis for all processes, locally while Redis is away."""
 
+import hashlib
 import re
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Final
 
 from catraca.platform.clock import monotonic_seconds
+from catraca.platform.gather import Gather
+from catraca.platform.redis_client import RedisAway, RedisClient, Script
 
 UNITS_SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
+MICROSECONDS = 1_000_000
 BUCKETS_KEPT = 50_000
+KEY_PREFIX = b"catraca:rate:"
+
+# Generic cell rate algorithm, a bucket a key: its value is the time (of Redis, microseconds) at which the
+# bucket is empty again. It answers the microseconds to wait, "0" for whoever may pass. A value beyond one
+# period can only come from a clock set back or a limit made narrower, and must not lock anyone out.
+COUNT = Script("""
+local clock = redis.call('TIME')
+local at = clock[1] * 1000000 + clock[2]
+local waits = {}
+for i, key in ipairs(KEYS) do
+  local step, period = tonumber(ARGV[2 * i - 1]), tonumber(ARGV[2 * i])
+  local empty_at = tonumber(redis.call('GET', key) or at) or at
+  empty_at = math.min(math.max(empty_at, at), at + period)
+  local wait = empty_at + step - period - at
+  if wait > 0 then
+    waits[i] = string.format('%.0f', wait)
+  else
+    empty_at = empty_at + step
+    redis.call('SET', key, string.format('%.0f', empty_at), 'PX', math.ceil((empty_at - at) / 1000))
+    waits[i] = '0'
+  end
+end
+return table.concat(waits, ' ')
+""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,25 +50,61 @@ class RateLimit:
     @classmethod
     def parse(cls, text: str) -> "RateLimit":
         """From "600/minute"."""
-        match = re.fullmatch(r"\s*(\d+)\s*/\s*(second|minute|hour|day)\s*", text)
+        match = re.fullmatch(r"\s*(\d{1,9})\s*/\s*(second|minute|hour|day)\s*", text, re.ASCII)
         if match is None or int(match[1]) == 0:
             raise ValueError(f'"{text}" is not a rate: write it as "600/minute"')
         return cls(int(match[1]), UNITS_SECONDS[match[2]])
 
+    @property
+    def period_microseconds(self) -> int:
+        return self.seconds * MICROSECONDS
+
+    @property
+    def step_microseconds(self) -> int:
+        """Rounded down: `count` steps must fit into the period, or the last of a burst would not pass."""
+        return max(1, self.period_microseconds // self.count)
+
 
 class RateLimiter:
-    """Generic cell rate algorithm: one number a bucket, the time at which it is empty again."""
+    """Counts by the generic cell rate algorithm: one number a bucket, the time at which it is empty again."""
 
-    def __init__(self) -> None:
-        self._empty_at: dict[str, float] = {}
+    def __init__(self, redis: RedisClient, *, key: bytes) -> None:
+        """Buckets named after addresses are personal: `key` makes their names in Redis unreadable."""
+        self._redis: Final = redis
+        self._key: Final = hashlib.sha256(b"rate limits\0" + key).digest()
+        self._shared: Final = Gather(self._count_in_redis)
+        self._local: Final = LocalBuckets()
 
     async def hit(self, bucket: str, limit: RateLimit) -> float | None:
         """Count one request: None when it may pass, else the seconds until one may."""
-        at = monotonic_seconds()
-        step = limit.seconds / limit.count
-        empty_at = max(self._empty_at.pop(bucket, at), at)
-        wait = empty_at + step - limit.seconds - at
+        if self._redis.seems_up():
+            with suppress(RedisAway):
+                return await self._shared.ask((bucket, limit))
+        return self._local.hit(bucket, limit)
+
+    async def _count_in_redis(self, hits: Sequence[tuple[str, RateLimit]]) -> Sequence[float | None]:
+        keys: list[bytes] = []
+        steps: list[int] = []
+        for bucket, limit in hits:
+            name = hashlib.blake2b(bucket.encode(), key=self._key, digest_size=16).hexdigest()
+            keys.append(KEY_PREFIX + name.encode())
+            steps += (limit.step_microseconds, limit.period_microseconds)
+        waits: bytes = await self._redis.script(COUNT, keys, steps)
+        return [None if wait == b"0" else int(wait) / MICROSECONDS for wait in waits.split()]
+
+
+class LocalBuckets:
+    """The same count in this process alone; the buckets least recently hit are forgotten first."""
+
+    def __init__(self) -> None:
+        self._empty_at: dict[str, int] = {}
+
+    def hit(self, bucket: str, limit: RateLimit) -> float | None:
+        at = int(monotonic_seconds() * MICROSECONDS)
+        step, period = limit.step_microseconds, limit.period_microseconds
+        empty_at = min(max(self._empty_at.pop(bucket, at), at), at + period)
+        wait = empty_at + step - period - at
         self._empty_at[bucket] = empty_at if wait > 0 else empty_at + step
         if len(self._empty_at) > BUCKETS_KEPT:
             del self._empty_at[next(iter(self._empty_at))]
-        return wait if wait > 0 else None
+        return wait / MICROSECONDS if wait > 0 else None

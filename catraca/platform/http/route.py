@@ -6,9 +6,8 @@ from typing import Annotated, Any, TypeVar, cast
 from fastapi import Depends, Request, Response
 from fastapi.routing import APIRoute
 
-from catraca.platform import idempotency
 from catraca.platform.auth import Principal
-from catraca.platform.database import Database, Db
+from catraca.platform.database import Database, Db, Transact
 from catraca.platform.http.bodies import StrictRequest
 from catraca.platform.idempotency import Claim, StoredResponse
 
@@ -44,11 +43,24 @@ class UnitOfWork(APIRoute):
             body = await strict.body()
             claim = _claim(request, route, body) if keeps_responses else None
             database: Database = request.app.state.database
-            return await database.run(
-                lambda db: _once(db, strict, handle, claim), claim.lock if claim else None
-            )
+            return await database.run(lambda db: _once(db, strict, handle, claim), claim)
 
         return change
+
+
+class Staged(APIRoute):
+    """For routes with slow work between transactions: none is open while they run, `InTransaction` runs one.
+
+    They keep no responses for idempotency keys, so each step must be safe to repeat by itself.
+    """
+
+    def get_route_handler(self) -> Handler:
+        handle = super().get_route_handler()
+
+        async def run(request: Request) -> Response:
+            return await handle(StrictRequest(request.scope, request.receive))
+
+        return run
 
 
 async def _read(handle: Handler, request: Request) -> Response:
@@ -62,28 +74,24 @@ async def _once(db: Db, request: Request, handle: Handler, claim: Claim | None) 
     request.state.db = db
     if claim is None:
         return await handle(request)
-    if (stored := await idempotency.stored_response(db, claim)) is not None:
+    if claim.repeated:
+        stored = await claim.stored_response(db)
         return Response(stored.body, stored.status, {**stored.headers, "idempotency-replayed": "true"})
     response = await handle(request)
     headers = {name: response.headers[name] for name in REPLAYED_HEADERS if name in response.headers}
-    await idempotency.store_response(
-        db, claim, StoredResponse(response.status_code, headers, bytes(response.body))
-    )
+    claim.keep(StoredResponse(response.status_code, headers, bytes(response.body)))
     return response
 
 
 def _claim(request: Request, route: str, body: bytes) -> Claim | None:
     key = request.headers.get("idempotency-key")
-    principal = getattr(request.state, "principal", None)
+    principal = request.scope["state"].get("principal")
     if key is None or not isinstance(principal, Principal):
         return None
-    where = repr(sorted(request.path_params.items())) + request.url.query
-    return Claim.of(
-        principal_id=principal.id,
-        method=request.method,
-        route=route,
-        key=key,
-        request=where.encode() + b"\n" + body,
+    # The path's values, not the path: a seed's path and its /v1 twin are the same request.
+    where = f"{sorted(request.path_params.items())} ".encode() + request.scope["query_string"]
+    return Claim(
+        principal_id=principal.id, method=request.method, route=route, key=key, request=where + b"\n" + body
     )
 
 
@@ -93,3 +101,11 @@ async def _open_db(request: Request) -> Db:
 
 OpenDb = Annotated[Db, Depends(_open_db)]
 """The request's connection: inside the transaction on routes that change, outside any on routes that read."""
+
+
+async def _transact(request: Request) -> Transact:
+    return request.app.state.database.run
+
+
+InTransaction = Annotated[Transact, Depends(_transact)]
+"""On `Staged` routes: runs a verb in a transaction of its own."""

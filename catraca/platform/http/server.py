@@ -1,0 +1,248 @@
+"""uvicorn as we run it, with bounds on what a stranger can send before there is a request to refuse."""
+
+import asyncio
+import math
+import resource
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, cast
+
+import httptools
+import uvicorn
+from fastapi import FastAPI
+from prometheus_client import Counter
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from catraca.platform.errors import Busy, HeadersTooLarge, Refusal, RequestMalformed, UrlTooLong
+from catraca.platform.http.envelope import SECURITY_HEADERS
+from catraca.platform.http.problems import problem_response
+from catraca.platform.ids import new_id
+
+REFUSED_EARLY = Counter(
+    "catraca_http_refused_early_total", "Connections turned away before they made a request.", ["code"]
+)
+
+
+def _most_connections() -> int:
+    """Files are also needed for servers, logs and metrics: accepting must not take the last one."""
+    return max(64, min(10_000, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - 256))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerLimits:
+    connections: int = field(default_factory=_most_connections)
+    url_bytes: int = 8 * 1024
+    headers: int = 100
+    header_bytes: int = 16 * 1024
+    message_bytes: int = 1024 * 1024  # of one request on the wire, with chunk sizes and trailers
+    head_seconds: float = 10.0
+    idle_seconds: float = 75.0
+    linger_seconds: float = 2.0
+    drain_seconds: int = 8
+
+
+class HttpServer(uvicorn.Server):
+    """Serves `app` until `should_exit`. Signals are the runner's, for all roles of the process alike."""
+
+    def __init__(self, app: FastAPI, *, limits: ServerLimits | None = None) -> None:
+        limits = limits or ServerLimits()
+        self._lingering: set[GuardedProtocol] = set()
+        super().__init__(
+            uvicorn.Config(
+                app,
+                http=partial(GuardedProtocol, limits=limits, lingering=self._lingering),  # pyright: ignore[reportArgumentType]
+                loop="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,  # ours knows mapped addresses and refuses what is not one
+                # One second behind our own, which also sees what its timer forgets.
+                timeout_keep_alive=math.ceil(limits.idle_seconds) + 1,
+                timeout_graceful_shutdown=limits.drain_seconds,
+            )
+        )
+
+    def capture_signals(self) -> Any:
+        return nullcontext()
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % 10 == 0:  # about once a second
+            now = asyncio.get_running_loop().time()
+            for connection in [*self._ours(), *self._lingering]:
+                connection.close_if_late(now)
+        return await super().on_tick(counter)
+
+    def _ours(self) -> "list[GuardedProtocol]":
+        """A connection that became a WebSocket has another protocol, with its own clock."""
+        connections: set[Any] = self.server_state.connections  # pyright: ignore[reportUnknownMemberType]
+        return [connection for connection in connections if isinstance(connection, GuardedProtocol)]
+
+
+class GuardedProtocol(HttpToolsProtocol):
+    """A connection with a deadline for whatever it waits for, and a bound on whatever it collects.
+
+    The envelope bounds a request's body and answer; this bounds what comes before, between and after.
+    """
+
+    def __init__(
+        self, *args: Any, limits: ServerLimits, lingering: "set[GuardedProtocol]", **options: Any
+    ) -> None:
+        super().__init__(*args, **options)
+        self._limits = limits
+        self._lingering = lingering
+        self._deadline = math.inf
+        self._fault: Refusal | None = None
+        self._deaf = False
+        self._in_head = True
+        self._complete = True  # whether the message whose head came last has come whole
+        self._new_message = False
+        self._message_bytes = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        super().connection_made(transport)
+        self._wait_at_most(self._limits.head_seconds)
+        if len(self.connections) > self._limits.connections:
+            if len(self._lingering) > self._limits.connections:
+                transport.abort()
+            else:
+                self._refuse(Busy())
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._lingering.discard(self)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._deaf:
+            return
+        self._unset_keepalive_if_required()
+        try:
+            cast(Any, self.parser).feed_data(data)
+        except httptools.HttpParserUpgrade:
+            if self._should_upgrade():
+                self.handle_websocket_upgrade()
+            else:  # h2c and the like: answered as plain HTTP/1.1; what follows cannot be told apart from it
+                self._deaf = True
+                self.cycle.keep_alive = False
+        except httptools.HttpParserError:
+            self._refuse(self._fault or RequestMalformed())
+        else:
+            self._count(len(data))
+
+    def _count(self, received_bytes: int) -> None:
+        # The parser keeps a half-read header without bound. A message's first read is bounded by the socket's
+        # buffer and may belong mostly to the message before, so counting begins with its second.
+        if self._new_message:
+            self._new_message, self._message_bytes = False, 0
+            return
+        self._message_bytes += received_bytes
+        if self._in_head and self._message_bytes > self._limits.url_bytes + self._limits.header_bytes:
+            self._refuse(HeadersTooLarge())
+        elif self._message_bytes > self._limits.message_bytes:
+            self._deaf = True
+            self.transport.close()
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._in_head = self._new_message = True
+        self._complete = False
+        self._wait_at_most(self._limits.head_seconds)
+
+    def on_url(self, url: bytes) -> None:
+        super().on_url(url)
+        if len(self.url) > self._limits.url_bytes:
+            self._fault = UrlTooLong()
+            raise self._fault
+
+    def on_headers_complete(self) -> None:
+        self._check_head()
+        if self._fault is not None:
+            raise self._fault
+        self._in_head = False
+        self._deadline = math.inf
+        super().on_headers_complete()
+        if not cast(Any, self.parser).should_upgrade():
+            self.headers = []  # trailers come as headers do, and must not join a request already under way
+
+    def _check_head(self) -> None:
+        """What the parser lets pass and another server on the way might read differently is refused."""
+        length_bytes = hosts = 0
+        coding = body = b""
+        for name, value in self.headers:
+            length_bytes += len(name) + len(value)
+            if name == b"host":
+                hosts += 1
+            elif name == b"transfer-encoding":
+                coding = value.lower()
+            elif name == b"content-length":
+                body = value.lstrip(b"0")
+        if len(self.headers) > self._limits.headers or length_bytes > self._limits.header_bytes:
+            self._fault = HeadersTooLarge()
+            return
+        parser = cast(Any, self.parser)
+        version = parser.get_http_version()
+        if version == "1.1":
+            sound = hosts == 1 and coding in (b"", b"chunked")
+        else:
+            sound = version == "1.0" and hosts <= 1 and not coding
+        # With an upgrade the parser takes what follows for another protocol's, and would drop the body.
+        if not sound or ((coding or body) and parser.should_upgrade()):
+            self._fault = RequestMalformed()
+
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        self._complete = True
+        if self.cycle is not None and self.cycle.response_complete:  # pyright: ignore[reportUnnecessaryComparison]
+            self._wait_at_most(self._limits.idle_seconds)
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.transport.is_closing() or self._in_head or not self.cycle.response_complete:
+            return
+        if self._complete:
+            self._wait_at_most(self._limits.idle_seconds)
+        elif self.expect_100_continue:
+            self.transport.close()  # it was told no instead of "continue"; what it sends next is a guess
+        else:
+            self._wait_at_most(self._limits.head_seconds)  # the rest of a refused body is read and dropped
+
+    def _wait_at_most(self, seconds: float) -> None:
+        self._deadline = self.loop.time() + seconds
+
+    def close_if_late(self, now: float) -> None:
+        closing = self.transport.is_closing()
+        if closing and self._deadline == math.inf:
+            self._wait_at_most(self._limits.linger_seconds)
+        elif self._deadline < now:
+            # Closing waits for the peer to read what is left; one that does not is cut off.
+            self._wait_at_most(self._limits.linger_seconds)
+            (self.transport.abort if closing else self.transport.close)()
+
+    def _refuse(self, refusal: Refusal) -> None:
+        """Answer once, stop listening, and linger a moment: closing on unread bytes would lose the answer."""
+        self._deaf = True
+        REFUSED_EARLY.labels(refusal.code).inc()
+        cycle = self.cycle
+        if cycle is not None and not cycle.response_complete:  # pyright: ignore[reportUnnecessaryComparison]
+            cycle.keep_alive = False
+            if cycle.response_started or not cycle.more_body:
+                return  # the fault is in a later request on this connection; the answer under way is its last
+            cycle.disconnected = True
+            cycle.message_event.set()
+        self.transport.write(self._answer(refusal))
+        self._wait_at_most(self._limits.linger_seconds)
+        self.connections.discard(self)
+        self._lingering.add(self)
+        self.transport.write_eof()
+
+    def _answer(self, refusal: Refusal) -> bytes:
+        languages = [value for name, value in self.headers or () if name == b"accept-language"]
+        response = problem_response(
+            refusal,
+            accept_language=languages[0].decode("latin-1") if languages else None,
+            request_id=str(new_id()),
+        )
+        lines = [*self.server_state.default_headers, *response.raw_headers, *SECURITY_HEADERS]
+        head = b"".join(name + b": " + value + b"\r\n" for name, value in lines)
+        return STATUS_LINE[refusal.status] + head + b"connection: close\r\n\r\n" + bytes(response.body)

@@ -1,0 +1,191 @@
+"""Redis only hurries: short waits, a bounded pool, and while it is away every call says so at once."""
+
+import asyncio
+import hashlib
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar, cast
+
+import redis.asyncio
+import structlog
+from prometheus_client import Counter
+from redis import exceptions
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+
+from catraca.platform.clock import monotonic_seconds
+
+log = structlog.get_logger()
+
+T = TypeVar("T")
+Client = Any  # redis-py's own types are too loose to help
+Argument = str | bytes | int | float
+
+AWAY = Counter("catraca_redis_away_total", "Times Redis stopped answering or refused to work.")
+
+# A server that answers but cannot work now, in the words it uses; scripts carry them mid-sentence.
+_UNABLE = re.compile(
+    r"\b(OOM|READONLY|MISCONF|LOADING|BUSY|NOREPLICAS|MASTERDOWN|CLUSTERDOWN|NOAUTH|NOPERM|WRONGPASS)\b"
+    r"|unknown command"
+)
+
+
+class RedisAway(Exception):
+    """Redis cannot be asked right now: do without, or say "try again"; never take it for an empty answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A Lua script: called by its digest, sent whole only to a server that does not know it."""
+
+    text: str
+    digest: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        digest = hashlib.sha1(self.text.encode(), usedforsecurity=False).hexdigest()
+        object.__setattr__(self, "digest", digest)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedisLimits:
+    connections: int = 16
+    answer_seconds: float = 0.25
+    away_seconds: float = 1.0
+
+
+class RedisClient:
+    """One per process. No caller waits longer than `answer_seconds`, and after a failure none waits at all
+    until a look in the background, at most one per `away_seconds`, has found Redis answering again.
+    """
+
+    def __init__(self, url: str | None, *, limits: RedisLimits | None = None) -> None:
+        """Without a URL it is a Redis that is always away."""
+        self._limits: Final = limits or RedisLimits()
+        self._client: Client = _connectable(url, self._limits) if url else None
+        self._away = url is None
+        self._look_at_seconds = 0.0
+        self._look: asyncio.Task[bool] | None = None
+        self._calls: set[asyncio.Task[Any]] = set()
+
+    async def run(self, work: Callable[[Client], Awaitable[T]]) -> T:
+        """Do `work` with a redis-py client. After a `RedisAway` it may still have reached the server."""
+        if not self.seems_up():
+            raise RedisAway
+        return await self._attempt(work)
+
+    def seems_up(self) -> bool:
+        """Whether calls are tried at all: for callers who would rather not prepare one in vain."""
+        if self._away:
+            self._look_again()
+        return not self._away
+
+    async def script(self, script: Script, keys: Sequence[Argument], arguments: Sequence[Argument]) -> Any:
+        """Run a script in one trip, two when the server has been restarted or flushed since."""
+
+        async def evaluate(client: Client) -> Any:
+            try:
+                return await client.execute_command("EVALSHA", script.digest, len(keys), *keys, *arguments)
+            except exceptions.NoScriptError:
+                return await client.execute_command("EVAL", script.text, len(keys), *keys, *arguments)
+
+        return await self.run(evaluate)
+
+    async def is_up(self) -> bool:
+        """Whether it answers now; finding it back ends the time away."""
+        if self._client is None:
+            return False
+        if self._away:
+            self._look_at_seconds = 0.0
+            self._look_again()
+            assert self._look is not None
+            return await asyncio.shield(self._look)
+        try:
+            return bool(await self._attempt(_ping))
+        except RedisAway:
+            return False
+
+    async def close(self) -> None:
+        """Wait for what is under way, then let go of every connection; calls from now on find it away."""
+        client, self._client, self._away = self._client, None, True
+        if client is None:
+            return
+        with suppress(TimeoutError, OSError, exceptions.RedisError):
+            async with asyncio.timeout(1):
+                await asyncio.gather(*self._calls, return_exceptions=True)
+                await client.aclose()
+
+    async def _attempt(self, work: Callable[[Client], Awaitable[T]]) -> T:
+        # A task of its own: a caller that gives up must not stop redis-py between a command and its reply or
+        # while it gives a connection back; left alone it ends by the socket's own time limits.
+        call = asyncio.ensure_future(work(self._client))
+        self._calls.add(call)
+        call.add_done_callback(self._ended)
+        try:
+            async with asyncio.timeout(self._limits.answer_seconds):
+                return await asyncio.shield(call)
+        except (TimeoutError, OSError, exceptions.RedisError) as error:
+            if not _is_away(error):
+                raise
+            self._fell_away(error)
+            raise RedisAway from error
+
+    def _ended(self, call: asyncio.Future[Any]) -> None:
+        self._calls.discard(cast("asyncio.Task[Any]", call))
+        if not call.cancelled():
+            call.exception()  # seen, so that a caller who gave up leaves no complaint behind
+
+    def _fell_away(self, error: BaseException) -> None:
+        self._look_at_seconds = monotonic_seconds() + self._limits.away_seconds
+        if not self._away:
+            self._away = True
+            AWAY.inc()
+            log.warning("redis_away", error=type(error).__name__)
+
+    def _look_again(self) -> None:
+        if self._client is None or self._look is not None or monotonic_seconds() < self._look_at_seconds:
+            return
+        self._look = asyncio.create_task(self._is_back(self._client))
+
+    async def _is_back(self, client: Client) -> bool:
+        try:
+            # Idle connections are from before: what ended them would be found out one call at a time.
+            with suppress(TimeoutError, OSError, exceptions.RedisError):
+                await client.connection_pool.disconnect(inuse_connections=False)
+            await self._attempt(_ping)
+        except RedisAway:
+            return False
+        finally:
+            self._look = None
+        self._away = self._client is None
+        log.info("redis_back")
+        return True
+
+
+def _connectable(url: str, limits: RedisLimits) -> Client:
+    """A client that has not connected yet: a Redis that is away must not fail the start."""
+    pool: Any = redis.asyncio.BlockingConnectionPool.from_url(  # pyright: ignore[reportUnknownMemberType]
+        url,
+        max_connections=limits.connections,
+        timeout=limits.answer_seconds,
+        socket_timeout=limits.answer_seconds,
+        socket_connect_timeout=limits.answer_seconds,
+        # Repeating is for the caller to decide: not every command may be done twice.
+        retry=Retry(NoBackoff(), 0),
+        protocol=2,
+        driver_info=None,
+    )
+    return redis.asyncio.Redis.from_pool(pool)
+
+
+async def _ping(client: Client) -> Any:
+    return await client.ping()
+
+
+def _is_away(error: BaseException) -> bool:
+    """A wrong command or a broken script is a defect and must be seen; everything else means "not now"."""
+    if isinstance(error, exceptions.ResponseError):
+        unable = (exceptions.OutOfMemoryError, exceptions.ReadOnlyError, exceptions.NoPermissionError)
+        return isinstance(error, unable) or _UNABLE.search(str(error)) is not None
+    return not isinstance(error, exceptions.DataError)

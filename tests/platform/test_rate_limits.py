@@ -1,0 +1,218 @@
+"""Rate limits: counted in Redis for all processes, locally while it is away, and never a reason to fail."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from ipaddress import ip_network
+from uuid import uuid4
+
+import pytest
+
+from catraca.platform.http.health import Health
+from catraca.platform.http.rate_limits import BUCKETS_KEPT, LocalBuckets, RateLimit, RateLimiter
+from catraca.platform.redis_client import RedisClient, RedisLimits
+from catraca.roles.api import build_app
+from catraca.roles.parts import Parts
+from tests.conftest import bearer
+from tests.servers import Stack, until
+from tests.support.http import served, serving
+from tests.support.redis_server import PrivateRedis, private_redis
+
+KEY = b"a key of the tests' own"
+FEW = RateLimit(3, 60)
+
+
+@pytest.fixture
+async def server(stack: Stack) -> AsyncIterator[PrivateRedis]:
+    async with private_redis(stack) as server:
+        yield server
+
+
+@pytest.fixture
+async def redis(server: PrivateRedis) -> AsyncIterator[RedisClient]:
+    client = RedisClient(server.url, limits=RedisLimits(away_seconds=0.05))
+    yield client
+    await client.close()
+
+
+def test_rates_are_written_as_count_per_unit() -> None:
+    assert RateLimit.parse("600/minute") == RateLimit(600, 60)
+    assert RateLimit.parse(" 5 / second ") == RateLimit(5, 1)
+    for wrong in ("", "600", "0/minute", "-1/minute", "5/week", "1.5/second", "٣/second", "9" * 30 + "/day"):
+        with pytest.raises(ValueError, match="write it as"):
+            RateLimit.parse(wrong)
+
+
+async def test_a_burst_passes_up_to_the_count_and_then_says_how_long_to_wait(redis: RedisClient) -> None:
+    limiter = RateLimiter(redis, key=KEY)
+    verdicts = [await limiter.hit("a", FEW) for _ in range(5)]
+    assert verdicts[:3] == [None, None, None]
+    assert all(verdict is not None and 19 < verdict <= 20 for verdict in verdicts[3:])
+    assert await limiter.hit("b", FEW) is None
+
+
+async def test_a_burst_is_exact_also_where_the_steps_are_not(redis: RedisClient) -> None:
+    limiter = RateLimiter(redis, key=KEY)
+    for limit in (RateLimit(7, 3600), RateLimit(1, 86400), RateLimit(11, 86400)):
+        verdicts = [await limiter.hit(f"bucket {limit}", limit) for _ in range(limit.count + 1)]
+        assert verdicts.index(next(filter(None, verdicts))) == limit.count
+        local = LocalBuckets()
+        assert [local.hit("a", limit) for _ in range(limit.count)] == [None] * limit.count
+        assert local.hit("a", limit) is not None
+
+
+async def test_waiting_as_long_as_told_is_enough(redis: RedisClient) -> None:
+    limiter, limit = RateLimiter(redis, key=KEY), RateLimit(20, 1)
+    while (wait_seconds := await limiter.hit("a", limit)) is None:
+        pass
+    await asyncio.sleep(wait_seconds)
+    assert await limiter.hit("a", limit) is None
+
+
+async def test_all_processes_count_into_one_bucket(server: PrivateRedis, redis: RedisClient) -> None:
+    other = RedisClient(server.url)
+    limiters = [RateLimiter(redis, key=KEY), RateLimiter(other, key=KEY)]
+    limit = RateLimit(100, 3600)
+    verdicts = await asyncio.gather(*(limiters[n % 2].hit("a", limit) for n in range(150)))
+    assert verdicts.count(None) == 100
+    await other.close()
+
+
+async def test_concurrent_hits_share_their_trips(server: PrivateRedis, redis: RedisClient) -> None:
+    limiter, limit = RateLimiter(redis, key=KEY), RateLimit(1000, 60)
+    await limiter.hit("warm", limit)
+    await server.command("CONFIG", "RESETSTAT")
+    buckets = [f"bucket {number % 10}" for number in range(200)]
+    assert await asyncio.gather(*(limiter.hit(bucket, limit) for bucket in buckets)) == [None] * 200
+    stats = await server.command("INFO", "commandstats")
+    assert isinstance(stats, dict)
+    assert stats["cmdstat_evalsha"]["calls"] == 1
+
+
+async def test_while_redis_is_away_each_process_counts_by_itself(
+    server: PrivateRedis, redis: RedisClient
+) -> None:
+    limiter = RateLimiter(redis, key=KEY)
+    assert await limiter.hit("a", FEW) is None
+    await server.stop()
+    verdicts = [await limiter.hit("a", FEW) for _ in range(5)]
+    assert verdicts[:3] == [None, None, None]
+    assert None not in verdicts[3:]
+    await server.start()
+    await until(redis.is_up)
+    assert await limiter.hit("a", FEW) is None  # a Redis that forgot everything begins anew
+
+
+async def test_names_in_redis_tell_neither_address_nor_person_and_expire(
+    server: PrivateRedis, redis: RedisClient
+) -> None:
+    limiter = RateLimiter(redis, key=KEY)
+    await limiter.hit("address:203.0.113.9", FEW)
+    await limiter.hit("address:203.0.113.9", FEW)
+    keys = await server.command("KEYS", "*")
+    assert isinstance(keys, list)
+    assert len(keys) == 1
+    assert re.fullmatch(rb"catraca:rate:[0-9a-f]{32}", keys[0])
+    other = RateLimiter(redis, key=b"the key of another installation")
+    await other.hit("address:203.0.113.9", FEW)
+    assert await server.command("DBSIZE") == 2
+    lifetime = await server.command("PTTL", keys[0])
+    assert isinstance(lifetime, int)
+    assert 39_000 < lifetime <= 40_000
+
+
+async def test_a_clock_set_back_or_a_narrower_limit_locks_nobody_out(
+    server: PrivateRedis, redis: RedisClient
+) -> None:
+    limiter, narrow = RateLimiter(redis, key=KEY), RateLimit(10, 1)
+    await limiter.hit("a", narrow)
+    keys = await server.command("KEYS", "*")
+    assert isinstance(keys, list)
+    await server.command("SET", keys[0], "9999999999000000")
+    wait_seconds = await limiter.hit("a", narrow)
+    assert wait_seconds is not None
+    assert wait_seconds <= 1
+    await server.command("SET", keys[0], "not a number")
+    assert await limiter.hit("a", narrow) is None
+
+
+def test_local_buckets_forget_the_least_recent_and_stay_bounded() -> None:
+    buckets, once = LocalBuckets(), RateLimit(1, 3600)
+    assert buckets.hit("first", once) is None
+    for number in range(BUCKETS_KEPT - 1):
+        buckets.hit(str(number), once)
+    assert buckets.hit("first", once) is not None  # still known, and now the most recent
+    buckets.hit("one more", once)
+    assert buckets.hit("first", once) is not None
+    assert buckets.hit("0", once) is None  # forgotten
+    assert len(buckets._empty_at) == BUCKETS_KEPT
+
+
+async def test_too_many_requests_are_refused_with_the_time_to_wait(parts: Parts) -> None:
+    me = {**bearer(), "accept-language": "en"}
+    async with served(parts, rate_limit_principal="2/hour") as to, to.client() as client:
+        answers = [await client.get("/v1/me", headers=me) for _ in range(3)]
+        assert [answer.status_code for answer in answers] == [200, 200, 429]
+        refused = answers[2]
+        assert refused.headers["content-type"] == "application/problem+json"
+        assert refused.json()["code"] == "too_many_requests"
+        assert int(refused.headers["retry-after"]) == refused.json()["retry_after_seconds"] == 1800
+        # Another person at the same address is another caller.
+        assert (await client.get("/v1/me", headers=bearer())).status_code == 200
+
+
+async def test_strangers_and_bad_tokens_are_counted_by_address_but_health_is_not(parts: Parts) -> None:
+    address = ".".join(str(byte) for byte in (10, *uuid4().bytes[:3]))
+    settings = {"rate_limit_anonymous": "2/hour", "trusted_proxies": [ip_network("127.0.0.1")]}
+    async with served(parts, **settings) as to, to.client() as client:
+        client.headers["x-forwarded-for"] = address
+        assert (await client.get("/v1/me")).status_code == 401
+        assert (await client.get("/v1/me", headers={"authorization": "Bearer x"})).status_code == 401
+        assert (await client.get("/v1/me")).status_code == 429
+        assert (await client.get("/v1/me", headers={"authorization": "Bearer x"})).status_code == 429
+        assert [(await client.get(path)).status_code for path in ("/livez", "/readyz")] == [200, 200]
+        assert (await client.get("/v1/me", headers=bearer())).status_code == 200
+
+
+async def test_one_ipv6_network_is_one_stranger_and_ipv4_in_ipv6_is_ipv4(parts: Parts) -> None:
+    part = uuid4().hex
+    net = f"2001:db8:{part[:4]}:{part[4:8]}"
+    one, other = ("::ffff:10." + ".".join(str(byte) for byte in uuid4().bytes[:3]) for _ in range(2))
+    settings = {"rate_limit_anonymous": "1/hour", "trusted_proxies": [ip_network("127.0.0.1")]}
+    async with served(parts, **settings) as to, to.client() as client:
+
+        async def status(address: str) -> int:
+            return (await client.get("/docs", headers={"x-forwarded-for": address})).status_code
+
+        assert [await status(f"{net}::1"), await status(f"{net}:ffff::2")] == [200, 429]
+        assert await status(f"2001:db8:{part[8:12]}:{part[12:16]}::1") == 200
+        assert [await status(one), await status(other), await status(one)] == [200, 200, 429]
+
+
+async def test_redis_stopped_makes_no_visible_difference_but_in_readiness(stack: Stack, parts: Parts) -> None:
+    async with private_redis(stack) as server:
+        client = RedisClient(server.url, limits=RedisLimits(away_seconds=0.05))
+        with_redis = replace(parts, redis=client)
+        health = Health(required={"database": parts.database.is_up}, reported={"redis": client.is_up})
+        async with serving(build_app(with_redis, health)) as to, to.client() as http:
+
+            async def redis_is(state: str) -> bool:
+                answer = await http.get("/readyz")
+                assert answer.status_code == 200
+                return answer.json()["parts"]["redis"] == state
+
+            me = bearer()
+            await until(lambda: redis_is("up"))
+            assert (await http.get("/v1/me", headers=me)).status_code == 200
+            await server.stop()
+            assert (await http.get("/v1/me", headers=me)).status_code == 200
+            assert await redis_is("down")
+            assert (await http.get("/v1/me", headers=me)).status_code == 200
+            await server.start()
+            server.freeze()
+            assert (await http.get("/v1/me", headers=me)).status_code == 200
+            assert await redis_is("down")
+            server.thaw()
+            await until(lambda: redis_is("up"))
+        await client.close()

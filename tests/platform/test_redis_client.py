@@ -1,0 +1,183 @@
+"""Redis only hurries: whatever happens to it, calls end soon, say so, and work again when it is back."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from redis import exceptions
+
+from catraca.platform.redis_client import AWAY, RedisAway, RedisClient, RedisLimits, Script
+from tests.servers import Stack, until
+from tests.support.redis_server import PrivateRedis, private_redis
+
+ADD = Script("return redis.call('INCRBY', KEYS[1], ARGV[1])")
+# Short, so that the tests need not wait long for a second look.
+LIMITS = RedisLimits(connections=4, away_seconds=0.05)
+
+
+@pytest.fixture
+async def server(stack: Stack) -> AsyncIterator[PrivateRedis]:
+    async with private_redis(stack) as server:
+        yield server
+
+
+@pytest.fixture
+async def client(server: PrivateRedis) -> AsyncIterator[RedisClient]:
+    client = RedisClient(server.url, limits=LIMITS)
+    yield client
+    await client.close()
+
+
+async def works(client: RedisClient) -> bool:
+    try:
+        await client.script(ADD, ["works"], [1])
+    except RedisAway:
+        return False
+    return True
+
+
+async def echo(client: Any, text: str) -> bytes:
+    return await client.execute_command("ECHO", text)
+
+
+async def test_a_script_runs_and_is_sent_whole_only_when_unknown(
+    server: PrivateRedis, client: RedisClient
+) -> None:
+    assert await client.script(ADD, ["sum"], [2]) == 2
+    await server.command("CONFIG", "RESETSTAT")
+    assert await client.script(ADD, ["sum"], [3]) == 5
+    stats = await server.command("INFO", "commandstats")
+    assert isinstance(stats, dict)
+    assert "cmdstat_evalsha" in stats
+    assert "cmdstat_eval" not in stats
+
+
+async def test_a_flushed_server_is_told_the_script_again(server: PrivateRedis, client: RedisClient) -> None:
+    assert await client.script(ADD, ["sum"], [2]) == 2
+    await server.command("FLUSHALL")
+    await server.command("SCRIPT", "FLUSH")
+    assert await client.script(ADD, ["sum"], [3]) == 3
+
+
+async def test_a_frozen_server_is_away_and_after_the_first_nobody_waits_for_it(
+    server: PrivateRedis, client: RedisClient
+) -> None:
+    assert await works(client)
+    patient = RedisClient(server.url)
+    assert await works(patient)
+    server.freeze()
+    with pytest.raises(RedisAway):
+        await patient.script(ADD, ["sum"], [1])
+    # Away for a second: these touch no network, or they would last 250 ms each.
+    async with asyncio.timeout(10):
+        for _ in range(1000):
+            with pytest.raises(RedisAway):
+                await patient.script(ADD, ["sum"], [1])
+    assert not await client.is_up()
+    server.thaw()
+    await until(lambda: works(client))
+    await until(patient.is_up)
+    assert await works(patient)
+    await patient.close()
+
+
+async def test_a_stopped_server_is_away_and_a_restarted_one_is_back(
+    server: PrivateRedis, client: RedisClient
+) -> None:
+    assert await asyncio.gather(*(works(client) for _ in range(4))) == [True] * 4
+    before = AWAY._value.get()
+    await server.stop()
+    assert not await works(client)
+    assert not await works(client)
+    assert not await client.is_up()
+    assert AWAY._value.get() == before + 1
+    await server.start()
+    await until(lambda: works(client))
+    # The connections from before the restart are gone too, not found broken one call at a time.
+    assert await asyncio.gather(*(works(client) for _ in range(4))) == [True] * 4
+
+
+async def test_a_server_out_of_memory_is_away_until_it_has_some(
+    server: PrivateRedis, client: RedisClient
+) -> None:
+    assert await works(client)
+    await server.command("CONFIG", "SET", "maxmemory", "1")
+    assert not await works(client)
+    await server.command("CONFIG", "SET", "maxmemory", "0")
+    await until(lambda: works(client))
+
+
+async def test_a_replica_that_refuses_writes_is_away(server: PrivateRedis, client: RedisClient) -> None:
+    assert await works(client)
+    await server.command("REPLICAOF", "127.0.0.1", "1")
+    assert not await works(client)
+    await server.command("REPLICAOF", "NO", "ONE")
+    await until(lambda: works(client))
+
+
+async def test_a_server_that_loads_its_data_is_away(client: RedisClient) -> None:
+    async def loading(_: Any) -> None:
+        raise exceptions.BusyLoadingError("Redis is loading the dataset in memory")
+
+    with pytest.raises(RedisAway):
+        await client.run(loading)
+    await until(lambda: works(client))
+
+
+async def test_a_broken_script_is_a_defect_and_not_an_absence(client: RedisClient) -> None:
+    with pytest.raises(exceptions.ResponseError):
+        await client.script(Script("return no_such_thing.field"), [], [])
+    assert await works(client)
+
+
+async def test_a_redis_that_was_never_there_does_not_fail_the_start() -> None:
+    for url in ("redis://127.0.0.1:1/0", "unix:///nowhere/redis.sock", None):
+        client = RedisClient(url, limits=LIMITS)
+        assert not await works(client)
+        assert not await client.is_up()
+        await client.close()
+
+
+async def test_callers_who_give_up_leave_neither_a_lost_connection_nor_a_strangers_reply(
+    server: PrivateRedis, client: RedisClient
+) -> None:
+    assert await works(client)
+    for round_number in range(50):
+        calls = [
+            asyncio.create_task(client.run(lambda c, n=number: echo(c, f"early {n}"))) for number in range(8)
+        ]
+        for _ in range(round_number % 7):  # give up at every stage: waiting, sending, reading, giving back
+            await asyncio.sleep(0)
+        for call in calls:
+            call.cancel()
+        await asyncio.wait(calls)
+        texts = [f"{round_number} {number}" for number in range(8)]
+        replies = await asyncio.gather(*(client.run(lambda c, t=text: echo(c, t)) for text in texts))
+        assert replies == [text.encode() for text in texts]
+    assert await works(client)
+
+
+async def test_giving_up_on_a_frozen_server_loses_no_connection(
+    server: PrivateRedis, client: RedisClient
+) -> None:
+    assert await works(client)
+    server.freeze()
+    calls = [asyncio.create_task(client.run(lambda c: echo(c, "early"))) for _ in range(16)]
+    await asyncio.sleep(0)
+    for call in calls:
+        call.cancel()
+    await asyncio.wait(calls)
+    server.thaw()
+    await until(lambda: works(client))
+    replies = await asyncio.gather(
+        *(client.run(lambda c, n=number: echo(c, str(n))) for number in range(16)), return_exceptions=True
+    )
+    assert replies == [str(number).encode() for number in range(16)]
+
+
+async def test_after_closing_it_is_away(client: RedisClient) -> None:
+    assert await works(client)
+    await client.close()
+    assert not await works(client)
+    assert not await client.is_up()
