@@ -47,6 +47,12 @@ class Db(Protocol):
     async def executemany(self, command: str, args: Iterable[Sequence[object]]) -> None: ...
 
 
+class Transact(Protocol):
+    """Runs `work` in one transaction, as `Database.run` does; for verbs with slow work between two."""
+
+    async def __call__(self, work: Callable[[Db], Awaitable[T]]) -> T: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseLimits:
     """Every wait on the database ends; these say when."""
@@ -59,12 +65,28 @@ class DatabaseLimits:
     idle_in_transaction_seconds: float = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class Lock:
-    """A number to queue on, held by one transaction at a time from its start to its end."""
+class TransactionAborted(Exception):
+    """The work caught a database error and went on; nothing of it was committed."""
 
-    number: int
-    taken: type[Refusal] = Busy
+
+class Bookends(Protocol):
+    """Statements that travel with BEGIN and with COMMIT, and so cost no round trip of their own.
+
+    They go as text, several to a message, which takes no parameters: only numbers and hex digits may be
+    written into them.
+    """
+
+    def opening(self) -> str: ...
+    def opened(self, tag: str) -> None:
+        """Told the command tag of the opening statement, such as `SELECT 0`."""
+        ...
+
+    def closing(self) -> str: ...
+
+    @property
+    def locked_out(self) -> type[Refusal]:
+        """What it means when the opening statement waited for a lock until `lock_timeout`."""
+        ...
 
 
 class _Connection(asyncpg.Connection):
@@ -92,7 +114,7 @@ class Database:
             "lock_timeout": limits.lock_seconds,
             "idle_in_transaction_session_timeout": limits.idle_in_transaction_seconds,
             # A backend whose client is gone gives up its locks at once, not at the statement's end.
-            "client_connection_check_interval": 1.0,
+            "client_connection_check_interval": 0.2,
         }
         settings = {name: str(int(seconds * 1000)) for name, seconds in milliseconds.items()}
         pool = await cast(Any, asyncpg).create_pool(
@@ -137,31 +159,31 @@ class Database:
             await self._release(connection)
 
     @asynccontextmanager
-    async def transaction(self, lock: Lock | None = None) -> AsyncGenerator[Db]:
+    async def transaction(self, bookends: Bookends | None = None) -> AsyncGenerator[Db]:
         """One transaction: committed when the block ends, undone when it raises or is canceled."""
         async with self.connection() as db:
             began = monotonic_seconds()
             try:
-                await _begin(db, lock)
+                await _begin(db, bookends)
                 yield db
-                await _commit(db)
+                await _commit(db, bookends)
             except BaseException as error:
                 await _undo(db, error)
                 raise
             finally:
                 _observe_transaction(monotonic_seconds() - began)
 
-    async def run(self, work: Callable[[Db], Awaitable[T]], lock: Lock | None = None) -> T:
+    async def run(self, work: Callable[[Db], Awaitable[T]], bookends: Bookends | None = None) -> T:
         """Do `work` in one transaction; a serialization failure or deadlock runs it again, a few times."""
         for pause_seconds in RETRY_PAUSES_SECONDS:
             try:
-                async with self.transaction(lock) as db:
+                async with self.transaction(bookends) as db:
                     return await work(db)
             except (asyncpg.SerializationError, asyncpg.DeadlockDetectedError):
                 RETRIED_TRANSACTIONS.inc()
                 await asyncio.sleep(pause_seconds * random.uniform(0.5, 1.5))  # noqa: S311
         try:
-            async with self.transaction(lock) as db:
+            async with self.transaction(bookends) as db:
                 return await work(db)
         except (asyncpg.SerializationError, asyncpg.DeadlockDetectedError) as error:
             raise Busy from error
@@ -185,28 +207,29 @@ class Database:
             log.info("connection_lost_on_release", error=type(error).__name__)
 
 
-async def _begin(db: Db, lock: Lock | None) -> None:
-    if lock is None:
+async def _begin(db: Db, bookends: Bookends | None) -> None:
+    if bookends is None:
         await db.execute("BEGIN")
         return
     try:
-        # Two statements, one round trip; the number is ours, so there is nothing to quote.
-        await db.execute(f"BEGIN; SELECT pg_advisory_xact_lock({lock.number:d})")
+        bookends.opened(await db.execute("BEGIN; " + bookends.opening()))
     except asyncpg.LockNotAvailableError as error:
-        raise lock.taken from error
+        raise bookends.locked_out from error
 
 
-async def _commit(db: Db) -> None:
+async def _commit(db: Db, bookends: Bookends | None) -> None:
     try:
-        await db.execute("COMMIT")
+        tag = await db.execute("COMMIT" if bookends is None else bookends.closing() + "; COMMIT")
     except (OSError, asyncpg.PostgresConnectionError, asyncpg.InterfaceError, TimeoutError) as error:
         raise OutcomeUnknown from error
+    if tag != "COMMIT":  # PostgreSQL answers ROLLBACK when an earlier error was swallowed
+        raise TransactionAborted
 
 
 async def _undo(db: Db, error: BaseException) -> None:
     """Roll back; a connection that is canceled or broken is cut instead, which undoes as surely."""
     if isinstance(error, (asyncio.CancelledError, TimeoutError, OutcomeUnknown)):
-        cast(Any, db).terminate()
+        _cut(db)
         return
     with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError):
         await db.execute("ROLLBACK")
@@ -226,9 +249,13 @@ _AWAY = (
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
     asyncpg.TooManyConnectionsError,
+    # Not made yet, or a password being changed: whoever runs the server must act, the caller can only wait.
+    asyncpg.InvalidCatalogNameError,
+    asyncpg.InvalidAuthorizationSpecificationError,
     asyncpg.ReadOnlySQLTransactionError,  # a failover left us on a replica
 )
 _BUSY = (
+    TimeoutError,
     asyncpg.QueryCanceledError,
     asyncpg.LockNotAvailableError,
     asyncpg.IdleInTransactionSessionTimeoutError,
@@ -237,18 +264,21 @@ _BUSY = (
 
 def _as_refusal(error: BaseException, connection: Any) -> Refusal | None:
     """What a database failure means to the caller; None for everything that is not one."""
-    if isinstance(error, TimeoutError):
-        if connection is not None:
-            connection.terminate()
-        return Busy()
-    if isinstance(error, asyncio.CancelledError):
-        if connection is not None:
-            connection.terminate()
-        return None
     if isinstance(error, _BUSY):
         return Busy()
-    if isinstance(error, _AWAY):
-        return DatabaseUnavailable()
-    if isinstance(error, asyncpg.InterfaceError) and connection is not None and connection.is_closed():
+    if isinstance(error, _AWAY) or (isinstance(error, asyncpg.InterfaceError) and _is_cut(connection)):
         return DatabaseUnavailable()
     return None
+
+
+def _cut(connection: Any) -> None:
+    """Close at once, without a word to the server, which then undoes and unlocks by itself."""
+    if connection is not None and not _is_cut(connection):
+        connection.terminate()
+
+
+def _is_cut(connection: Any) -> bool:
+    try:
+        return connection is None or connection.is_closed()
+    except asyncpg.InterfaceError:  # the pool has already taken a broken connection back
+        return True

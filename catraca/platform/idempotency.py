@@ -9,7 +9,7 @@ from uuid import UUID
 
 import msgspec
 
-from catraca.platform.database import Db, Lock
+from catraca.platform.database import Db
 from catraca.platform.errors import IdempotencyKeyInUse, IdempotencyKeyInvalid, IdempotencyKeyReused
 
 KEY_SHAPE: Final = re.compile(r"[\x21-\x7e]{1,255}")
@@ -22,53 +22,75 @@ class StoredResponse:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
 class Claim:
-    """One principal's use of one key on one route: what is claimed, and for which request."""
+    """One principal's use of one key on one route, around the transaction of its effect.
 
-    scope: bytes
-    fingerprint: bytes
+    Repeats queue on an advisory lock, so the effect is not even tried while the first is under way. What
+    decides is the primary key: were the lock ever lost, the second effect would fail to store and be undone.
+    """
 
-    @classmethod
-    def of(cls, *, principal_id: UUID, method: str, route: str, key: str, request: bytes) -> "Claim":
+    locked_out = IdempotencyKeyInUse
+
+    def __init__(self, *, principal_id: UUID, method: str, route: str, key: str, request: bytes) -> None:
         if not KEY_SHAPE.fullmatch(key):
             raise IdempotencyKeyInvalid
-        scope = hashlib.sha256(f"{principal_id}\n{method}\n{route}\n{key}".encode()).digest()
-        return cls(scope, hashlib.sha256(request).digest())
+        digest = hashlib.sha256(f"{principal_id} {method} {route} {key}".encode()).digest()
+        # The person first, so that one range of the primary key holds all that is kept of them.
+        self._scope = principal_id.bytes + digest[:16]
+        self._lock = int.from_bytes(digest[:8], signed=True)
+        self._fingerprint = hashlib.sha256(request).digest()
+        self._response: StoredResponse | None = None
+        self.repeated = False
 
-    @property
-    def lock(self) -> Lock:
-        """Repeats queue here, so that the effect is not even tried while the first is under way."""
-        return Lock(int.from_bytes(self.scope[:8], signed=True), taken=IdempotencyKeyInUse)
+    def opening(self) -> str:
+        self._response = None  # a transaction run again starts afresh
+        # Two statements, because the second must see what the lock's last holder committed.
+        return (
+            f"SELECT pg_advisory_xact_lock({self._lock:d});"  # noqa: S608
+            f" SELECT FROM idempotency_keys WHERE scope = '\\x{self._scope.hex()}'"
+        )
+
+    def opened(self, tag: str) -> None:
+        self.repeated = tag != "SELECT 0"
+
+    def keep(self, response: StoredResponse) -> None:
+        """Write this answer beside the effect it tells of, when the transaction commits."""
+        self._response = response
+
+    def closing(self) -> str:
+        if self._response is None:
+            return ""
+        values = (
+            self._scope,
+            self._fingerprint,
+            msgspec.json.encode(self._response.headers),
+            self._response.body,
+        )
+        hexed = ", ".join(f"'\\x{value.hex()}'" for value in values)
+        return (
+            "INSERT INTO idempotency_keys (status, scope, fingerprint, headers, body)"  # noqa: S608
+            f" VALUES ({self._response.status:d}, {hexed})"
+        )
+
+    async def stored_response(self, db: Db) -> StoredResponse:
+        """The first request's answer, to a repeat of it; refused when the request is another one."""
+        row = await db.fetchrow(
+            "SELECT fingerprint, status, headers, body FROM idempotency_keys WHERE scope = $1", self._scope
+        )
+        if row is None:  # pruned a moment ago
+            raise IdempotencyKeyInUse
+        if row["fingerprint"] != self._fingerprint:
+            raise IdempotencyKeyReused
+        headers = msgspec.json.decode(row["headers"], type=dict[str, str])
+        return StoredResponse(row["status"], headers, row["body"])
 
 
-async def stored_response(db: Db, claim: Claim) -> StoredResponse | None:
-    """The first request's answer, if there was one. Ask while holding `claim.lock`."""
-    row = await db.fetchrow(
-        "SELECT fingerprint, status, headers, body FROM idempotency_keys WHERE scope = $1", claim.scope
-    )
-    if row is None:
-        return None
-    if row["fingerprint"] != claim.fingerprint:
-        raise IdempotencyKeyReused
-    return StoredResponse(
-        row["status"], msgspec.json.decode(row["headers"], type=dict[str, str]), row["body"]
-    )
-
-
-async def store_response(db: Db, claim: Claim, response: StoredResponse) -> None:
-    """Keep the answer beside the effect it tells of, in the effect's own transaction.
-
-    The primary key decides: were the lock ever lost, the second effect would fail here and be undone.
-    """
+async def forget_responses(db: Db, principal_id: UUID) -> None:
+    """Drop every answer kept for a person, because answers hold what the person sent."""
     await db.execute(
-        "INSERT INTO idempotency_keys (scope, fingerprint, status, headers, body)"
-        " VALUES ($1, $2, $3, $4, $5)",
-        claim.scope,
-        claim.fingerprint,
-        response.status,
-        msgspec.json.encode(response.headers).decode(),
-        response.body,
+        "DELETE FROM idempotency_keys WHERE scope BETWEEN $1 AND $2",
+        principal_id.bytes + bytes(16),
+        principal_id.bytes + b"\xff" * 16,
     )
 
 

@@ -1,22 +1,31 @@
-"""Schema migrations: Alembic's order and bookkeeping, hand-written SQL, one migrator at a time."""
+"""Schema migrations: Alembic's order and bookkeeping, hand-written SQL, one migrator at a time.
+
+Alembic takes a good part of a start to import, so it is imported only where something is to be migrated.
+"""
 
 import asyncio
+import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import parse_qs, urlsplit
 
-from alembic import command, op
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, text
-from sqlalchemy.ext.asyncio import create_async_engine
+import asyncpg
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
 
 FOLDER = Path(__file__).resolve().parents[2] / "migrations"
 MIGRATION_LOCK = 0x6361_7472_6163_6101  # "catraca" and a number: the advisory lock of migrators
+CONNECT_SECONDS = 5.0
+MIGRATE_SECONDS = 600.0
 
 
-class SchemaUnknown(Exception):
+class SchemaProblem(Exception):
+    """The database's schema is not one this version can work with; the message names the way out."""
+
+
+class SchemaUnknown(SchemaProblem):
     """The database was migrated by a version of Catraca that this one does not know."""
 
     def __init__(self, revision: str) -> None:
@@ -26,9 +35,32 @@ class SchemaUnknown(Exception):
         )
 
 
+class SchemaOutdated(SchemaProblem):
+    """The database waits for migrations that this version brings."""
+
+    def __init__(self, revision: str | None, newest: str) -> None:
+        found = f"at schema {revision}" if revision else "empty"
+        super().__init__(f"the database is {found} and this version needs {newest}: run `catraca migrate`")
+
+
+class DatabaseUnreachable(Exception):
+    """No connection to the database: it is away, or the address, name or password is wrong."""
+
+    def __init__(self, url: str, error: BaseException) -> None:
+        reason = str(error) or type(error).__name__
+        super().__init__(
+            f"cannot reach PostgreSQL at {_place(url)} ({reason}): start it, or correct CATRACA_DATABASE_URL"
+        )
+
+
 def run_sql(statements: str) -> None:
     """Run hand-written SQL, any number of statements, in the migration's transaction."""
-    adapted: Any = op.get_bind().connection.dbapi_connection
+    from alembic import op
+
+    bind = op.get_bind()
+    # SQLAlchemy begins the transaction at its own first statement, and ours goes past it to the driver.
+    bind.exec_driver_sql("SELECT")
+    adapted: Any = bind.connection.dbapi_connection
 
     async def execute(connection: Any) -> None:
         await connection.execute(statements)
@@ -38,56 +70,94 @@ def run_sql(statements: str) -> None:
 
 async def migrate(url: str) -> list[str]:
     """Bring the schema to the newest revision; safe to call from many processes. Returns what was run."""
-    return await _with_connection(url, _migrate)
+    revision = await schema_revision(url)
+    _ensure_known(revision)
+    return [] if revision == newest_revision() else await _with_alembic(url, _migrate)
+
+
+async def check_schema(url: str) -> None:
+    """Raise a SchemaProblem unless the database is at the newest revision this version knows."""
+    revision = await schema_revision(url)
+    _ensure_known(revision)
+    if revision != newest_revision():
+        raise SchemaOutdated(revision, newest_revision())
 
 
 async def schema_revision(url: str) -> str | None:
     """The revision the database is at; None before the first migration."""
-    return await _with_connection(url, _current)
+    try:
+        connection: Any = await cast(Any, asyncpg).connect(url, timeout=CONNECT_SECONDS)
+        try:
+            return await connection.fetchval(
+                "SELECT version_num FROM alembic_version", timeout=CONNECT_SECONDS
+            )
+        except asyncpg.UndefinedTableError:
+            return None
+        finally:
+            await connection.close(timeout=CONNECT_SECONDS)
+    except (OSError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        raise DatabaseUnreachable(url, error) from error
 
 
 def newest_revision() -> str:
-    head = _scripts().get_current_head()
-    assert head is not None
-    return head
+    """What `catraca migrate` leads to."""
+    return known_revisions()[-1]
 
 
-def _scripts() -> ScriptDirectory:
-    return ScriptDirectory.from_config(_config())
+def known_revisions() -> list[str]:
+    """Every revision, oldest first: the numbers that the files' names begin with."""
+    return sorted(path.name[:4] for path in (FOLDER / "versions").glob("[0-9][0-9][0-9][0-9]_*.py"))
 
 
-def _config() -> Config:
-    config = Config()
-    config.set_main_option("script_location", str(FOLDER).replace("%", "%%"))
-    return config
+def _ensure_known(revision: str | None) -> None:
+    if revision is not None and revision not in known_revisions():
+        raise SchemaUnknown(revision)
 
 
-async def _with_connection(url: str, work: Callable[[Connection], Any]) -> Any:
-    engine = create_async_engine(url.replace("postgresql://", "postgresql+asyncpg://", 1))
+async def _with_alembic(url: str, work: "Callable[[Connection], Any]") -> Any:
+    from sqlalchemy.ext.asyncio import create_async_engine
+    from sqlalchemy.pool import NullPool
+
+    async def connect() -> Any:
+        # By asyncpg itself: the address means here what it means everywhere else.
+        return await cast(Any, asyncpg).connect(url, timeout=CONNECT_SECONDS)
+
+    engine = create_async_engine("postgresql+asyncpg://", async_creator=connect, poolclass=NullPool)
     try:
-        async with asyncio.timeout(600), engine.connect() as connection:
+        async with asyncio.timeout(MIGRATE_SECONDS), engine.connect() as connection:
             return await connection.run_sync(work)
-    finally:
-        await engine.dispose()
+    except TimeoutError as error:
+        raise SchemaProblem(
+            f"migrating took over {MIGRATE_SECONDS:.0f} s and was undone: see who holds locks there "
+            "(another `catraca migrate`, a long transaction) and try again"
+        ) from error
 
 
-def _current(connection: Connection) -> str | None:
-    return MigrationContext.configure(connection).get_current_revision()
+def _migrate(connection: "Connection") -> list[str]:
+    from alembic import command
+    from alembic.config import Config
+    from alembic.runtime.migration import MigrationContext
+    from sqlalchemy import text
 
-
-def _migrate(connection: Connection) -> list[str]:
     # Held by the session, not a transaction, so that each migration commits by itself.
     connection.execute(text(f"SELECT pg_advisory_lock({MIGRATION_LOCK})"))
     connection.commit()
-    scripts = _scripts()
-    before = _current(connection)
-    known = {script.revision for script in scripts.walk_revisions()}
-    if before is not None and before not in known:
-        raise SchemaUnknown(before)
-    pending = [script.revision for script in scripts.iterate_revisions("head", before or "base")]
+    # Whoever was before us may have come from another version.
+    before = MigrationContext.configure(connection).get_current_revision()
     connection.rollback()
-    config = _config()
+    _ensure_known(before)
+    config = Config()
+    config.set_main_option("script_location", str(FOLDER).replace("%", "%%"))
     config.attributes["connection"] = connection
     command.upgrade(config, "head")
-    connection.commit()
-    return pending[::-1]
+    return [revision for revision in known_revisions() if before is None or revision > before]
+
+
+def _place(url: str) -> str:
+    """Where the server is, without the password."""
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or parse_qs(parts.query).get("host", ["the default socket"])[0]
+        return re.sub(r"[^\x21-\x7e]", "?", f"{host}:{parts.port}" if parts.port else host)
+    except ValueError:
+        return "an address that cannot be read"

@@ -13,7 +13,7 @@ def upgrade() -> None:
             scope       bytea PRIMARY KEY CHECK (octet_length(scope) = 32),
             fingerprint bytea NOT NULL CHECK (octet_length(fingerprint) = 32),
             status      smallint NOT NULL CHECK (status BETWEEN 200 AND 599),
-            headers     text NOT NULL,
+            headers     bytea NOT NULL,
             body        bytea NOT NULL,
             created_at  timestamptz NOT NULL DEFAULT clock_timestamp()
         );

@@ -1,0 +1,249 @@
+"""Transactions end, waits are bounded, and a canceled request leaves nothing behind."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import suppress
+
+import asyncpg
+import pytest
+
+from catraca.platform import database as module
+from catraca.platform.database import Database, DatabaseLimits, Db, TransactionAborted
+from catraca.platform.errors import Busy, DatabaseUnavailable, OutcomeUnknown
+from tests.servers import Stack, until
+
+BRISK = DatabaseLimits(connections=2, acquire_seconds=0.3, statement_seconds=1, lock_seconds=0.3)
+
+
+@pytest.fixture
+async def brisk(stack: Stack) -> AsyncIterator[Database]:
+    """A small pool with short limits, and a table of its own."""
+    database = await Database.open(stack.database_url, limits=BRISK, application_name="brisk")
+    async with database.transaction() as db:
+        await db.execute(
+            "CREATE TABLE IF NOT EXISTS test_rows (id int PRIMARY KEY, n int NOT NULL DEFAULT 0)"
+        )
+        await db.execute("TRUNCATE test_rows")
+        await db.execute("INSERT INTO test_rows VALUES (1), (2)")
+    yield database
+    await database.close()
+
+
+async def rows(database: Database) -> dict[int, int]:
+    async with database.connection() as db:
+        return {row["id"]: row["n"] for row in await db.fetch("SELECT id, n FROM test_rows")}
+
+
+async def test_an_error_undoes_the_whole_transaction(brisk: Database) -> None:
+    with pytest.raises(KeyError):
+        async with brisk.transaction() as db:
+            await db.execute("UPDATE test_rows SET n = 9")
+            raise KeyError
+    assert await rows(brisk) == {1: 0, 2: 0}
+
+
+async def test_a_swallowed_database_error_is_not_taken_for_a_commit(brisk: Database) -> None:
+    with pytest.raises(TransactionAborted):
+        async with brisk.transaction() as db:
+            await db.execute("UPDATE test_rows SET n = 9")
+            with suppress(asyncpg.UniqueViolationError):
+                await db.execute("INSERT INTO test_rows VALUES (1)")
+    assert await rows(brisk) == {1: 0, 2: 0}
+
+
+async def test_waiting_for_a_connection_is_bounded(brisk: Database) -> None:
+    async with brisk.connection(), brisk.connection():
+        with pytest.raises(Busy) as refused:
+            async with brisk.connection():
+                pass
+    assert refused.value.retry_after_seconds
+    assert await rows(brisk)
+
+
+async def test_waiting_for_a_row_is_bounded(brisk: Database) -> None:
+    async with brisk.transaction() as holder:
+        await holder.execute("UPDATE test_rows SET n = 1 WHERE id = 1")
+        with pytest.raises(Busy):
+            async with brisk.transaction() as db:
+                await db.execute("UPDATE test_rows SET n = 2 WHERE id = 1")
+    assert await rows(brisk) == {1: 1, 2: 0}
+
+
+async def test_a_statement_that_takes_too_long_is_stopped(brisk: Database) -> None:
+    with pytest.raises(Busy):
+        async with brisk.connection() as db:
+            await db.execute("SELECT pg_sleep(30)")
+
+
+async def test_canceling_gives_back_the_connection_and_its_locks(brisk: Database) -> None:
+    """More cancellations than connections: a leak would starve the last ones, a kept lock block them."""
+    for _ in range(6):
+        holding = asyncio.Event()
+
+        async def hold(holding: asyncio.Event = holding) -> None:
+            async with brisk.transaction() as db:
+                await db.execute("UPDATE test_rows SET n = 5 WHERE id = 1")
+                holding.set()
+                await db.execute("SELECT pg_sleep(30)")
+
+        task = asyncio.create_task(hold())
+        await holding.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await until(lambda: _can_lock(brisk))
+    assert await rows(brisk) == {1: 0, 2: 0}
+
+
+async def _can_lock(database: Database) -> bool:
+    try:
+        async with database.transaction() as db:
+            await db.execute("SELECT FROM test_rows WHERE id = 1 FOR UPDATE NOWAIT")
+    except Busy:
+        return False
+    return True
+
+
+async def test_canceling_while_waiting_for_a_connection_loses_none(brisk: Database) -> None:
+    async with brisk.connection(), brisk.connection():
+        waiting = [asyncio.create_task(rows(brisk)) for _ in range(8)]
+        await asyncio.sleep(0)
+        for task in waiting:
+            task.cancel()
+        assert all(
+            isinstance(r, BaseException) for r in await asyncio.gather(*waiting, return_exceptions=True)
+        )
+    async with brisk.connection(), brisk.connection():
+        pass
+
+
+async def test_a_deadlock_is_run_again_and_both_changes_happen(brisk: Database) -> None:
+    both_hold_one = asyncio.Barrier(2)
+    runs = 0
+
+    async def swap(first: int, second: int) -> None:
+        met = False
+
+        async def work(db: Db) -> None:
+            nonlocal runs, met
+            runs += 1
+            await db.execute("SET LOCAL deadlock_timeout = '50ms'")
+            await db.execute("UPDATE test_rows SET n = n + 1 WHERE id = $1", first)
+            if not met:
+                met = True
+                await both_hold_one.wait()
+            await db.execute("UPDATE test_rows SET n = n + 1 WHERE id = $1", second)
+
+        await brisk.run(work)
+
+    await asyncio.gather(swap(1, 2), swap(2, 1))
+    assert runs == 3
+    assert await rows(brisk) == {1: 2, 2: 2}
+
+
+async def test_serialization_failures_that_do_not_end_become_busy(brisk: Database) -> None:
+    runs = 0
+
+    async def work(db: Db) -> None:
+        nonlocal runs
+        runs += 1
+        raise asyncpg.SerializationError("always")
+
+    with pytest.raises(Busy):
+        await brisk.run(work)
+    assert runs == len(module.RETRY_PAUSES_SECONDS) + 1
+
+
+async def test_a_connection_cut_in_the_middle_is_unavailable_and_the_next_call_works(brisk: Database) -> None:
+    with pytest.raises(DatabaseUnavailable):
+        async with brisk.transaction() as db:
+            await db.execute("UPDATE test_rows SET n = 7")
+            await _terminate(brisk, await db.fetchval("SELECT pg_backend_pid()"))
+            await db.execute("SELECT 1")
+    assert await rows(brisk) == {1: 0, 2: 0}
+
+
+async def test_a_connection_cut_before_commit_leaves_the_outcome_unknown(brisk: Database) -> None:
+    with pytest.raises(OutcomeUnknown):
+        async with brisk.transaction() as db:
+            await db.execute("UPDATE test_rows SET n = 7")
+            await _terminate(brisk, await db.fetchval("SELECT pg_backend_pid()"))
+
+
+async def _terminate(database: Database, pid: int) -> None:
+    async with database.connection() as other:
+        await other.execute("SELECT pg_terminate_backend($1, 5000)", pid)
+
+
+async def test_a_server_that_is_away_is_unavailable_at_once(tmp_path) -> None:
+    database = await Database.open(f"postgresql://catraca@/catraca?host={tmp_path}")
+    with pytest.raises(DatabaseUnavailable):
+        async with database.connection():
+            pass
+    assert not await database.is_up()
+    await database.close()
+
+
+@pytest.mark.parametrize("kind", ["connection", "transaction"])
+async def test_a_frozen_server_is_given_up_on(brisk: Database, kind: str) -> None:
+    """The server's own timeout cannot help when it does not run; ours ends the wait."""
+    frozen = 0
+
+    async def ask_frozen() -> None:
+        nonlocal frozen
+        async with getattr(brisk, kind)() as db:
+            frozen = await db.fetchval("SELECT pg_backend_pid()")
+            os.kill(frozen, signal.SIGSTOP)
+            await db.execute("UPDATE test_rows SET n = 3")
+
+    try:
+        with pytest.raises(Busy):
+            await asyncio.wait_for(ask_frozen(), 5)
+        assert await rows(brisk) == {1: 0, 2: 0}
+    finally:
+        os.kill(frozen, signal.SIGCONT)
+    await until(lambda: _can_lock(brisk))
+
+
+async def test_sessions_carry_the_limits(brisk: Database) -> None:
+    async with brisk.connection() as db:
+        shown = {
+            name: await db.fetchval("SELECT current_setting($1)", name)
+            for name in (
+                "statement_timeout",
+                "lock_timeout",
+                "idle_in_transaction_session_timeout",
+                "timezone",
+            )
+        }
+    assert shown == {
+        "statement_timeout": "1s",
+        "lock_timeout": "300ms",
+        "idle_in_transaction_session_timeout": "10s",
+        "timezone": "UTC",
+    }
+
+
+async def test_a_reused_connection_costs_no_reset_round_trip(brisk: Database, stack: Stack) -> None:
+    """The last statement the server saw is the caller's own, not a reset."""
+    async with brisk.connection() as db:
+        pid = await db.fetchval("SELECT pg_backend_pid()")
+        await db.execute("SELECT 'mine'")
+    watcher = await asyncpg.connect(stack.database_url)
+    try:
+        assert (
+            await watcher.fetchval("SELECT query FROM pg_stat_activity WHERE pid = $1", pid)
+            == "SELECT 'mine'"
+        )
+    finally:
+        await watcher.close()
+
+
+async def test_a_long_transaction_is_counted(brisk: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LONG_TRANSACTION_SECONDS", 0.0)
+    before = module.LONG_TRANSACTIONS._value.get()
+    async with brisk.transaction():
+        pass
+    assert module.LONG_TRANSACTIONS._value.get() == before + 1

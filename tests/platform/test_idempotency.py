@@ -1,0 +1,181 @@
+"""One key, one effect, one answer: repeated, raced, interrupted."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from uuid import UUID, uuid4
+
+import httpx
+import pytest
+
+from catraca.platform.database import Database
+from catraca.platform.idempotency import prune_idempotency_keys
+from catraca.roles.parts import open_parts
+from catraca.settings import Settings
+from tests.conftest import bearer, free_port, listening
+from tests.servers import Stack, until
+from tests.support import effects
+from tests.support.storms import effects_of, kill_server_among_repeats, post
+
+
+@pytest.fixture(scope="module")
+async def door(settings: Settings) -> AsyncIterator[httpx.AsyncClient]:
+    """An API with the route of `tests.support.effects` beside the product's own."""
+    own = settings.model_copy(update={"port": free_port()})
+    async with open_parts(own) as parts:
+        await effects.create_tables(parts.database)
+        async with (
+            listening(parts, [effects.router]) as url,
+            httpx.AsyncClient(base_url=url, timeout=30) as client,
+        ):
+            yield client
+
+
+async def test_a_repeat_gets_the_first_answer_byte_for_byte(
+    door: httpx.AsyncClient, database: Database
+) -> None:
+    who, label = uuid4(), str(uuid4())
+    first = await post(door, label, "k1", who=who)
+    again = await post(door, label, "k1", who=who)
+    assert first.status_code == again.status_code == 201
+    assert again.content == first.content
+    assert again.headers["location"] == first.headers["location"]
+    assert "idempotency-replayed" not in first.headers
+    assert again.headers["idempotency-replayed"] == "true"
+    assert len(await effects_of(database, label)) == 1
+
+
+async def test_without_a_key_each_request_is_its_own(door: httpx.AsyncClient, database: Database) -> None:
+    who, label = uuid4(), str(uuid4())
+    for _ in range(2):
+        assert (await post(door, label, None, who=who)).status_code == 201
+    assert len(await effects_of(database, label)) == 2
+
+
+async def test_keys_belong_to_one_person(door: httpx.AsyncClient, database: Database) -> None:
+    label = str(uuid4())
+    mine, theirs = await post(door, label, "same"), await post(door, label, "same")
+    assert mine.json()["id"] != theirs.json()["id"]
+    assert len(await effects_of(database, label)) == 2
+
+
+async def test_the_same_key_for_another_body_is_refused(door: httpx.AsyncClient, database: Database) -> None:
+    who, label, other = uuid4(), str(uuid4()), str(uuid4())
+    await post(door, label, "k", who=who)
+    refused = await post(door, other, "k", who=who)
+    assert refused.status_code == 422
+    assert refused.json()["code"] == "idempotency_key_reused"
+    assert not await effects_of(database, other)
+
+
+async def test_a_refusal_is_not_kept_and_can_be_tried_again(
+    door: httpx.AsyncClient, database: Database
+) -> None:
+    who, label = uuid4(), str(uuid4())
+    for _ in range(2):
+        assert (await post(door, label, "k", who=who, refuse=True)).status_code == 403
+    assert not await effects_of(database, label)
+
+
+@pytest.mark.parametrize("key", ["", "a b", "é", "x" * 256, "a\tb"])
+async def test_a_bad_key_is_refused(door: httpx.AsyncClient, database: Database, key: str) -> None:
+    label = str(uuid4())
+    headers = {**bearer("passenger"), "idempotency-key": key.encode("utf-8")}
+    answer = await door.post("/test/effects", json={"label": label}, headers=headers)
+    assert (answer.status_code, answer.json()["code"]) == (400, "idempotency_key_invalid")
+    assert not await effects_of(database, label)
+
+
+async def test_routes_that_hand_out_secrets_keep_no_answer(
+    door: httpx.AsyncClient, database: Database
+) -> None:
+    headers = {**bearer("passenger"), "idempotency-key": "s"}
+    first, again = [await door.post("/test/secrets", json={"label": "x"}, headers=headers) for _ in range(2)]
+    assert first.json()["id"] != again.json()["id"]
+
+
+async def test_a_hundred_at_once_have_one_effect(door: httpx.AsyncClient, database: Database) -> None:
+    who, label = uuid4(), str(uuid4())
+    answers = await asyncio.gather(*(post(door, label, "k", who=who) for _ in range(100)))
+    assert {answer.status_code for answer in answers} == {201}
+    assert len({answer.content for answer in answers}) == 1
+    assert len(await effects_of(database, label)) == 1
+
+
+async def test_a_repeat_waits_bounded_for_the_first(door: httpx.AsyncClient, database: Database) -> None:
+    who, label, gate = uuid4(), str(uuid4()), random.getrandbits(30)
+    async with database.transaction() as db:
+        await db.execute("INSERT INTO test_gates VALUES ($1)", gate)
+    async with database.transaction() as holder:
+        await holder.execute("SELECT FROM test_gates WHERE number = $1 FOR UPDATE", gate)
+        first = asyncio.create_task(post(door, label, "k", who=who, gate=gate))
+        await until(lambda: _waiting_at_gate(database))
+        repeat = await post(door, label, "k", who=who, gate=gate)
+    assert repeat.status_code == 409
+    assert repeat.json()["code"] == "idempotency_key_in_use"
+    assert int(repeat.headers["retry-after"]) >= 1
+    assert (await first).status_code == 201
+    settled = await post(door, label, "k", who=who, gate=gate)
+    assert settled.content == first.result().content
+    assert await effects_of(database, label) == [UUID(settled.json()["id"])]
+
+
+async def _waiting_at_gate(database: Database) -> bool:
+    async with database.connection() as db:
+        return await db.fetchval(
+            "SELECT EXISTS (SELECT FROM pg_stat_activity"
+            " WHERE wait_event_type = 'Lock' AND query LIKE '%test_gates%')"
+        )
+
+
+async def test_clients_that_hang_up_leave_no_half_effect(door: httpx.AsyncClient, database: Database) -> None:
+    """Cut at many moments: the effect and its stored answer are both there or both not."""
+    who, label = uuid4(), str(uuid4())
+    for cut in range(40):
+        await _hang_up(door, label, f"cut-{cut}", who, after_seconds=cut * 0.0005)
+    keys_before = await _keys(database)
+    answers = [await post(door, label, f"cut-{cut}", who=who) for cut in range(40)]
+    assert all(answer.status_code == 201 for answer in answers)
+    made = await effects_of(database, label)
+    assert sorted(made) == sorted(UUID(answer.json()["id"]) for answer in answers)
+    assert await _keys(database) >= keys_before
+
+
+async def _hang_up(door: httpx.AsyncClient, label: str, key: str, who: UUID, *, after_seconds: float) -> None:
+    url = door.base_url
+    _, writer = await asyncio.open_connection(url.host, url.port)
+    body = b'{"label":"%s"}' % label.encode()
+    writer.write(
+        b"POST /test/effects HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\n"
+        b"idempotency-key: %s\r\nauthorization: %s\r\ncontent-length: %d\r\n\r\n%s"
+        % (key.encode(), bearer("passenger", who)["authorization"].encode(), len(body), body)
+    )
+    await writer.drain()
+    await asyncio.sleep(after_seconds)  # the moment of the cut is what varies, not something waited for
+    writer.transport.abort()
+
+
+async def _keys(database: Database) -> int:
+    async with database.connection() as db:
+        return await db.fetchval("SELECT count(*) FROM idempotency_keys")
+
+
+async def test_kill_minus_nine_in_the_middle_has_one_effect(
+    stack: Stack, settings: Settings, database: Database
+) -> None:
+    """A hundred requests with one key; the server dies among them; everyone asks again."""
+    await effects.create_tables(database)
+    for kill_after_answers in (0, 1):
+        await kill_server_among_repeats(settings, database, kill_after_answers=kill_after_answers)
+
+
+async def test_old_keys_are_pruned_and_young_ones_kept(door: httpx.AsyncClient, database: Database) -> None:
+    who, label = uuid4(), str(uuid4())
+    first = await post(door, label, "old", who=who)
+    async with database.transaction() as db:
+        assert await prune_idempotency_keys(db, older_than=timedelta(hours=1)) == 0
+    assert (await post(door, label, "old", who=who)).content == first.content
+    async with database.transaction() as db:
+        assert await prune_idempotency_keys(db, older_than=timedelta(0)) >= 1
+    assert (await post(door, label, "old", who=who)).content != first.content

@@ -1,0 +1,136 @@
+"""Migrations: once, whole, in order, by one migrator at a time."""
+
+import asyncio
+import os
+import shutil
+import sys
+from pathlib import Path
+from uuid import uuid4
+
+import asyncpg
+import pytest
+
+from catraca.platform import migrations
+from catraca.platform.migrations import (
+    DatabaseUnreachable,
+    SchemaOutdated,
+    SchemaUnknown,
+    check_schema,
+    known_revisions,
+    migrate,
+    newest_revision,
+    schema_revision,
+)
+from tests.servers import Stack, until
+
+
+@pytest.fixture
+async def url(stack: Stack) -> str:
+    return await stack.new_database(f"migrations_{uuid4().hex}")
+
+
+@pytest.fixture
+def newer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The migrations' folder, with room for one more."""
+    folder = tmp_path / "migrations"
+    shutil.copytree(migrations.FOLDER, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(migrations, "FOLDER", folder)
+    return folder / "versions"
+
+
+async def tables(url: str) -> set[str]:
+    connection = await asyncpg.connect(url)
+    rows = await connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+    await connection.close()
+    return {row["tablename"] for row in rows}
+
+
+async def test_empty_database_is_brought_to_the_newest_schema_once(url: str) -> None:
+    assert await schema_revision(url) is None
+    assert await migrate(url) == known_revisions()
+    assert await schema_revision(url) == newest_revision()
+    assert await migrate(url) == []
+
+
+def test_files_are_numbered_in_the_order_alembic_runs_them() -> None:
+    from alembic.script import ScriptDirectory
+
+    scripts = ScriptDirectory(str(migrations.FOLDER))
+    assert [script.revision for script in scripts.walk_revisions()][::-1] == known_revisions()
+
+
+async def test_four_migrators_at_once_migrate_once(url: str) -> None:
+    command = [sys.executable, "-m", "catraca", "migrate", "--json"]
+    environment = {**os.environ, "CATRACA_DATABASE_URL": url}
+    running = [
+        await asyncio.create_subprocess_exec(
+            *command, env=environment, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        )
+        for _ in range(4)
+    ]
+    done = await asyncio.gather(*(process.communicate() for process in running))
+    assert [process.returncode for process in running] == [0] * 4, done
+    assert sum(b'"migrated": ["0001"' in output for output, _ in done) == 1, done
+    assert await schema_revision(url) == newest_revision()
+
+
+async def test_failing_migration_leaves_the_schema_before_it(url: str, newer: Path) -> None:
+    before = known_revisions()
+    (newer / "9999_broken.py").write_text(
+        "from catraca.platform.migrations import run_sql\n"
+        f"revision, down_revision = '9999', '{before[-1]}'\n"
+        "def upgrade():\n"
+        "    run_sql('CREATE TABLE half (id int)')\n"
+        "    run_sql('CREATE TABLE half (id int)')\n"
+    )
+    with pytest.raises(asyncpg.DuplicateTableError):
+        await migrate(url)
+    assert await schema_revision(url) == before[-1]
+    assert "half" not in await tables(url)
+    assert "users" in await tables(url)
+
+
+async def test_killed_migrator_leaves_nothing_half_done_and_the_next_one_finishes(url: str) -> None:
+    blocker = await asyncpg.connect(url)
+    await blocker.execute("BEGIN; CREATE TABLE password_links (id int)")
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "catraca", "migrate", env={**os.environ, "CATRACA_DATABASE_URL": url}
+    )
+    watcher = await asyncpg.connect(url)
+    waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'"
+    await until(lambda: watcher.fetchval(waiting))
+    process.kill()
+    await process.wait()
+    await blocker.execute("ROLLBACK")
+    others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+    await until(lambda: _is(watcher, others, 2))
+    await blocker.close()
+    await watcher.close()
+    assert await schema_revision(url) == "0001"
+    assert "users" not in await tables(url)
+    assert await migrate(url) == known_revisions()[1:]
+
+
+async def _is(connection: asyncpg.Connection, query: str, value: int) -> bool:
+    return await connection.fetchval(query) == value
+
+
+async def test_schema_of_a_newer_version_is_refused(url: str, newer: Path) -> None:
+    extra = newer / "9999_tomorrow.py"
+    extra.write_text(f"revision, down_revision = '9999', '{newest_revision()}'\ndef upgrade():\n    pass\n")
+    await migrate(url)
+    extra.unlink()
+    for act in (migrate, check_schema):
+        with pytest.raises(SchemaUnknown, match="9999"):
+            await act(url)
+
+
+async def test_outdated_schema_is_named_with_its_remedy(url: str) -> None:
+    with pytest.raises(SchemaOutdated, match="catraca migrate"):
+        await check_schema(url)
+
+
+async def test_database_that_is_away_is_named_without_its_password() -> None:
+    with pytest.raises(DatabaseUnreachable, match=r"127\.0\.0\.1:1 .*CATRACA_DATABASE_URL") as failure:
+        await migrate("postgresql://catraca:hush@127.0.0.1:1/catraca")
+    assert "hush" not in str(failure.value)
