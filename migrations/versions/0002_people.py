@@ -7,14 +7,14 @@ down_revision = "0001"
 
 
 def upgrade() -> None:
-    run_sql("""
+    run_sql(r"""
         CREATE TABLE users (
             id                 uuid PRIMARY KEY,
             name               text CHECK (char_length(name) BETWEEN 1 AND 120),
             email              text CHECK (char_length(email) <= 254),
             -- Case folding is Python's: the embedded server has no ICU, and both servers must agree.
-            email_folded       text UNIQUE,
-            phone              text CHECK (char_length(phone) <= 20),
+            email_folded       text UNIQUE CHECK (char_length(email_folded) <= 254),
+            phone              text CHECK (phone ~ '^\+[1-9][0-9]{6,14}$'),
             language           text NOT NULL DEFAULT 'pt-BR' CHECK (language IN ('pt-BR', 'en')),
             roles              text[] NOT NULL
                                CHECK (roles <@ ARRAY['passenger', 'driver', 'worker', 'operator', 'service']),
@@ -23,11 +23,12 @@ def upgrade() -> None:
             erased_at          timestamptz,
             created_at         timestamptz NOT NULL DEFAULT clock_timestamp(),
             updated_at         timestamptz NOT NULL DEFAULT clock_timestamp(),
-            CHECK ((email IS NULL) = (email_folded IS NULL)),
+            CONSTRAINT emails_are_folded CHECK ((email IS NULL) = (email_folded IS NULL)),
             -- Erased means erased: no code path can leave a name behind or let the person in again.
             CONSTRAINT erased_users_hold_nothing CHECK (
                 erased_at IS NULL
-                OR (num_nonnulls(name, email, phone, password_hash) = 0 AND tokens_valid_after = 'infinity')
+                OR (num_nonnulls(name, email, phone, password_hash) = 0
+                    AND tokens_valid_after IS NOT DISTINCT FROM 'infinity')
             )
         );
         CREATE INDEX users_by_role ON users USING gin (roles);
@@ -44,7 +45,9 @@ def upgrade() -> None:
             approval_at       timestamptz,
             updated_at        timestamptz NOT NULL DEFAULT clock_timestamp(),
             -- Only approval by setting may be without a person; every later verdict names who gave it.
-            CHECK (approval IN ('pending', 'approved') OR approval_by IS NOT NULL)
+            CONSTRAINT verdicts_name_their_giver CHECK (
+                approval IN ('pending', 'approved') OR approval_by IS NOT NULL
+            )
         );
         CREATE INDEX drivers_waiting ON drivers (user_id) WHERE approval = 'pending';
 
@@ -56,6 +59,7 @@ def upgrade() -> None:
             used_at      timestamptz,
             created_at   timestamptz NOT NULL DEFAULT clock_timestamp()
         );
+        -- A new link replaces the one before it.
+        CREATE UNIQUE INDEX one_unused_password_link_a_user ON password_links (user_id) WHERE used_at IS NULL;
         CREATE INDEX password_links_by_user ON password_links (user_id);
-        CREATE INDEX password_links_by_expiry ON password_links (expires_at);
     """)

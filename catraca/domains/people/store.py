@@ -1,21 +1,357 @@
-"""Every statement on users, drivers and password links."""
+"""Every statement on users, drivers and password links.
 
-from collections.abc import Iterable
-from datetime import datetime
+Whoever changes a person locks the users row first; its driver row and links follow. So no two of these
+verbs can wait for each other, and none can slip something in behind an erasure.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
+import asyncpg
+
+from catraca.domains.people.errors import EmailTaken
+from catraca.domains.people.model import (
+    Approval,
+    Driver,
+    Login,
+    NewPerson,
+    Standing,
+    User,
+    UserId,
+    Verdict,
+    fold_email,
+)
 from catraca.platform.database import Db, Row
+from catraca.platform.invariants import ConstraintHeld, Invariant, Rule
+
+USERS = (
+    "SELECT u.id, u.roles, u.name, u.email, u.phone, u.language, u.created_at, u.erased_at,"
+    " u.password_hash IS NOT NULL AS has_password, d.user_id IS NOT NULL AS drives, d.vehicle, d.plate,"
+    " d.home_community_id, d.approval, d.approval_reason, d.approval_at"
+    " FROM users u LEFT JOIN drivers d ON d.user_id = u.id"
+)
 
 
-async def tokens_valid_after(db: Db, user_id: UUID) -> Row | None:
-    return await db.fetchrow("SELECT tokens_valid_after FROM users WHERE id = $1", user_id)
+async def read_standing(db: Db, user_id: UUID) -> Standing | None:
+    row = await db.fetchrow(
+        "SELECT u.tokens_valid_after, u.erased_at IS NOT NULL AS erased, d.user_id IS NOT NULL AS drives"
+        " FROM users u LEFT JOIN drivers d ON d.user_id = u.id WHERE u.id = $1",
+        user_id,
+    )
+    if row is None:
+        return None
+    return Standing(_moment(row["tokens_valid_after"]), row["erased"], row["drives"])
 
 
-async def insert_user_if_new(db: Db, user_id: UUID, *, roles: Iterable[str]) -> datetime | None:
-    """Whoever comes second finds the first one's row: an id is one person."""
-    return await db.fetchval(
-        "INSERT INTO users (id, roles) VALUES ($1, $2)"
-        " ON CONFLICT (id) DO UPDATE SET id = users.id RETURNING tokens_valid_after",
+async def insert_user_if_new(
+    db: Db, user_id: UUID, *, roles: Iterable[str], approval: Approval | None
+) -> datetime | None:
+    """The person, and with an `approval` the driver; whoever comes second finds the first one's rows."""
+    tokens_valid_after = await db.fetchval(
+        "WITH person AS ("
+        "   INSERT INTO users (id, roles) VALUES ($1, $2)"
+        "   ON CONFLICT (id) DO UPDATE SET roles ="
+        "     CASE WHEN $3::text IS NULL OR users.erased_at IS NOT NULL OR 'driver' = ANY (users.roles)"
+        "          THEN users.roles ELSE users.roles || 'driver'::text END"
+        "   RETURNING id, tokens_valid_after, erased_at),"
+        " driver AS ("
+        "   INSERT INTO drivers (user_id, approval)"
+        "   SELECT id, $3 FROM person WHERE $3::text IS NOT NULL AND erased_at IS NULL"
+        "   ON CONFLICT (user_id) DO NOTHING)"
+        " SELECT tokens_valid_after FROM person",
         user_id,
         sorted(roles),
+        approval,
     )
+    return _moment(tokens_valid_after)
+
+
+async def lock_user(db: Db, user_id: UserId) -> bool:
+    """Hold the person against other changes until the transaction ends; False when there is none."""
+    found = await db.fetchval("SELECT true FROM users WHERE id = $1 FOR NO KEY UPDATE", user_id)
+    return found is not None
+
+
+async def read_user(db: Db, user_id: UserId) -> User | None:
+    row = await db.fetchrow(f"{USERS} WHERE u.id = $1", user_id)
+    return None if row is None else _user(row)
+
+
+async def read_users(db: Db, user_ids: Iterable[UserId]) -> list[User]:
+    rows = await db.fetch(f"{USERS} WHERE u.id = ANY ($1::uuid[])", list(user_ids))
+    return [_user(row) for row in rows]
+
+
+async def find_users(
+    db: Db, *, role: str | None, approval: Approval | None, after: UUID | None, limit: int
+) -> list[User]:
+    """People who are not erased, by id, from the one after `after`."""
+    rows = await db.fetch(
+        f"{USERS} WHERE u.erased_at IS NULL"
+        " AND ($1::text IS NULL OR u.roles @> ARRAY[$1])"
+        " AND ($2::text IS NULL OR d.approval = $2)"
+        " AND ($3::uuid IS NULL OR u.id > $3)"
+        " ORDER BY u.id LIMIT $4",
+        role,
+        approval,
+        after,
+        limit,
+    )
+    return [_user(row) for row in rows]
+
+
+async def may_drive(db: Db, user_id: UserId) -> bool:
+    return await db.fetchval(
+        "SELECT EXISTS (SELECT FROM drivers d JOIN users u ON u.id = d.user_id"
+        " WHERE d.user_id = $1 AND d.approval = 'approved' AND u.erased_at IS NULL)",
+        user_id,
+    )
+
+
+async def update_user(db: Db, user: User) -> None:
+    """Write the person's own fields; the unique folded e-mail decides who may have an address."""
+    try:
+        await db.execute(
+            "UPDATE users SET name = $2, email = $3, email_folded = $4, phone = $5, language = $6,"
+            " updated_at = clock_timestamp() WHERE id = $1",
+            user.id,
+            user.name,
+            user.email,
+            None if user.email is None else fold_email(user.email),
+            user.phone,
+            user.language,
+        )
+    except asyncpg.UniqueViolationError as error:
+        raise EmailTaken from error
+
+
+async def update_driver(db: Db, user_id: UserId, driver: Driver) -> None:
+    await db.execute(
+        "UPDATE drivers SET vehicle = $2, plate = $3, home_community_id = $4, approval = $5,"
+        " approval_reason = $6, updated_at = clock_timestamp() WHERE user_id = $1",
+        user_id,
+        driver.vehicle,
+        driver.plate,
+        driver.home_community_id,
+        driver.approval,
+        driver.approval_reason,
+    )
+
+
+async def set_approval(db: Db, user_id: UserId, approval: Verdict, *, reason: str | None, by: UUID) -> None:
+    await db.execute(
+        "UPDATE drivers SET approval = $2, approval_reason = $3, approval_by = $4,"
+        " approval_at = clock_timestamp(), updated_at = clock_timestamp() WHERE user_id = $1",
+        user_id,
+        approval,
+        reason,
+        by,
+    )
+
+
+async def revoke_tokens(db: Db, user_id: UserId) -> bool:
+    """From now on older tokens count for nothing; False when the person is unknown or erased."""
+    found = await db.fetchval(
+        "UPDATE users SET tokens_valid_after = clock_timestamp()"
+        " WHERE id = $1 AND erased_at IS NULL RETURNING true",
+        user_id,
+    )
+    return found is not None
+
+
+async def read_login(db: Db, email_folded: str) -> Login | None:
+    row = await db.fetchrow(
+        "SELECT id, roles, password_hash, clock_timestamp() AS as_of FROM users WHERE email_folded = $1",
+        email_folded,
+    )
+    if row is None:
+        return None
+    return Login(UserId(row["id"]), tuple(row["roles"]), row["password_hash"], row["as_of"])
+
+
+async def replace_password_hash(db: Db, user_id: UserId, *, old: str, new: str) -> None:
+    """The same password under newer parameters; a password set meanwhile stays."""
+    await db.execute(
+        "UPDATE users SET password_hash = $3 WHERE id = $1 AND password_hash = $2", user_id, old, new
+    )
+
+
+async def set_password(db: Db, user_id: UserId, password_hash: str) -> None:
+    await db.execute(
+        "UPDATE users SET password_hash = $2, tokens_valid_after = clock_timestamp(),"
+        " updated_at = clock_timestamp() WHERE id = $1",
+        user_id,
+        password_hash,
+    )
+
+
+async def delete_unused_links(db: Db, user_id: UserId) -> None:
+    await db.execute("DELETE FROM password_links WHERE user_id = $1 AND used_at IS NULL", user_id)
+
+
+async def insert_password_link(
+    db: Db, user_id: UserId, *, token_sha256: bytes, lifetime: timedelta
+) -> datetime:
+    """A user has one unused link at a time; answers when this one expires."""
+    return await db.fetchval(
+        "INSERT INTO password_links (token_sha256, user_id, expires_at)"
+        " VALUES ($1, $2, clock_timestamp() + $3::interval) RETURNING expires_at",
+        token_sha256,
+        user_id,
+        lifetime,
+    )
+
+
+async def read_password_links(db: Db, user_id: UserId) -> Sequence[Row]:
+    return await db.fetch(
+        "SELECT created_at, expires_at, used_at FROM password_links WHERE user_id = $1"
+        " ORDER BY created_at LIMIT 1000",
+        user_id,
+    )
+
+
+async def link_owner(db: Db, token_sha256: bytes) -> Row | None:
+    """Whose link it is, while it may still be used; only `use_password_link` decides."""
+    return await db.fetchrow(
+        "SELECT u.id, u.email_folded FROM password_links l JOIN users u ON u.id = l.user_id"
+        " WHERE l.token_sha256 = $1 AND l.used_at IS NULL AND l.expires_at > clock_timestamp()",
+        token_sha256,
+    )
+
+
+async def use_password_link(db: Db, token_sha256: bytes) -> bool:
+    """True once in a link's life."""
+    used = await db.fetchval(
+        "UPDATE password_links SET used_at = clock_timestamp()"
+        " WHERE token_sha256 = $1 AND used_at IS NULL AND expires_at > clock_timestamp() RETURNING true",
+        token_sha256,
+    )
+    return used is not None
+
+
+async def prune_password_links(db: Db, *, limit: int) -> int:
+    return await db.fetchval(
+        "WITH dead AS (SELECT token_sha256 FROM password_links"
+        "              WHERE used_at IS NOT NULL OR expires_at <= clock_timestamp()"
+        "              LIMIT $1 FOR UPDATE SKIP LOCKED),"
+        " gone AS (DELETE FROM password_links l USING dead"
+        "          WHERE l.token_sha256 = dead.token_sha256 RETURNING 1)"
+        " SELECT count(*) FROM gone",
+        limit,
+    )
+
+
+async def erase_user(db: Db, user_id: UserId) -> None:
+    """The row stays for what refers to it; it says nothing of the person and lets nobody in."""
+    await db.execute(
+        "UPDATE users SET name = NULL, email = NULL, email_folded = NULL, phone = NULL, language = DEFAULT,"
+        " password_hash = NULL, tokens_valid_after = 'infinity',"
+        " erased_at = coalesce(erased_at, clock_timestamp()), updated_at = clock_timestamp() WHERE id = $1",
+        user_id,
+    )
+
+
+async def erase_driver(db: Db, user_id: UserId) -> None:
+    await db.execute(
+        "UPDATE drivers SET vehicle = NULL, plate = NULL, home_community_id = NULL, approval_reason = NULL,"
+        " updated_at = clock_timestamp() WHERE user_id = $1",
+        user_id,
+    )
+
+
+async def delete_password_links(db: Db, user_id: UserId) -> None:
+    await db.execute("DELETE FROM password_links WHERE user_id = $1", user_id)
+
+
+async def has_users(db: Db) -> bool:
+    return await db.fetchval("SELECT EXISTS (SELECT FROM users)")
+
+
+async def insert_people(db: Db, people: Sequence[NewPerson]) -> None:
+    await db.executemany(
+        "INSERT INTO users (id, roles, name, email, email_folded) VALUES ($1, $2, $3, $4, $5)"
+        " ON CONFLICT DO NOTHING",
+        [(p.id, [p.role], p.name, p.email, fold_email(p.email)) for p in people],
+    )
+
+
+async def insert_drivers(db: Db, drivers: Sequence[NewPerson]) -> None:
+    await db.executemany(
+        "INSERT INTO drivers (user_id, vehicle, plate, approval) VALUES ($1, $2, $3, 'approved')"
+        " ON CONFLICT DO NOTHING",
+        [(d.id, d.vehicle, d.plate) for d in drivers],
+    )
+
+
+def _moment(value: datetime | None) -> datetime | None:
+    # The driver tells every moment with its time zone, but for infinity.
+    return value if value is None or value.tzinfo else value.replace(tzinfo=UTC)
+
+
+def _user(row: Row) -> User:
+    driver = None
+    if row["drives"]:
+        driver = Driver(
+            vehicle=row["vehicle"],
+            plate=row["plate"],
+            home_community_id=row["home_community_id"],
+            approval=row["approval"],
+            approval_reason=row["approval_reason"],
+            approval_at=row["approval_at"],
+        )
+    return User(
+        id=UserId(row["id"]),
+        roles=tuple(row["roles"]),
+        name=row["name"],
+        email=row["email"],
+        phone=row["phone"],
+        language=row["language"],
+        created_at=row["created_at"],
+        erased_at=row["erased_at"],
+        has_password=row["has_password"],
+        driver=driver,
+    )
+
+
+INVARIANTS: tuple[Rule, ...] = (
+    ConstraintHeld(
+        name="one person per e-mail address",
+        sentence="No two people have one address, however they write it.",
+        table="users",
+        constraint="users_email_folded_key",
+        definition=("UNIQUE (email_folded)",),
+    ),
+    ConstraintHeld(
+        name="the erased hold nothing",
+        sentence="Nothing is kept of an erased person, and no token of theirs counts.",
+        table="users",
+        constraint="erased_users_hold_nothing",
+        definition=("num_nonnulls(name, email, phone, password_hash) = 0", "'infinity'"),
+    ),
+    ConstraintHeld(
+        name="one unused password link per person",
+        sentence="A new link replaces the one before it.",
+        table="password_links",
+        constraint="one_unused_password_link_a_user",
+        definition=("(user_id) WHERE (used_at IS NULL)",),
+    ),
+    Invariant(
+        name="no links of the erased",
+        sentence="An erased person's password links are gone.",
+        query="SELECT l.user_id FROM password_links l JOIN users u ON u.id = l.user_id"
+        " WHERE u.erased_at IS NOT NULL",
+    ),
+    Invariant(
+        name="no cars of the erased",
+        sentence="An erased driver's vehicle, plate, home and verdict are gone.",
+        query="SELECT d.user_id FROM drivers d JOIN users u ON u.id = d.user_id WHERE u.erased_at IS NOT NULL"
+        " AND num_nonnulls(d.vehicle, d.plate, d.home_community_id, d.approval_reason) > 0",
+    ),
+    Invariant(
+        name="drivers and their role go together",
+        sentence="Whoever has the role has a driver's profile, and the other way round.",
+        query="SELECT u.id FROM users u LEFT JOIN drivers d ON d.user_id = u.id"
+        " WHERE u.erased_at IS NULL AND ('driver' = ANY (u.roles)) <> (d.user_id IS NOT NULL)",
+    ),
+)

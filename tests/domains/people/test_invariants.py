@@ -1,0 +1,57 @@
+"""What `catraca doctor --invariants` watches of people: it holds, and a breach is seen."""
+
+from uuid import uuid4
+
+import pytest
+
+from catraca.domains import people
+from catraca.domains.people import service
+from catraca.domains.people.model import UserId
+from catraca.platform.database import Database
+from catraca.platform.invariants import check_invariants
+from catraca.platform.migrations import migrate
+from tests.servers import Stack
+
+
+@pytest.fixture
+async def own(stack: Stack):
+    """A database of its own, for breaking."""
+    url = await stack.new_database(f"people-{uuid4()}")
+    await migrate(url)
+    database = await Database.open(url)
+    yield database
+    await database.close()
+
+
+async def broken(database: Database) -> list[str]:
+    verdicts = await check_invariants(database, people.INVARIANTS)
+    assert "unchecked" not in {verdict.state for verdict in verdicts}
+    return [verdict.rule.name for verdict in verdicts if verdict.state == "broken"]
+
+
+async def test_the_rules_hold_and_each_breach_is_seen(own: Database) -> None:
+    erased, driver = UserId(uuid4()), UserId(uuid4())
+    for user_id in (erased, driver):
+        await own.run(
+            lambda db, user_id=user_id: service.ensure_user(
+                db, user_id, roles=["driver"], driver_approval="automatic"
+            )
+        )
+    await own.run(lambda db: service.erase_person(db, erased, [people.PERSONAL_DATA], by=erased))
+    assert await broken(own) == []
+    breaches = {
+        "one person per e-mail address": "ALTER TABLE users DROP CONSTRAINT users_email_folded_key",
+        "the erased hold nothing": "ALTER TABLE users DROP CONSTRAINT erased_users_hold_nothing",
+        "one unused password link per person": "DROP INDEX one_unused_password_link_a_user",
+        "no links of the erased": "INSERT INTO password_links (token_sha256, user_id, expires_at)"
+        f" VALUES (decode(repeat('00', 32), 'hex'), '{erased}', clock_timestamp())",
+        "no cars of the erased": f"UPDATE drivers SET plate = 'ABC1D23' WHERE user_id = '{erased}'",
+        "drivers and their role go together": f"DELETE FROM drivers WHERE user_id = '{driver}'",
+    }
+    assert set(breaches) == {rule.name for rule in people.INVARIANTS}
+    seen: list[str] = []
+    for name, breach in breaches.items():
+        async with own.transaction() as db:
+            await db.execute(breach)
+        seen.append(name)
+        assert await broken(own) == seen

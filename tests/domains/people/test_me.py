@@ -1,0 +1,181 @@
+"""A person's own profile."""
+
+import asyncio
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from tests.conftest import bearer
+from tests.domains.people.someone import Someone
+
+
+async def test_someone_new_has_a_profile_to_fill(api: httpx.AsyncClient) -> None:
+    ana = Someone()
+    profile = (await api.get("/v1/me", headers=ana.headers)).json()
+    assert profile["id"] == str(ana.id)
+    assert profile["roles"] == ["passenger"]
+    assert profile["language"] == "pt-BR"
+    assert [profile[field] for field in ("name", "email", "phone", "driver")] == [None] * 4
+
+
+async def test_a_change_touches_only_the_fields_given(api: httpx.AsyncClient) -> None:
+    ana = Someone()
+    first = await ana.change(api, name=" Ana Moura ", phone="+5571987654321", email=ana.email, language="en")
+    assert first.status_code == 200
+    second = (await ana.change(api, phone=None)).json()
+    assert second["name"] == "Ana Moura"
+    assert second["email"] == ana.email
+    assert second["phone"] is None
+    assert second["language"] == "en"
+    assert (await api.get("/v1/me", headers=ana.headers)).json() == second
+
+
+async def test_an_empty_change_changes_nothing(api: httpx.AsyncClient) -> None:
+    ana = await Someone().with_email(api)
+    assert (await ana.change(api)).json()["email"] == ana.email
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"name": ""},
+        {"name": None},
+        {"name": 7},
+        {"name": "a\u202eb"},
+        {"name": "x" * 121},
+        {"name": "\u0958" * 120},
+        {"email": "nowhere"},
+        {"email": "a@b"},
+        {"email": "\ufdfa" * 60 + "@example.com"},
+        {"email": ["ana@example.com"]},
+        {"phone": "71987654321"},
+        {"phone": "+0123456789"},
+        {"phone": "+5571987654321234"},
+        {"phone": "+55 71 98765"},
+        {"phone": "+٥٥٧١٩٨٧٦٥٤٣"},
+        {"language": "fr"},
+        {"language": None},
+        {"driver": None},
+        {"driver": {"approval": "approved"}},
+        {"roles": ["operator"]},
+        {"id": str(uuid4())},
+        {"tokens_valid_after": None},
+        [],
+        "name",
+        None,
+    ],
+)
+async def test_a_wrong_field_is_refused_and_nothing_changes(api: httpx.AsyncClient, change: object) -> None:
+    ana = await Someone().with_email(api)
+    body = {"name": "Changed", **change} if isinstance(change, dict) and "name" not in change else change
+    answer = await api.patch("/v1/me", headers=ana.headers, json=body)
+    assert answer.status_code == 422
+    assert answer.json()["code"] == "request_invalid"
+    profile = (await api.get("/v1/me", headers=ana.headers)).json()
+    assert profile["name"] is None
+    assert profile["email"] == ana.email
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"vehicle": ""},
+        {"vehicle": "x" * 81},
+        {"plate": "AB"},
+        {"plate": "straße1"},
+        {"plate": "ABCDEFGHIJK"},
+        {"home_community_id": "here"},
+        {"wheels": 4},
+    ],
+)
+async def test_a_wrong_field_of_a_driver_is_refused(api: httpx.AsyncClient, change: object) -> None:
+    driver = await Someone("driver").known_to(api)
+    answer = await driver.change(api, driver=change)
+    assert answer.status_code == 422
+
+
+async def test_a_refusal_does_not_repeat_what_was_sent(api: httpx.AsyncClient) -> None:
+    answer = await Someone().change(api, email="a secret that is no address")
+    assert "secret" not in answer.text
+
+
+async def test_a_driver_describes_the_car(api: httpx.AsyncClient) -> None:
+    driver, home = Someone("driver"), str(uuid4())
+    car = {"vehicle": "Fiat Cronos prata", "plate": "abc-1d23", "home_community_id": home}
+    answer = await driver.change(api, driver=car)
+    assert answer.json()["driver"] == {
+        "vehicle": "Fiat Cronos prata",
+        "plate": "ABC1D23",
+        "home_community_id": home,
+        "approval": "approved",
+        "approval_reason": None,
+    }
+    cleared = (await driver.change(api, driver={"plate": None})).json()["driver"]
+    assert cleared["plate"] is None
+    assert cleared["vehicle"] == "Fiat Cronos prata"
+
+
+async def test_only_drivers_have_a_car(api: httpx.AsyncClient) -> None:
+    answer = await Someone().change(api, name="Ana", driver={"plate": "ABC1D23"})
+    assert answer.status_code == 403
+    both = Someone("driver")
+    await both.known_to(api)
+    as_passenger = bearer("passenger", both.id)
+    assert (await api.get("/v1/me", headers=as_passenger)).json()["driver"] is None
+    change = {"driver": {"plate": "ABC1D23"}}
+    assert (await api.patch("/v1/me", headers=as_passenger, json=change)).status_code == 403
+
+
+async def test_an_address_is_one_persons_in_every_spelling(api: httpx.AsyncClient) -> None:
+    ana, joao = await Someone().with_email(api), Someone()
+    answer = await joao.change(api, email=ana.email.upper(), name="João")
+    assert answer.status_code == 409
+    assert answer.json()["code"] == "email_taken"
+    assert (await api.get("/v1/me", headers=joao.headers)).json()["name"] is None
+    assert (await ana.change(api, email=ana.email.title())).status_code == 200, "one's own may be respelled"
+    assert (await ana.change(api, email=None)).status_code == 200
+    assert (await joao.change(api, email=ana.email)).status_code == 200, "a given-up address is free"
+
+
+async def test_of_many_who_take_one_address_at_once_one_gets_it(api: httpx.AsyncClient) -> None:
+    email = f"{uuid4()}@example.com"
+    answers = await asyncio.gather(*(Someone().change(api, email=email) for _ in range(12)))
+    assert sorted(answer.status_code for answer in answers) == [200] + [409] * 11
+
+
+async def test_fields_changed_at_once_do_not_undo_each_other(api: httpx.AsyncClient) -> None:
+    driver = await Someone("driver").known_to(api)
+    answers = await asyncio.gather(
+        driver.change(api, name="Severino"),
+        driver.change(api, phone="+5571987654321"),
+        driver.change(api, email=driver.email),
+        driver.change(api, driver={"vehicle": "Fiat Uno"}),
+        driver.change(api, driver={"plate": "ABC1D23"}),
+    )
+    assert {answer.status_code for answer in answers} == {200}
+    profile = (await api.get("/v1/me", headers=driver.headers)).json()
+    assert (profile["name"], profile["phone"], profile["email"]) == (
+        "Severino",
+        "+5571987654321",
+        driver.email,
+    )
+    assert (profile["driver"]["vehicle"], profile["driver"]["plate"]) == ("Fiat Uno", "ABC1D23")
+
+
+async def test_what_is_wrong_is_said_in_the_callers_language(api: httpx.AsyncClient) -> None:
+    ana = Someone()
+    wrong = {"name": None, "email": "nowhere", "phone": "123", "driver": {"plate": "x"}}
+    told: dict[str, dict[str, str]] = {}
+    for language in ("en", "pt-BR"):
+        headers = {**ana.headers, "accept-language": language}
+        errors = (await api.patch("/v1/me", headers=headers, json=wrong)).json()["errors"]
+        assert {error["where"]: error["code"] for error in errors} == {
+            "body.name": "string_type",
+            "body.email": "email_malformed",
+            "body.phone": "phone_malformed",
+            "body.driver.plate": "plate_malformed",
+        }
+        told[language] = {error["where"]: error["message"] for error in errors}
+    assert told["en"]["body.driver.plate"] == "This is not a licence plate."
+    assert told["pt-BR"]["body.email"] == "Isto não é um endereço de e-mail."

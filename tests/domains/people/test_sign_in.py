@@ -1,0 +1,352 @@
+"""Passwords: set with a one-use link, checked at sign-in, never to be guessed at speed."""
+
+import asyncio
+from datetime import timedelta
+from uuid import uuid4
+
+import httpx
+import pytest
+from argon2 import PasswordHasher
+
+from catraca.domains.people import service, store
+from catraca.domains.people.errors import CredentialsInvalid, PasswordLinkInvalid
+from catraca.domains.people.jobs import prune_password_links
+from catraca.domains.people.model import UserId
+from catraca.platform.database import Database
+from catraca.platform.passwords import Passwords
+from catraca.roles.parts import open_parts
+from catraca.settings import Settings
+from tests.conftest import bearer, free_port, listening
+from tests.domains.people.someone import PASSWORD, Someone, link_for, sign_in, use_link
+from tests.servers import until
+
+
+def token_headers(answer: httpx.Response) -> dict[str, str]:
+    return {"authorization": f"Bearer {answer.json()['access_token']}"}
+
+
+async def test_a_link_sets_the_password_that_signs_in(api: httpx.AsyncClient) -> None:
+    driver = await Someone("driver").with_password(api)
+    answer = await sign_in(api, driver.email.upper())
+    assert answer.status_code == 200
+    assert answer.json()["token_type"] == "bearer"
+    assert answer.json()["expires_in"] == 3600
+    profile = (await api.get("/v1/me", headers=token_headers(answer))).json()
+    assert profile["id"] == str(driver.id)
+    assert profile["roles"] == ["driver"]
+
+
+async def test_a_password_fits_however_its_accents_are_typed(api: httpx.AsyncClient) -> None:
+    ana = await Someone().with_password(api, "cafe\u0301 da manha\u0303")
+    assert (await sign_in(api, ana.email, "café da manhã")).status_code == 200
+
+
+async def test_every_failed_sign_in_gets_the_same_answer(api: httpx.AsyncClient) -> None:
+    known = await Someone().with_password(api)
+    without_password = await Someone().with_email(api)
+    erased = await Someone().with_password(api)
+    await api.delete(f"/v1/users/{erased.id}", headers=bearer("operator"))
+    answers = [
+        await sign_in(api, known.email, "not the password"),
+        await sign_in(api, f"{uuid4()}@example.com"),
+        await sign_in(api, "no address at all"),
+        await sign_in(api, without_password.email),
+        await sign_in(api, erased.email),
+    ]
+    assert {answer.status_code for answer in answers} == {401}
+    assert len({answer.text.replace(answer.json()["request_id"], "") for answer in answers}) == 1
+    assert answers[0].json()["code"] == "credentials_invalid"
+
+
+async def test_an_unknown_address_costs_a_full_check(database: Database) -> None:
+    """Seen at the hasher, not by a stopwatch: whoever is asked for, one verification runs."""
+
+    class Counting(PasswordHasher):
+        checks = 0
+
+        def verify(self, *arguments: str | bytes) -> bool:
+            Counting.checks += 1
+            return super().verify(*arguments)
+
+    with pytest.raises(CredentialsInvalid):
+        await service.check_password(
+            database.run, Passwords(Counting()), email=f"{uuid4()}@example.com", password=PASSWORD
+        )
+    assert Counting.checks == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"email": "ana@example.com"},
+        {"email": "ana@example.com", "password": ""},
+        {"email": "", "password": PASSWORD},
+        {"email": "ana@example.com", "password": "x" * 129},
+        {"email": "a" * 255, "password": PASSWORD},
+        {"email": "ana@example.com", "password": 1234567890},
+        {"email": "ana@example.com", "password": PASSWORD, "grant_type": "password"},
+    ],
+)
+async def test_a_sign_in_of_another_shape_is_refused(api: httpx.AsyncClient, body: object) -> None:
+    answer = await api.post("/v1/auth/token", json=body)
+    assert answer.status_code == 422
+    assert PASSWORD not in answer.text
+
+
+@pytest.mark.parametrize("password", ["", "nine char", "x" * 129, 1234567890, None])
+async def test_a_password_of_the_wrong_length_is_refused_and_the_link_lives(
+    api: httpx.AsyncClient, password: object
+) -> None:
+    link = await link_for(api, await Someone().with_email(api))
+    answer = await api.post("/v1/auth/password", json={"token": link, "password": password})
+    assert answer.status_code == 422
+    assert (await use_link(api, link)).status_code == 204
+
+
+async def test_the_address_itself_is_no_password(api: httpx.AsyncClient) -> None:
+    ana = await Someone().with_email(api)
+    link = await link_for(api, ana)
+    answer = await use_link(api, link, ana.email.upper())
+    assert answer.status_code == 422
+    assert answer.json()["code"] == "password_is_email"
+    assert (await use_link(api, link)).status_code == 204
+
+
+async def test_a_link_works_once(api: httpx.AsyncClient) -> None:
+    ana = await Someone().with_email(api)
+    link = await link_for(api, ana)
+    assert (await use_link(api, link)).status_code == 204
+    again = await use_link(api, link, "another good password")
+    assert again.status_code == 404
+    assert again.json()["code"] == "password_link_invalid"
+    assert (await sign_in(api, ana.email)).status_code == 200
+
+
+async def test_of_many_uses_of_one_link_at_once_one_counts(api: httpx.AsyncClient) -> None:
+    ana = await Someone().with_email(api)
+    link = await link_for(api, ana)
+    passwords = [f"password number {number}" for number in range(12)]
+    answers = await asyncio.gather(*(use_link(api, link, password) for password in passwords))
+    assert sorted(answer.status_code for answer in answers) == [204] + [404] * 11
+    winner = passwords[[answer.status_code for answer in answers].index(204)]
+    assert (await sign_in(api, ana.email, winner)).status_code == 200
+
+
+async def test_uses_that_reach_the_database_together_still_have_one_winner(database: Database) -> None:
+    """Past the hashing: all of them found the link unused before any used it."""
+    owner = await _person(database)
+    link = await database.run(
+        lambda db: service.issue_password_link(db, owner, lifetime=timedelta(hours=1), by=owner)
+    )
+    digest = service._sha256(link.token)
+    outcomes = await asyncio.gather(
+        *(database.run(lambda db: service._use_link(db, owner, digest, "a hash")) for _ in range(20)),
+        return_exceptions=True,
+    )
+    assert outcomes.count(None) == 1
+
+
+async def test_a_link_that_expires_while_the_password_is_hashed_is_refused(database: Database) -> None:
+    owner = await _person(database)
+    link = await database.run(
+        lambda db: service.issue_password_link(db, owner, lifetime=timedelta(hours=1), by=owner)
+    )
+
+    class Slow(Passwords):
+        async def hash(self, password: str) -> str:
+            async with database.transaction() as db:
+                await db.execute(
+                    "UPDATE password_links SET expires_at = clock_timestamp() WHERE user_id = $1", owner
+                )
+            return await super().hash(password)
+
+    with pytest.raises(PasswordLinkInvalid):
+        await service.set_password(database.run, Slow(), token=link.token, password=PASSWORD)
+    async with database.connection() as db:
+        assert await db.fetchval("SELECT password_hash FROM users WHERE id = $1", owner) is None
+
+
+async def test_an_unknown_link_is_refused_like_a_used_one(api: httpx.AsyncClient) -> None:
+    answer = await use_link(api, "a link that never was")
+    assert answer.status_code == 404
+    assert answer.json()["code"] == "password_link_invalid"
+
+
+async def test_a_new_link_ends_the_one_before(api: httpx.AsyncClient) -> None:
+    ana = await Someone().with_email(api)
+    first, second = await link_for(api, ana), await link_for(api, ana)
+    assert (await use_link(api, first)).status_code == 404
+    assert (await use_link(api, second)).status_code == 204
+
+
+async def test_links_made_at_once_leave_one_that_works(api: httpx.AsyncClient, database: Database) -> None:
+    ana = await Someone().with_email(api)
+    links = await asyncio.gather(*(link_for(api, ana) for _ in range(8)))
+    async with database.connection() as db:
+        assert await db.fetchval("SELECT count(*) FROM password_links WHERE user_id = $1", ana.id) == 1
+    answers = [await use_link(api, link) for link in links]
+    assert sorted(answer.status_code for answer in answers) == [204] + [404] * 7
+
+
+async def test_an_expired_link_is_refused_by_the_databases_clock(
+    api: httpx.AsyncClient, database: Database
+) -> None:
+    ana = await Someone().with_email(api)
+    link = await link_for(api, ana)
+    async with database.transaction() as db:
+        await db.execute(
+            "UPDATE password_links SET expires_at = clock_timestamp() WHERE user_id = $1", ana.id
+        )
+    assert (await use_link(api, link)).status_code == 404
+
+
+async def test_the_link_itself_is_not_stored(api: httpx.AsyncClient, database: Database) -> None:
+    ana = await Someone().with_email(api)
+    operator = Someone("operator")
+    headers = {**operator.headers, "idempotency-key": str(uuid4())}
+    answers = [await api.post(f"/v1/users/{ana.id}/password-link", headers=headers) for _ in range(2)]
+    assert answers[0].json()["token"] != answers[1].json()["token"], "an answer with a secret is not kept"
+    async with database.connection() as db:
+        stored = await db.fetch("SELECT l::text AS row FROM password_links l")
+        audited = await db.fetch("SELECT a::text AS row FROM audit_log a WHERE subject_id = $1", str(ana.id))
+    token = answers[1].json()["token"]
+    assert len(token) == 43
+    assert not any(token in row["row"] for row in [*stored, *audited])
+
+
+async def test_making_a_link_is_audited(api: httpx.AsyncClient, database: Database) -> None:
+    ana, operator = await Someone().known_to(api), Someone("operator")
+    await api.post(f"/v1/users/{ana.id}/password-link", headers=operator.headers)
+    async with database.connection() as db:
+        row = await db.fetchrow("SELECT * FROM audit_log WHERE subject_id = $1", str(ana.id))
+    assert row is not None
+    assert (row["actor_id"], row["action"]) == (operator.id, "password_link_issued")
+
+
+async def test_setting_a_password_revokes_older_tokens(api: httpx.AsyncClient) -> None:
+    ana = await Someone().with_password(api)
+    before = token_headers(await sign_in(api, ana.email))
+    assert (await api.get("/v1/me", headers=before)).status_code == 200
+    await use_link(api, await link_for(api, ana), "another good password")
+
+    async def refused() -> bool:
+        return (await api.get("/v1/me", headers=before)).json().get("code") == "token_revoked"
+
+    await until(refused)
+    after = token_headers(await sign_in(api, ana.email, "another good password"))
+    assert (await api.get("/v1/me", headers=after)).status_code == 200
+
+
+async def test_a_token_is_dated_when_its_password_was_read(
+    api: httpx.AsyncClient, database: Database
+) -> None:
+    """So a password changed while the old one was being checked covers the old one's token as well."""
+    ana = await Someone().with_password(api)
+
+    class Slow(Passwords):
+        async def matches(self, password: str, password_hash: str | None) -> bool:
+            matched = await super().matches(password, password_hash)
+            await database.run(lambda db: store.set_password(db, UserId(ana.id), "a newer hash"))
+            return matched
+
+    login = await service.check_password(database.run, Slow(), email=ana.email, password=PASSWORD)
+    async with database.connection() as db:
+        valid_after = await db.fetchval("SELECT tokens_valid_after FROM users WHERE id = $1", ana.id)
+    assert login.as_of < valid_after
+
+
+async def test_a_hash_of_older_parameters_is_renewed_at_sign_in(
+    api: httpx.AsyncClient, database: Database
+) -> None:
+    ana = await Someone().with_email(api)
+    old = PasswordHasher(time_cost=1, memory_cost=1024).hash(PASSWORD)
+    await database.run(lambda db: store.set_password(db, UserId(ana.id), old))
+    assert (await sign_in(api, ana.email)).status_code == 200
+    async with database.connection() as db:
+        new = await db.fetchval("SELECT password_hash FROM users WHERE id = $1", ana.id)
+    assert new != old
+    assert not PasswordHasher().check_needs_rehash(new)
+    assert (await sign_in(api, ana.email)).status_code == 200
+
+
+async def test_a_renewed_hash_never_replaces_a_newer_password(
+    api: httpx.AsyncClient, database: Database
+) -> None:
+    ana = await Someone().with_email(api)
+    old = PasswordHasher(time_cost=1, memory_cost=1024).hash(PASSWORD)
+    await database.run(lambda db: store.set_password(db, UserId(ana.id), old))
+
+    class Slow(Passwords):
+        async def hash(self, password: str) -> str:
+            await database.run(lambda db: store.set_password(db, UserId(ana.id), "a newer hash"))
+            return await super().hash(password)
+
+    await service.check_password(database.run, Slow(), email=ana.email, password=PASSWORD)
+    async with database.connection() as db:
+        assert await db.fetchval("SELECT password_hash FROM users WHERE id = $1", ana.id) == "a newer hash"
+
+
+async def test_guesses_at_one_account_are_counted_wherever_they_come_from(
+    strict_api: httpx.AsyncClient,
+) -> None:
+    email = f"{uuid4()}@example.com"
+    guesses = [
+        await sign_in(strict_api, spelling, **{"x-forwarded-for": f"198.51.100.{number}"})
+        for number, spelling in enumerate([email, email.upper(), email, email])
+    ]
+    assert [guess.status_code for guess in guesses] == [401, 401, 401, 429]
+    assert guesses[-1].json()["code"] == "too_many_requests"
+    assert int(guesses[-1].headers["retry-after"]) > 0
+
+
+async def test_guesses_from_one_address_are_counted_whomever_they_are_at(
+    strict_api: httpx.AsyncClient,
+) -> None:
+    guesses = [
+        await sign_in(strict_api, f"{uuid4()}@example.com", **{"x-forwarded-for": "203.0.113.7"})
+        for _ in range(6)
+    ]
+    assert [guess.status_code for guess in guesses] == [401] * 5 + [429]
+
+
+async def test_where_a_provider_signs_people_in_there_are_no_passwords(settings: Settings) -> None:
+    provided = Settings(
+        **{**settings.model_dump(), "port": free_port(), "jwks_url": "https://id.example.com/keys"}
+    )
+    async with (
+        open_parts(provided) as parts,
+        listening(parts) as url,
+        httpx.AsyncClient(base_url=url, headers={"accept-language": "en"}) as client,
+    ):
+        answers = [await sign_in(client, "ana@example.com"), await use_link(client, "any")]
+    for answer in answers:
+        assert answer.status_code == 404
+        assert answer.json()["code"] == "password_login_off"
+
+
+async def test_dead_links_are_swept_and_live_ones_stay(api: httpx.AsyncClient, database: Database) -> None:
+    used, expired, live = [await Someone().with_email(api) for _ in range(3)]
+    await use_link(api, await link_for(api, used))
+    await link_for(api, expired)
+    link = await link_for(api, live)
+    async with database.transaction() as db:
+        await db.execute(
+            "UPDATE password_links SET expires_at = clock_timestamp() WHERE user_id = $1", expired.id
+        )
+    assert await database.run(prune_password_links) >= 2
+    async with database.connection() as db:
+        left = await db.fetch(
+            "SELECT user_id FROM password_links WHERE user_id = ANY ($1::uuid[])",
+            [used.id, expired.id, live.id],
+        )
+    assert [row["user_id"] for row in left] == [live.id]
+    assert (await use_link(api, link)).status_code == 204
+
+
+async def _person(database: Database) -> UserId:
+    user_id = UserId(uuid4())
+    await database.run(
+        lambda db: service.ensure_user(db, user_id, roles=["passenger"], driver_approval="automatic")
+    )
+    return user_id

@@ -1,0 +1,49 @@
+"""The demo city fills an empty database once, and no other."""
+
+import asyncio
+from uuid import uuid4
+
+import pytest
+
+from catraca.domains import people
+from catraca.domains.people import model
+from catraca.platform.database import Database
+from catraca.platform.migrations import migrate
+from catraca.roles.demo import DRIVERS, OPERATOR, PASSENGERS, fill_demo_city
+from tests.servers import Stack
+
+
+@pytest.fixture
+async def empty(stack: Stack):
+    url = await stack.new_database(f"demo-{uuid4()}")
+    await migrate(url)
+    database = await Database.open(url)
+    yield database
+    await database.close()
+
+
+async def test_starters_at_once_fill_the_city_once(empty: Database) -> None:
+    cities = await asyncio.gather(*(fill_demo_city(empty) for _ in range(4)))
+    assert all(city.is_here for city in cities)
+    again = await fill_demo_city(empty)
+    assert (len(again.passengers), len(again.drivers)) == (6, 12)
+    async with empty.connection() as db:
+        assert await db.fetchval("SELECT count(*) FROM users") == 19
+        assert await db.fetchval("SELECT count(*) FROM users WHERE password_hash IS NOT NULL") == 0
+        assert [await people.may_drive(db, driver.id) for driver in DRIVERS] == [True] * 12
+
+
+async def test_a_database_with_people_is_no_demo(empty: Database) -> None:
+    async with empty.transaction() as db:
+        await people.ensure_user(db, uuid4(), roles=["operator"], driver_approval="automatic")
+    assert not (await fill_demo_city(empty)).is_here
+    async with empty.connection() as db:
+        assert await db.fetchval("SELECT count(*) FROM users") == 1
+
+
+def test_the_citys_people_could_have_signed_up_themselves() -> None:
+    for person in (OPERATOR, *PASSENGERS, *DRIVERS):
+        assert model.clean_line(person.name, max_characters=120) == person.name
+        assert model.clean_email(person.email) == person.email
+        assert person.email.endswith("example.com"), "mail to it must reach nobody"
+        assert person.plate is None or model.clean_plate(person.plate) == person.plate

@@ -1,0 +1,167 @@
+"""Who may do what: every route of the API, tried over HTTP by each kind of caller.
+
+A route without a row here fails the suite, and so does a row without a route. To add a route, add its row:
+the five statuses, and, where the path or body needs more than the owner's id, a function that prepares it.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import httpx
+import pytest
+from fastapi.routing import iter_route_contexts
+
+from catraca.platform.http.health import Health
+from catraca.roles.api import build_app
+from catraca.roles.parts import Parts
+from tests.conftest import bearer
+from tests.domains.people.someone import PASSWORD, Someone, link_for
+
+Caller = Literal["nobody", "stranger", "peer", "owner", "operator"]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What the request is about: values for the path, and a body."""
+
+    path: dict[str, str] = field(default_factory=dict)
+    body: object = None
+
+
+Prepare = Callable[[httpx.AsyncClient, Someone], Awaitable[Prepared]]
+
+
+async def the_owner(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+    """The path names the owner, whatever it calls the id."""
+    await owner.known_to(api)
+    return Prepared({"user_id": str(owner.id), "driver_id": str(owner.id)})
+
+
+def with_body(body: object) -> Prepare:
+    async def prepare(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+        return Prepared((await the_owner(api, owner)).path, body)
+
+    return prepare
+
+
+async def a_password(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+    await owner.with_password(api)
+    return Prepared(body={"email": owner.email, "password": PASSWORD})
+
+
+async def a_password_link(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+    await owner.with_email(api)
+    return Prepared(body={"token": await link_for(api, owner), "password": PASSWORD})
+
+
+async def an_asset(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+    return Prepared({"name": "swagger-ui.css"})
+
+
+@dataclass(frozen=True)
+class Case:
+    """One route. `owner` is the owner's role and the peer's; `stranger` is a role with no business there."""
+
+    route: str
+    nobody: int
+    stranger: int
+    peer: int
+    own: int
+    operator: int
+    prepare: Prepare = the_owner
+    owner: str = "passenger"
+    stranger_role: str = "worker"
+
+    def status_for(self, caller: Caller) -> int:
+        return self.own if caller == "owner" else getattr(self, caller)
+
+    def headers_of(self, caller: Caller, owner: Someone) -> dict[str, str]:
+        return {
+            "nobody": {},
+            "stranger": bearer(self.stranger_role),
+            "peer": bearer(self.owner),
+            "owner": owner.headers,
+            "operator": bearer("operator"),
+        }[caller]
+
+
+APPROVAL = with_body({"approval": "approved"})
+NEW_NAME = with_body({"name": "Ana"})
+
+# fmt: off
+CASES = [
+    # route                                    nobody  stranger  peer  owner  operator
+    Case("GET /livez",                            200,      200,  200,   200,      200),
+    Case("GET /readyz",                           200,      200,  200,   200,      200),
+    Case("GET /metrics",                          200,      200,  200,   200,      200),
+    Case("GET /openapi.json",                     200,      200,  200,   200,      200),
+    Case("GET /docs",                             200,      200,  200,   200,      200),
+    Case("GET /docs/start.js",                    200,      200,  200,   200,      200),
+    Case("GET /docs/{name}",                      200,      200,  200,   200,      200, an_asset),
+
+    Case("POST /v1/auth/token",                   200,      200,  200,   200,      200, a_password),
+    Case("POST /v1/auth/password",                204,      204,  204,   204,      204, a_password_link),
+
+    Case("GET /v1/me",                            401,      200,  200,   200,      200),
+    Case("PATCH /v1/me",                          401,      200,  200,   200,      200, NEW_NAME),
+    Case("DELETE /v1/me",                         401,      204,  204,   204,      204),
+    Case("GET /v1/me/export",                     401,      200,  200,   200,      200),
+    Case("POST /v1/me/sign-out",                  401,      204,  204,   204,      204),
+
+    Case("GET /v1/users",                         401,      403,  403,   403,      200),
+    Case("GET /v1/users/{user_id}",               401,      404,  404,   200,      200),
+    Case("DELETE /v1/users/{user_id}",            401,      403,  403,   403,      204),
+    Case("GET /v1/users/{user_id}/export",        401,      403,  403,   403,      200),
+    Case("POST /v1/users/{user_id}/sign-out",     401,      403,  403,   403,      204),
+    Case("POST /v1/users/{user_id}/password-link", 401,     403,  403,   403,      201),
+    Case("PUT /v1/drivers/{driver_id}/approval",  401,      403,  403,   403,      200, APPROVAL, "driver"),
+]
+# fmt: on
+CALLERS: tuple[Caller, ...] = ("nobody", "stranger", "peer", "owner", "operator")
+TRIALS = [pytest.param(case, caller, id=f"{case.route} by {caller}") for case in CASES for caller in CALLERS]
+
+
+def routes_of(parts: Parts) -> set[str]:
+    """Every route that answers, shown in the OpenAPI document or not."""
+    app = build_app(parts, Health())
+    answering = {
+        f"{method} {context.path}"
+        for context in iter_route_contexts(app.routes)
+        for method in context.methods or {"OTHER"}
+        if method not in {"HEAD", "OPTIONS"}
+    }
+    documented = {
+        f"{method.upper()} {path}"
+        for path, operations in app.openapi()["paths"].items()
+        for method in operations
+    }
+    assert documented <= answering
+    return answering
+
+
+async def test_every_route_has_its_row_and_every_row_its_route(parts: Parts) -> None:
+    rows = [case.route for case in CASES]
+    assert len(rows) == len(set(rows)), "a route stands in the table twice"
+    assert routes_of(parts) == set(rows)
+
+
+@pytest.mark.parametrize(("case", "caller"), TRIALS)
+async def test_each_caller_gets_what_is_theirs(api: httpx.AsyncClient, case: Case, caller: Caller) -> None:
+    owner = Someone(case.owner)
+    prepared = await case.prepare(api, owner)
+    method, path = case.route.split(" ")
+    json: dict[str, Any] = {} if prepared.body is None else {"json": prepared.body}
+    headers = case.headers_of(caller, owner)
+    answer = await api.request(method, path.format(**prepared.path), headers=headers, **json)
+    assert answer.status_code == case.status_for(caller), answer.text
+    if answer.is_error:
+        assert answer.headers["content-type"] == "application/problem+json"
+
+
+async def test_services_read_people_and_change_none(api: httpx.AsyncClient) -> None:
+    ana = await Someone().known_to(api)
+    service = bearer("service")
+    assert (await api.get(f"/v1/users/{ana.id}", headers=service)).status_code == 200
+    assert (await api.delete(f"/v1/users/{ana.id}", headers=service)).status_code == 403
+    assert (await api.get("/v1/users", headers=service)).status_code == 403
