@@ -72,9 +72,17 @@ class Child:
 
     async def wait(self) -> int:
         """Return once it has ended."""
-        # Asking is independent of the event loop's own child watching, which differs between loops.
-        await until(lambda: self.exit_code is not None)
-        return self._process.returncode
+        try:
+            ended = os.pidfd_open(self.pid) if self.exit_code is None else None
+        except OSError:  # an old kernel, or a container that forbids it
+            await until(lambda: self.exit_code is not None)
+            return self._process.returncode
+        if ended is not None:
+            try:
+                await _readable(ended)
+            finally:
+                os.close(ended)
+        return self._process.wait()
 
     async def end(self, steps: Steps) -> None:
         """Send each signal in turn, giving it so many seconds; done at once if it has ended."""
@@ -83,6 +91,15 @@ class Child:
                 return
             self._process.send_signal(number)
             await until(lambda: self.exit_code is not None, seconds=seconds)
+
+
+async def _readable(descriptor: int) -> None:
+    loop, told = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(descriptor, told.set)
+    try:
+        await told.wait()
+    finally:
+        loop.remove_reader(descriptor)
 
 
 async def until(holds: Callable[[], bool], *, seconds: float | None = None) -> bool:
