@@ -151,6 +151,8 @@ class Database:
         try:
             yield connection
         except BaseException as error:
+            if isinstance(error, asyncpg.InternalClientError):
+                _cut(connection)
             refusal = _as_refusal(error, connection)
             if refusal is None:
                 raise
@@ -202,9 +204,12 @@ class Database:
     async def _release(self, connection: Any) -> None:
         try:
             await self._pool.release(connection)
-        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
             # The pool has already thrown the connection away; the caller's outcome stands.
             log.info("connection_lost_on_release", error=type(error).__name__)
+
+
+_BROKEN = (OSError, asyncpg.PostgresConnectionError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 
 
 async def _begin(db: Db, bookends: Bookends | None) -> None:
@@ -220,7 +225,7 @@ async def _begin(db: Db, bookends: Bookends | None) -> None:
 async def _commit(db: Db, bookends: Bookends | None) -> None:
     try:
         tag = await db.execute("COMMIT" if bookends is None else bookends.closing() + "; COMMIT")
-    except (OSError, asyncpg.PostgresConnectionError, asyncpg.InterfaceError, TimeoutError) as error:
+    except (*_BROKEN, TimeoutError) as error:
         raise OutcomeUnknown from error
     if tag != "COMMIT":  # PostgreSQL answers ROLLBACK when an earlier error was swallowed
         raise TransactionAborted
@@ -228,7 +233,7 @@ async def _commit(db: Db, bookends: Bookends | None) -> None:
 
 async def _undo(db: Db, error: BaseException) -> None:
     """Roll back; a connection that is canceled or broken is cut instead, which undoes as surely."""
-    if isinstance(error, (asyncio.CancelledError, TimeoutError, OutcomeUnknown)):
+    if isinstance(error, (asyncio.CancelledError, TimeoutError, OutcomeUnknown, asyncpg.InternalClientError)):
         _cut(db)
         return
     with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError):
@@ -245,6 +250,7 @@ def _observe_transaction(seconds: float) -> None:
 _AWAY = (
     OSError,
     asyncpg.PostgresConnectionError,
+    asyncpg.InternalClientError,  # the driver found its connection broken between two messages
     asyncpg.CannotConnectNowError,
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,

@@ -1,7 +1,26 @@
-"""One file per kind of process, and what runs them; `ROLES` is the list of what Catraca does."""
+"""One file per kind of process, and what runs them; `ROLES` is the list of what Catraca does.
 
-from catraca.roles.api import Api
-from catraca.roles.housekeeper import Housekeeper
-from catraca.roles.runner import RoleType
+Each role is imported when it is first made: what only starts processes should not load what they run.
+"""
 
-ROLES: dict[str, RoleType] = {"api": Api, "housekeeper": Housekeeper}
+from typing import TYPE_CHECKING
+
+from catraca.roles.runner import Role, RoleType
+
+if TYPE_CHECKING:
+    from catraca.roles.parts import Parts
+
+
+def _api(parts: "Parts") -> Role:
+    from catraca.roles.api import Api
+
+    return Api(parts)
+
+
+def _housekeeper(parts: "Parts") -> Role:
+    from catraca.roles.housekeeper import Housekeeper
+
+    return Housekeeper(parts)
+
+
+ROLES: dict[str, RoleType] = {"api": _api, "housekeeper": _housekeeper}

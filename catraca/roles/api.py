@@ -1,24 +1,22 @@
 """The role that answers HTTP."""
 
 import asyncio
-import socket
-from contextlib import nullcontext
+from collections.abc import Sequence
 from datetime import datetime
 from importlib.metadata import version
-from typing import Any
 
-import uvicorn
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 
 from catraca.domains import people
+from catraca.domains.people.routes import PeopleParts
 from catraca.domains.people.routes import router as people_router
 from catraca.platform.auth import (
     Authenticator,
     KeySource,
     Principal,
-    RemoteKeys,
     SharedSecret,
     TokenRules,
+    TokenSigner,
     TokenVerifier,
 )
 from catraca.platform.http.app import HttpParts, create_app
@@ -26,59 +24,55 @@ from catraca.platform.http.envelope import RequestLimits
 from catraca.platform.http.gate import CallerLimits
 from catraca.platform.http.health import Health
 from catraca.platform.http.rate_limits import RateLimit, RateLimiter
+from catraca.platform.http.server import HttpServer
+from catraca.platform.passwords import Passwords
+from catraca.platform.remote_keys import RemoteKeys
+from catraca.roles.listening import open_listener
 from catraca.roles.parts import Parts
-from catraca.roles.runner import Life
+from catraca.roles.runner import Life, first_of
 from catraca.settings import Settings
 
 ROUTERS = [people_router]
+TAGS = {
+    "sign-in": "From a password to a token.",
+    "me": "Whoever holds the token: profile, data, sign-out.",
+    "people": "For operators: who is here, what they may do, and what is kept of them.",
+}
+# Every domain that keeps something of people: what an export tells and an erasure takes, in this order.
+PERSONAL_DATA = [people.PERSONAL_DATA]
 
 
 class Api:
     """Serves until told to stop; then not ready, no new connections, finishes what is in hand."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, more_routers: Sequence[APIRouter] = ()) -> None:
         self._parts = parts
-        self._health = Health(required={"database": parts.database.is_up})
+        self._routers = [*ROUTERS, *more_routers]
+        self._health = Health(
+            required={"database": parts.database.is_up}, reported={"redis": parts.redis.is_up}
+        )
 
     async def run(self, life: Life) -> None:
         settings = self._parts.settings
-        server = _Server(
-            uvicorn.Config(
-                build_app(self._parts, self._health),
-                http="httptools",
-                loop="none",
-                lifespan="off",
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                date_header=False,
-                timeout_keep_alive=75,
-                timeout_graceful_shutdown=8,
-                forwarded_allow_ips=settings.trusted_proxies,
-                proxy_headers=bool(settings.trusted_proxies),
-            )
-        )
-        serving = asyncio.create_task(server.serve(sockets=[_listen(settings)]))
-        stopping = asyncio.create_task(life.stopping.wait())
-        await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
+        server = HttpServer(build_app(self._parts, self._health, self._routers))
+        listener = self._parts.listener or open_listener(settings.host, settings.port)
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        await first_of(asyncio.wait([serving]), life.stopping.wait())
         self._health.draining = True
+        # Load balancers ask now and then whether we are ready; until they know, connections still come.
+        await asyncio.wait([serving], timeout=settings.drain_delay)
         server.should_exit = True
         await serving
 
 
-class _Server(uvicorn.Server):
-    """The runner handles signals, for all roles of the process alike."""
-
-    def capture_signals(self) -> Any:
-        return nullcontext()
-
-
-def build_app(parts: Parts, health: Health) -> FastAPI:
+def build_app(parts: Parts, health: Health, routers: Sequence[APIRouter] = ROUTERS) -> FastAPI:
     settings = parts.settings
 
     async def tokens_valid_after(principal: Principal) -> datetime | None:
         async with parts.database.connection() as db:
-            return await people.ensure_user(db, principal.id, roles=principal.roles)
+            return await people.ensure_user(
+                db, principal.id, roles=principal.roles, driver_approval=settings.driver_approval
+            )
 
     rules = TokenRules(
         issuer=settings.jwt_issuer, audience=settings.jwt_audience, roles_claim=settings.jwt_roles_claim
@@ -87,28 +81,38 @@ def build_app(parts: Parts, health: Health) -> FastAPI:
         HttpParts(
             database=parts.database,
             authenticator=Authenticator(TokenVerifier(_keys(settings), rules), tokens_valid_after),
-            limiter=RateLimiter(),
+            limiter=RateLimiter(parts.redis, key=settings.signing_secret().encode()),
             health=health,
             caller_limits=CallerLimits(
                 principal=RateLimit.parse(settings.rate_limit_principal),
                 anonymous=RateLimit.parse(settings.rate_limit_anonymous),
             ),
             request_limits=RequestLimits(body_bytes=settings.max_body_bytes),
+            trusted_proxies=settings.trusted_proxies,
             cors_origins=settings.cors_origins,
+            metrics_public=settings.metrics_public,
+            wired=[_people_parts(settings, rules)],
         ),
-        ROUTERS,
+        routers,
         version=version("catraca"),
+        tags=TAGS,
+    )
+
+
+def _people_parts(settings: Settings, rules: TokenRules) -> PeopleParts:
+    signer = None
+    if not settings.jwks_url:
+        signer = TokenSigner(secret=settings.signing_secret(), lifetime=settings.token_ttl, rules=rules)
+    return PeopleParts(
+        signer=signer,
+        passwords=Passwords(),
+        driver_approval=settings.driver_approval,
+        password_link_lifetime=settings.password_link_ttl,
+        sign_ins_per_account=RateLimit.parse(settings.rate_limit_sign_in_account),
+        sign_ins_per_address=RateLimit.parse(settings.rate_limit_sign_in_address),
+        personal_data=PERSONAL_DATA,
     )
 
 
 def _keys(settings: Settings) -> KeySource:
     return RemoteKeys(settings.jwks_url) if settings.jwks_url else SharedSecret(settings.signing_secret())
-
-
-def _listen(settings: Settings) -> socket.socket:
-    """Several processes may listen on one port; the kernel shares out the connections."""
-    listener = socket.socket(socket.AF_INET6 if ":" in settings.host else socket.AF_INET)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-    listener.bind((settings.host, settings.port))
-    return listener

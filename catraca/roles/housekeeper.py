@@ -5,6 +5,7 @@ from contextlib import suppress
 
 import structlog
 
+from catraca.domains.people.jobs import prune_password_links
 from catraca.platform.errors import Refusal
 from catraca.platform.idempotency import prune_idempotency_keys
 from catraca.roles.parts import Parts
@@ -35,3 +36,4 @@ class Housekeeper:
         pruned = await self._parts.database.run(lambda db: prune_idempotency_keys(db, older_than=retention))
         if pruned:
             log.info("pruned", what="idempotency_keys", count=pruned)
+        await self._parts.database.run(prune_password_links)

@@ -1,29 +1,44 @@
 """The contract every role keeps, and the loop that runs a process's roles until it is told to stop.
 
 A role is one coroutine. It works until `life.stopping` is set, then takes no new work, finishes or gives
-back what it has in hand, and returns. Raising ends the whole process, loudly; a supervisor starts it again.
+back what it has in hand, and returns. Raising, or returning unasked, ends the whole process, loudly; a
+supervisor starts it again.
 """
 
 import asyncio
 import signal
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import structlog
 
-from catraca.roles.parts import Parts
+if TYPE_CHECKING:
+    from catraca.roles.parts import Parts
 
 log = structlog.get_logger()
 
-DRAIN_SECONDS = 10.0
+# With the time to close connections afterwards it stays under the 15 s a process has in all.
+DRAIN_SECONDS = 9.0
 
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """What a role is told about the process's life."""
+    """What a process is told about its life: to stop, and then perhaps to hurry."""
 
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    hurrying: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def heed_signals(self) -> None:
+        """SIGTERM, Ctrl-C and a closed terminal mean stop; Ctrl-C once more means hurry."""
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, self.stopping.set)
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as under nohup
+            loop.add_signal_handler(signal.SIGHUP, self.stopping.set)
+        loop.add_signal_handler(signal.SIGINT, self._interrupt)
+
+    def _interrupt(self) -> None:
+        (self.hurrying if self.stopping.is_set() else self.stopping).set()
 
 
 class Role(Protocol):
@@ -31,24 +46,62 @@ class Role(Protocol):
 
 
 class RoleType(Protocol):
-    def __call__(self, parts: Parts) -> Role: ...
+    def __call__(self, parts: "Parts") -> Role: ...
+
+
+class RoleFailed(Exception):
+    """A role raised or returned unasked; the log has its traceback."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        super().__init__(f"{' and '.join(names)} failed; the log says where")
 
 
 async def run_roles(roles: Sequence[Role], life: Life, *, drain_seconds: float = DRAIN_SECONDS) -> None:
-    """Run until a signal or `life.stopping`; a role that fails stops the others and is raised."""
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, life.stopping.set)
+    """Run until `life.stopping`, then drain; a role that fails stops the others and raises RoleFailed."""
     running = [asyncio.create_task(role.run(life), name=type(role).__name__) for role in roles]
-    stopping = asyncio.create_task(life.stopping.wait())
-    await asyncio.wait([*running, stopping], return_when=asyncio.FIRST_COMPLETED)
+    await first_of(asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED), life.stopping.wait())
+    failed = [] if life.stopping.is_set() else [task for task in running if task.done()]
+    if not failed:
+        log.info("draining", roles=[task.get_name() for task in running])
     life.stopping.set()
-    log.info("draining", roles=[task.get_name() for task in running if not task.done()])
-    _, late = await asyncio.wait(running, timeout=drain_seconds)
-    for task in late:
-        log.warning("drain_cut_short", role=task.get_name())
+    await first_of(asyncio.wait(running, timeout=drain_seconds), life.hurrying.wait())
+    for task in running:
+        if not task.done():
+            log.warning("drain_cut_short", role=task.get_name())
+            task.cancel()
+    await asyncio.gather(*running, return_exceptions=True)
+    failed += [task for task in running if not task.cancelled() and task.exception() and task not in failed]
+    for task in failed:
+        log.error(
+            "role_failed", role=task.get_name(), exc_info=None if task.cancelled() else task.exception()
+        )
+    if failed:
+        raise RoleFailed([task.get_name() for task in failed])
+
+
+async def first_of(*works: Coroutine[Any, Any, Any]) -> None:
+    """Run side by side until the first ends, then cancel the others; a failure is raised."""
+    tasks = [asyncio.create_task(work) for work in works]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        await _cancel(tasks)
+
+
+async def all_of(*works: Coroutine[Any, Any, Any]) -> None:
+    """Run side by side until all have ended; the first failure cancels the others and is raised."""
+    tasks = [asyncio.create_task(work) for work in works]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION) if tasks else ((), ())
+        for task in done:
+            task.result()
+    finally:
+        await _cancel(tasks)
+
+
+async def _cancel(tasks: Sequence[asyncio.Task[Any]]) -> None:
+    for task in tasks:
         task.cancel()
-    results = await asyncio.gather(*running, return_exceptions=True)
-    for result in results:
-        if isinstance(result, Exception):
-            raise result
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,62 @@
+"""Expected failures become one line with its remedy; only surprises show a traceback."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import NoReturn
+
+import typer
+
+FAILED = 1
+# Settings, arguments or a schema that will be as wrong at the next try.
+REFUSED = 2
+
+
+def fail(message: str, code: int = FAILED) -> NoReturn:
+    """Print one red line and end."""
+    typer.secho(f"catraca: {message}", fg=typer.colors.RED, err=True)
+    raise typer.Exit(code)
+
+
+@contextmanager
+def expected_failures() -> Generator[None]:
+    """Turn the failures a user can do something about into a line and an exit code."""
+    try:
+        yield
+    except typer.Exit:
+        raise
+    except Exception as error:
+        code = _exit_code(error)
+        if code is None:
+            raise
+        fail(_words(error), code)
+
+
+def _exit_code(error: Exception) -> int | None:
+    # Imported on failure only: a command must not load every part to be able to fail.
+    from pydantic import ValidationError
+
+    from catraca.platform.embedded import EmbeddedFailure
+    from catraca.platform.migrations import DatabaseUnreachable, SchemaProblem
+    from catraca.roles.instance import NotReady
+    from catraca.roles.listening import ListenFailed
+    from catraca.roles.runner import RoleFailed
+    from catraca.roles.supervisor import WorkersFailed
+    from catraca.settings import UnfitForProduction
+
+    if isinstance(error, (ValidationError, SchemaProblem, UnfitForProduction)):
+        return REFUSED
+    expected = (EmbeddedFailure, DatabaseUnreachable, ListenFailed, NotReady, RoleFailed, WorkersFailed)
+    return FAILED if isinstance(error, expected) else None
+
+
+def _words(error: Exception) -> str:
+    from pydantic import ValidationError
+
+    if not isinstance(error, ValidationError):
+        return str(error)
+    # Without the value, which may be a secret; once a variable, though each of its parts may be wrong.
+    wrong = {
+        f"CATRACA_{str(found['loc'][0]).upper()}": found["msg"].removeprefix("Value error, ")
+        for found in error.errors(include_input=False, include_url=False)
+    }
+    return "; ".join(f"{name}: {message}" for name, message in wrong.items())

@@ -1,0 +1,159 @@
+"""`catraca serve`: chosen roles against given servers, in this process or in several."""
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from catraca.cli.failures import REFUSED, expected_failures, fail
+from catraca.cli.finding import find_settings, need_database
+
+if TYPE_CHECKING:
+    from socket import socket
+
+    from catraca.roles.metrics import MetricsFolder
+    from catraca.settings import Settings
+
+
+def serve(
+    roles: Annotated[list[str], typer.Argument(help="api, housekeeper, or all.")],
+    workers: Annotated[
+        int | None, typer.Option(help="How many processes; without it CATRACA_WORKERS.", min=1, max=64)
+    ] = None,
+    fd: Annotated[int | None, typer.Option(hidden=True, help="An inherited listening socket.")] = None,
+) -> None:
+    """Run roles against the servers given by CATRACA_DATABASE_URL and CATRACA_REDIS_URL.
+
+    SIGTERM drains: not ready, no new work, what is in hand is finished, exit 0.
+
+    Examples: `catraca serve all`, `catraca serve api --workers 4`
+    """
+    exit_quietly_on_sigterm()
+    with expected_failures():
+        from catraca.roles.metrics import MetricsFolder
+
+        # Before the settings are read, for on the way to them `prometheus_client` may be imported.
+        metrics = MetricsFolder(Path(os.environ.get("CATRACA_STATE_DIR") or "var"))
+        metrics.join()
+        names = chosen_roles(roles)
+        settings = find_settings()
+        settings.ensure_fit()
+        need_database(settings)
+        count = workers or settings.workers
+        if count > 1:
+            _serve_in_workers(settings, names, count, metrics)
+        else:
+            _serve_here(settings, names, metrics, fd)
+
+
+def chosen_roles(roles: Sequence[str]) -> list[str]:
+    """The roles asked for, `all` spelled out; a name that is none ends the command."""
+    from catraca.roles import ROLES
+
+    if unknown := sorted(set(roles) - {*ROLES, "all"}):
+        fail(f"no such role: {', '.join(unknown)}; there are {', '.join(ROLES)} and all", REFUSED)
+    return list(ROLES) if "all" in roles else list(dict.fromkeys(roles))
+
+
+def exit_quietly_on_sigterm() -> None:
+    """Until an event loop heeds signals there is nothing to drain, and being told to stop is no failure."""
+
+    def leave(_number: int, _frame: FrameType | None) -> None:
+        sys.exit(0)
+
+    signal.signal(signal.SIGTERM, leave)
+
+
+def _serve_here(settings: "Settings", names: Sequence[str], metrics: "MetricsFolder", fd: int | None) -> None:
+    import asyncio
+    import socket
+
+    import uvloop
+
+    from catraca.platform.telemetry import configure_logging
+
+    configure_logging(settings.log_level)
+
+    async def run() -> None:
+        from catraca.roles.listening import claim_port
+
+        listener: socket.socket | None = None
+        if fd is not None:
+            listener = socket.socket(fileno=fd)
+        elif "api" in names:
+            listener = await claim_port(settings.host, settings.port, metrics, _tell)
+        await _run_roles(settings, names, listener)
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(run())
+
+
+async def _run_roles(settings: "Settings", names: Sequence[str], listener: "socket | None") -> None:
+    from catraca.platform.migrations import DatabaseUnreachable, check_schema
+    from catraca.roles import ROLES
+    from catraca.roles.parts import open_parts
+    from catraca.roles.runner import DRAIN_SECONDS, Life, Role, run_roles
+    from catraca.roles.schema_watch import SchemaWatch
+
+    life = Life()
+    life.heed_signals()
+    assert settings.database_url is not None
+    late: list[Role] = []
+    try:
+        await check_schema(settings.database_url)
+    except DatabaseUnreachable:
+        # A database that is away is no reason not to start; what comes back is looked at then.
+        late = [SchemaWatch(settings.database_url)]
+    async with open_parts(settings, listener=listener) as parts:
+        roles = [ROLES[name](parts) for name in names]
+        await run_roles([*roles, *late], life, drain_seconds=DRAIN_SECONDS + settings.drain_delay)
+
+
+def _serve_in_workers(
+    settings: "Settings", names: Sequence[str], count: int, metrics: "MetricsFolder"
+) -> None:
+    import asyncio
+
+    from catraca.platform.telemetry import configure_logging
+    from catraca.roles.listening import claim_port
+    from catraca.roles.runner import Life, first_of
+    from catraca.roles.supervisor import DRAIN_SECONDS, Supervisor
+
+    configure_logging(settings.log_level)
+
+    async def run() -> None:
+        listener = await claim_port(settings.host, settings.port, metrics, _tell) if "api" in names else None
+        life = Life()
+        life.heed_signals()
+        supervisor = Supervisor(
+            names,
+            count=count,
+            metrics=metrics,
+            say=_tell,
+            environment=_worker_environment(settings),
+            listener=listener,
+        )
+        try:
+            await first_of(supervisor.keep(), life.stopping.wait())
+        finally:
+            await supervisor.drain(life.hurrying, seconds=DRAIN_SECONDS + settings.drain_delay)
+
+    asyncio.run(run())
+
+
+def _tell(what: str) -> None:
+    import structlog
+
+    structlog.get_logger().warning("supervisor", what=what)
+
+
+def _worker_environment(settings: "Settings") -> dict[str, str]:
+    """What this process found out and its workers should not have to."""
+    found = {"CATRACA_DATABASE_URL": settings.database_url, "CATRACA_REDIS_URL": settings.redis_url}
+    given = {name: value for name, value in found.items() if value is not None}
+    return {**given, "CATRACA_STATE_DIR": str(settings.state_dir.resolve())}

@@ -1,0 +1,53 @@
+"""`catraca up`: everything on this machine with one command."""
+
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from catraca.cli.failures import expected_failures
+from catraca.cli.serve import exit_quietly_on_sigterm
+
+if TYPE_CHECKING:
+    from catraca.roles.demo import DemoCity
+
+
+def up(
+    workers: Annotated[
+        int | None, typer.Option(help="How many processes; without it CATRACA_WORKERS.", min=1, max=64)
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object when ready, for programs.")
+    ] = False,
+) -> None:
+    """Run Catraca here with everything it needs, and stop it all with Ctrl-C.
+
+    PostgreSQL and Redis run embedded, with their data in the state folder (CATRACA_STATE_DIR, `var`), unless
+    CATRACA_DATABASE_URL or CATRACA_REDIS_URL name others.
+
+    Example: `CATRACA_PORT=8001 CATRACA_STATE_DIR=/srv/catraca catraca up`
+    """
+    began = time.monotonic()
+    exit_quietly_on_sigterm()
+    with expected_failures():
+        import asyncio
+
+        from catraca.cli.progress import Progress
+        from catraca.cli.welcome import Welcome
+        from catraca.roles.instance import Instance
+        from catraca.settings import Settings
+
+        settings = Settings()
+        settings.ensure_fit()
+        progress = Progress()
+
+        def ready(found: Settings, city: "DemoCity | None") -> None:
+            progress.done()
+            welcome = Welcome.to(found, city, seconds=time.monotonic() - began)
+            welcome.print_json() if as_json else welcome.print()
+
+        instance = Instance(
+            settings=settings, workers=workers or settings.workers, say=progress.say, ready=ready
+        )
+        with progress:
+            asyncio.run(instance.run())

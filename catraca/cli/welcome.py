@@ -1,0 +1,91 @@
+"""What `catraca up` says when it is ready: where it is, and how to try it."""
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.markup import escape
+
+from catraca.platform.auth import TokenRules, sign_token
+from catraca.roles.listening import callable_address
+
+if TYPE_CHECKING:
+    from catraca.roles.demo import DemoCity
+    from catraca.settings import Settings
+
+DEMO_TOKEN_LIFETIME = timedelta(hours=24)
+
+
+@dataclass(frozen=True, slots=True)
+class DemoToken:
+    role: str
+    name: str
+    token: str
+
+
+@dataclass(frozen=True, slots=True)
+class Welcome:
+    """An instance that has become ready."""
+
+    url: str
+    state_dir: Path
+    seconds: float
+    tokens: Sequence[DemoToken]
+
+    @classmethod
+    def to(cls, settings: "Settings", city: "DemoCity | None", *, seconds: float) -> "Welcome":
+        url = f"http://{callable_address(settings.host, settings.port)}"
+        return cls(url, settings.state_dir.resolve(), seconds, demo_tokens(settings, city))
+
+    def print_json(self) -> None:
+        """One object, for programs."""
+        found = {
+            "url": self.url,
+            "docs": f"{self.url}/docs",
+            "pid": os.getpid(),
+            "state_dir": str(self.state_dir),
+            "seconds": round(self.seconds, 2),
+            "demo_tokens": {demo.role: demo.token for demo in self.tokens},
+        }
+        # At once, for whoever waits reads a pipe.
+        print(json.dumps(found), flush=True)  # noqa: T201 - this is the command's result
+
+    def print(self) -> None:
+        """A few lines, for people; tokens unbroken, so that they can be copied."""
+        console = Console(highlight=False, soft_wrap=True)
+        console.print(f"\n[bold green]Catraca is ready[/] at [bold]{self.url}[/] ({self.seconds:.1f} s)")
+        console.print(f"  documentation  {self.url}/docs")
+        console.print(f"  data and logs  {escape(str(self.state_dir))}")
+        if self.tokens:
+            hours = DEMO_TOKEN_LIFETIME // timedelta(hours=1)
+            console.print(f"\n[bold yellow]Demo tokens[/] (to try it with; valid for {hours} hours)")
+            for demo in self.tokens:
+                console.print(f"  [bold]{demo.role}[/], {escape(demo.name)}\n  [dim]{demo.token}[/]")
+            console.print("\nTry it")
+            console.print(f'  curl -H "Authorization: Bearer {self.tokens[-1].token}" {self.url}/v1/me')
+        console.print("\nCtrl-C stops it; the data stay.")
+
+
+def demo_tokens(settings: "Settings", city: "DemoCity | None") -> list[DemoToken]:
+    """Tokens of three people of the demo city; none where an identity provider signs them."""
+    if city is None or settings.jwks_url:
+        return []
+    rules = TokenRules(
+        issuer=settings.jwt_issuer, audience=settings.jwt_audience, roles_claim=settings.jwt_roles_claim
+    )
+    secret = settings.signing_secret()
+    return [
+        DemoToken(
+            person.role,
+            person.name,
+            sign_token(
+                secret, subject=person.id, roles=[person.role], lifetime=DEMO_TOKEN_LIFETIME, rules=rules
+            ),
+        )
+        for person in (city.operator, city.drivers[0], city.passengers[0])
+    ]

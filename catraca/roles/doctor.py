@@ -1,0 +1,72 @@
+"""Looks a whole Catraca over, and the rules of its data; what it finds is for `catraca doctor` to print."""
+
+import asyncio
+
+from catraca.domains import people
+from catraca.platform.database import Database
+from catraca.platform.invariants import (
+    INVARIANT_LIMITS,
+    PLATFORM_INVARIANTS,
+    Rule,
+    Verdict,
+    check_invariants,
+)
+from catraca.roles.doctor_checks.access import check_identity_provider, check_secret
+from catraca.roles.doctor_checks.findings import Check, Finding, problem
+from catraca.roles.doctor_checks.machine import (
+    check_names,
+    check_port,
+    check_proxies,
+    check_python,
+    check_state_folder,
+)
+from catraca.roles.doctor_checks.postgres import check_postgres
+from catraca.roles.doctor_checks.rabbitmq import check_rabbitmq
+from catraca.roles.doctor_checks.redis import check_redis
+from catraca.settings import Settings
+
+# Above what every check allows itself: only a check that is wrong runs into it.
+CHECK_SECONDS = 4.0
+
+CHECKS: dict[str, Check] = {
+    "Python": check_python,
+    "Settings": check_names,
+    "State folder": check_state_folder,
+    "Port": check_port,
+    "Secret": check_secret,
+    "Identity provider": check_identity_provider,
+    "Trusted proxies": check_proxies,
+    "PostgreSQL": check_postgres,
+    "Redis": check_redis,
+    "RabbitMQ": check_rabbitmq,
+}
+# Every domain adds its own.
+RULES: tuple[Rule, ...] = (*PLATFORM_INVARIANTS, *people.INVARIANTS)
+
+
+async def look_over(settings: Settings, checks: dict[str, Check] = CHECKS) -> list[Finding]:
+    """Every check at once; one that hangs or fails says so and hides no other."""
+    found = await asyncio.gather(*(_bounded(name, check, settings) for name, check in checks.items()))
+    return [finding for findings in found for finding in findings]
+
+
+async def _bounded(name: str, check: Check, settings: Settings) -> list[Finding]:
+    try:
+        async with asyncio.timeout(CHECK_SECONDS):
+            return await check(settings)
+    except TimeoutError:
+        return [problem(name, f"could not be checked within {CHECK_SECONDS:.0f} s", "Run the doctor again.")]
+    except Exception as error:  # noqa: BLE001 - the doctor is for days on which nothing is as expected
+        remedy = "This is a defect of Catraca: please report it."
+        return [problem(name, f"could not be checked ({type(error).__name__})", remedy)]
+
+
+async def check_rules(settings: Settings, rules: tuple[Rule, ...] = RULES) -> list[Verdict]:
+    """Every rule against the live database."""
+    if settings.database_url is None:
+        return [Verdict(rule, "unchecked", ("no database",)) for rule in rules]
+    database = await Database.open(settings.database_url, limits=INVARIANT_LIMITS)
+    try:
+        return await check_invariants(database, rules)
+    finally:
+        await database.close()

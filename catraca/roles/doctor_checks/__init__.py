@@ -1,0 +1,1 @@
+"""What `catraca doctor` looks at, one file per thing it looks at."""

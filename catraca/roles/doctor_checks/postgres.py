@@ -1,0 +1,91 @@
+"""PostgreSQL decides, so nearly everything amiss with it is a problem."""
+
+from catraca.platform.migrations import known_revisions, newest_revision
+from catraca.platform.server_facts import PostgresFacts, Unreachable, ask_postgres
+from catraca.roles.doctor_checks.findings import Finding, judge_clock, ok, problem
+from catraca.settings import Settings
+
+OLDEST = 15
+
+
+async def check_postgres(settings: Settings) -> list[Finding]:
+    if settings.database_url is None:
+        remedy = "Run `catraca up`, or give CATRACA_DATABASE_URL."
+        return [problem("PostgreSQL", f"none given, and none runs in {settings.state_dir}", remedy)]
+    try:
+        facts = await ask_postgres(settings.database_url)
+    except Unreachable as error:
+        remedy = "Start it, or correct CATRACA_DATABASE_URL (host, port, user, password, database)."
+        return [problem("PostgreSQL", f"cannot be reached: {error}", remedy)]
+    return judge_postgres(facts, settings)
+
+
+def judge_postgres(facts: PostgresFacts, settings: Settings) -> list[Finding]:
+    """What the facts mean for these settings."""
+    return [
+        _version(facts),
+        _schema(facts.revision),
+        _durability(facts),
+        _writable(facts),
+        _connections(facts, settings),
+        judge_clock("Clock of PostgreSQL", facts.skew),
+    ]
+
+
+def _version(facts: PostgresFacts) -> Finding:
+    if facts.version_number < OLDEST * 10000:
+        return problem(
+            "PostgreSQL", f"version {facts.version}", f"Catraca needs {OLDEST} or newer: upgrade it."
+        )
+    return ok("PostgreSQL", f"version {facts.version}")
+
+
+def _schema(revision: str | None) -> Finding:
+    name, newest = "Schema", newest_revision()
+    if revision == newest:
+        return ok(name, f"{revision}, the newest")
+    if revision is None:
+        return problem(name, "the database is empty", "Run `catraca migrate`.")
+    if revision in known_revisions():
+        return problem(name, f"{revision}, and this version needs {newest}", "Run `catraca migrate`.")
+    return problem(
+        name,
+        f"{revision}, which this version does not know",
+        "Run the version of Catraca that made it, or a newer one.",
+    )
+
+
+def _durability(facts: PostgresFacts) -> Finding:
+    off = [name for name, value in facts.settings.items() if value == "off"]
+    if off:
+        return problem(
+            "Durability",
+            f"{', '.join(off)} is off: what was confirmed can be lost in a crash",
+            f"Turn it on for this database and this user (ALTER SYSTEM, DATABASE or ROLE SET {off[0]} = on).",
+        )
+    return ok("Durability", "a commit is on disk before it is confirmed")
+
+
+def _writable(facts: PostgresFacts) -> Finding:
+    if facts.is_replica:
+        return problem(
+            "Writing", "this server is a read-only replica", "Name the primary in CATRACA_DATABASE_URL."
+        )
+    if facts.is_read_only:
+        remedy = "Turn default_transaction_read_only off for this database and this user."
+        return problem("Writing", "transactions are read-only by default", remedy)
+    return ok("Writing", "allowed")
+
+
+def _connections(facts: PostgresFacts, settings: Settings) -> Finding:
+    # One more for migrations, the doctor and whoever looks after the server.
+    needed = settings.workers * settings.database_connections + 1
+    found = f"{facts.connections_allowed} allowed, up to {needed} needed"
+    if facts.connections_allowed < needed:
+        return problem(
+            "Connections",
+            f"{found} ({settings.workers} workers with {settings.database_connections} each)",
+            "Raise max_connections (or the limit of the user or database), or lower CATRACA_WORKERS or"
+            " CATRACA_DATABASE_CONNECTIONS.",
+        )
+    return ok("Connections", found)

@@ -1,0 +1,27 @@
+"""RabbitMQ, where one is given; else the bus is in PostgreSQL."""
+
+from catraca.platform.server_facts import RabbitFacts, Unreachable, ask_rabbitmq
+from catraca.roles.doctor_checks.findings import Finding, ok, problem, version_of, warning
+from catraca.settings import Settings
+
+NAME = "RabbitMQ"
+OLDEST = (3, 10)
+
+
+async def check_rabbitmq(settings: Settings) -> list[Finding]:
+    if settings.amqp_url is None:
+        return [ok(NAME, "none given: the bus is in PostgreSQL")]
+    try:
+        return [judge_rabbitmq(await ask_rabbitmq(settings.amqp_url))]
+    except Unreachable as error:
+        remedy = "Start it, or correct CATRACA_AMQP_URL (host, port, user, password, virtual host)."
+        return [problem(NAME, f"cannot be reached: {error}", remedy)]
+
+
+def judge_rabbitmq(facts: RabbitFacts) -> Finding:
+    found = f"{facts.product} {facts.version}"
+    if facts.product != NAME:
+        return warning(NAME, found, "Only RabbitMQ is tried; its quorum queues and confirms are needed.")
+    if version_of(facts.version) < OLDEST:
+        return problem(NAME, found, "Catraca needs 3.10 or newer: upgrade it.")
+    return ok(NAME, found)

@@ -1,0 +1,182 @@
+"""One whole Catraca on this machine: embedded servers where none are given, and workers with all roles."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from socket import socket
+from typing import TYPE_CHECKING
+
+from catraca.platform.clock import monotonic_seconds
+from catraca.platform.embedded import EmbeddedFailure, EmbeddedPostgres, EmbeddedRedis, lock_state_dir
+from catraca.platform.embedded.server import EmbeddedServer
+from catraca.platform.migrations import migrate
+from catraca.roles.listening import callable_address, claim_port
+from catraca.roles.metrics import MetricsFolder
+from catraca.roles.runner import Life, all_of, first_of
+from catraca.roles.supervisor import Supervisor, how_it_ended
+from catraca.roles.worker_log import WorkerLog
+from catraca.settings import Settings
+
+if TYPE_CHECKING:
+    from catraca.roles.demo import DemoCity
+
+Say = Callable[[str], None]
+
+# Stopping may take 15 s in all; the servers need the rest to write everything down.
+STOP_SECONDS = 14.0
+WORKER_DRAIN_SECONDS = 10.0
+LEAST_STOP_SECONDS = 0.5
+READY_SECONDS = 60.0
+ASK_SECONDS = 5.0
+LONGEST_PAUSE_SECONDS = 30.0
+STEADY_SECONDS = 60.0
+
+
+class NotReady(Exception):
+    """The workers run and do not become ready."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Instance:
+    """What `run` needs to know, and whom it tells: `say` what goes on, `ready` when it serves."""
+
+    settings: Settings
+    workers: int
+    say: Say
+    # Gets the settings with the servers' addresses, and the demo city if it is there.
+    ready: Callable[[Settings, "DemoCity | None"], None]
+    life: Life = field(default_factory=Life)
+    _stop_by: float = 0
+
+    async def run(self) -> None:
+        """Run until a signal; then drain the workers, stop Redis, stop PostgreSQL, in this order."""
+        settings = self.settings
+        with lock_state_dir(settings.state_dir) as folder:
+            metrics = MetricsFolder(folder.path)
+            listener = await claim_port(settings.host, settings.port, metrics, self.say)
+            metrics.join()
+            self.life.heed_signals()
+            async with AsyncExitStack() as held:
+                try:
+                    await first_of(self._live(held, listener, metrics), self.life.stopping.wait())
+                    self.say("Stopping: finishing what is in hand (Ctrl-C again hurries)")
+                finally:
+                    now = asyncio.get_running_loop().time()
+                    self._stop_by = now + STOP_SECONDS + settings.drain_delay
+
+    async def _live(self, held: AsyncExitStack, listener: socket, metrics: MetricsFolder) -> None:
+        servers = self._servers(held)
+        self.say("Starting " + " and ".join([*(one.title for one in servers.values()), "the workers"]))
+        await all_of(*(server.start() for server in servers.values()))
+        urls = {f"{name}_url": server.url for name, server in servers.items()}
+        settings = self.settings.model_copy(update=urls)
+        await self._migrate(settings)
+        city = await _fill_demo_city(settings)
+        log = WorkerLog(self.settings.state_dir.resolve())
+        supervisor = Supervisor(
+            ["all"],
+            count=self.workers,
+            metrics=metrics,
+            say=self.say,
+            environment={
+                "CATRACA_STATE_DIR": str(settings.state_dir.resolve()),
+                **{f"CATRACA_{name.upper()}": url for name, url in urls.items()},
+            },
+            listener=listener,
+            output=log.fileno(),
+        )
+        seconds = WORKER_DRAIN_SECONDS + settings.drain_delay
+        held.push_async_callback(supervisor.drain, self.life.hurrying, seconds=seconds)
+        await first_of(
+            supervisor.keep(),
+            log.follow(self.say),
+            self._tell_when_ready(settings, city),
+            *(self._keep(server) for server in servers.values()),
+        )
+
+    def _servers(self, held: AsyncExitStack) -> dict[str, EmbeddedServer]:
+        """The embedded servers to start; PostgreSQL comes first in, so it goes last."""
+        servers: dict[str, EmbeddedServer] = {}
+        if self.settings.database_url is None:
+            servers["database"] = EmbeddedPostgres(self.settings.state_dir, on_progress=self.say)
+        if self.settings.redis_url is None:
+            servers["redis"] = EmbeddedRedis(self.settings.state_dir, on_progress=self.say)
+        for server in servers.values():
+            held.push_async_callback(self._stop, server)
+        return servers
+
+    async def _stop(self, server: EmbeddedServer) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout_at(max(self._stop_by, loop.time() + LEAST_STOP_SECONDS)):
+                await server.stop()
+        except TimeoutError:
+            # It was told to end and does; cutting it short would only cost the next start a recovery.
+            self.say(f"{server.title} is still writing and will end by itself")
+
+    async def _migrate(self, settings: Settings) -> None:
+        assert settings.database_url is not None
+        done = await migrate(settings.database_url)
+        if done:
+            self.say(f"Migrated the database: {' '.join(done)}")
+
+    async def _tell_when_ready(self, settings: Settings, city: "DemoCity | None") -> None:
+        address = callable_address(settings.host, settings.port)
+        try:
+            async with asyncio.timeout(READY_SECONDS):
+                while not await answers_ready(address):  # noqa: ASYNC110 - another process knows
+                    await asyncio.sleep(0.2)
+        except TimeoutError:
+            raise NotReady(f"no worker became ready within {READY_SECONDS:.0f} s; the log says why") from None
+        self.ready(settings, city)
+        await asyncio.Event().wait()
+
+    async def _keep(self, server: EmbeddedServer) -> None:
+        """Start the server again whenever it ends; workers recover by themselves."""
+        pause_seconds = 0.0
+        while True:
+            began = monotonic_seconds()
+            code = await server.wait()
+            if monotonic_seconds() - began > STEADY_SECONDS:
+                pause_seconds = 0.0
+            self.say(f"{server.title} ended ({how_it_ended(code)}); starting it again")
+            await asyncio.sleep(pause_seconds)
+            pause_seconds = min(pause_seconds * 2 + 0.5, LONGEST_PAUSE_SECONDS)
+            try:
+                await server.start()
+            except EmbeddedFailure as failure:
+                self.say(str(failure))
+            else:
+                self.say(f"{server.title} runs again")
+
+
+async def _fill_demo_city(settings: Settings) -> "DemoCity | None":
+    """The demo city, put in if the database is empty; none in production, nor where real people are."""
+    if settings.environment == "production":
+        return None
+    from catraca.platform.database import Database, DatabaseLimits
+    from catraca.roles.demo import fill_demo_city
+
+    assert settings.database_url is not None
+    database = await Database.open(settings.database_url, limits=DatabaseLimits(connections=1))
+    try:
+        city = await fill_demo_city(database)
+    finally:
+        await database.close()
+    return city if city.is_here else None
+
+
+async def answers_ready(address: str) -> bool:
+    """Whether `/readyz` says yes; a connection waits for the first worker that takes it."""
+    host, _, port = address.rpartition(":")
+    try:
+        async with asyncio.timeout(ASK_SECONDS):
+            reader, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+            try:
+                writer.write(f"GET /readyz HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n".encode())
+                return b" 200 " in await reader.readline()
+            finally:
+                writer.close()
+    except OSError:
+        return False

@@ -1,0 +1,129 @@
+"""Commands that need no server: tokens, version, help, and what they refuse."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from uuid import uuid4
+
+import jwt
+import pytest
+
+from catraca.platform.migrations import newest_revision
+
+
+def catraca(*arguments: str, folder: Path, **settings: str) -> subprocess.CompletedProcess[str]:
+    environment = {"PATH": os.environ["PATH"], "CATRACA_STATE_DIR": str(folder / "state"), **settings}
+    return subprocess.run(
+        [sys.executable, "-m", "catraca", *arguments],
+        env=environment | {"PYTHONPATH": os.environ.get("PYTHONPATH", "")},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def claims(token: str) -> dict[str, object]:
+    return jwt.decode(token, options={"verify_signature": False})
+
+
+def test_token_prints_one_token_a_line_signed_with_a_secret_made_on_first_use(tmp_path: Path) -> None:
+    subs = [str(uuid4()), str(uuid4())]
+    arguments = [
+        "token",
+        "--sub",
+        subs[0],
+        "--sub",
+        subs[1],
+        "--role",
+        "driver",
+        "--role",
+        "worker",
+        "--ttl",
+        "60",
+    ]
+    done = catraca(*arguments, folder=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    tokens = done.stdout.split()
+    assert [claims(token)["sub"] for token in tokens] == subs
+    assert claims(tokens[0])["roles"] == ["driver", "worker"]
+    secret = (tmp_path / "state/secret").read_text()
+    for token in tokens:
+        jwt.decode(token, secret, algorithms=["HS256"], audience="catraca", issuer="catraca")
+    again = catraca(*arguments, "--json", folder=tmp_path)
+    assert [claims(token)["sub"] for token in json.loads(again.stdout)] == subs
+
+
+def test_token_heeds_the_settings_it_will_be_checked_with(tmp_path: Path) -> None:
+    given = {"CATRACA_SECRET": "s" * 40, "CATRACA_JWT_ISSUER": "us", "CATRACA_JWT_AUDIENCE": "them"}
+    done = catraca("token", "--sub", str(uuid4()), "--role", "operator", folder=tmp_path, **given)
+    jwt.decode(done.stdout.strip(), "s" * 40, algorithms=["HS256"], audience="them", issuer="us")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "settings", "words"),
+    [
+        (["token", "--sub", str(uuid4()), "--role", "king"], {}, ["king", "passenger"]),
+        (
+            ["token", "--sub", str(uuid4()), "--role", "driver"],
+            {"CATRACA_JWKS_URL": "https://id.example/keys"},
+            ["identity provider"],
+        ),
+        (["up"], {"CATRACA_PORT": "99999"}, ["CATRACA_PORT"]),
+        (
+            ["serve", "all"],
+            {"CATRACA_DATABASE_URL": "postgresql://x@/x", "CATRACA_WORKERS": "many"},
+            ["WORKERS"],
+        ),
+        (["serve", "all"], {}, ["CATRACA_DATABASE_URL", "catraca up"]),
+        (["migrate"], {}, ["CATRACA_DATABASE_URL", "catraca up"]),
+    ],
+)
+def test_what_cannot_work_is_refused_in_one_line_with_the_remedy(
+    tmp_path: Path, arguments: list[str], settings: dict[str, str], words: list[str]
+) -> None:
+    done = catraca(*arguments, folder=tmp_path, **settings)
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert all(word in line for word in words)
+
+
+def test_server_that_is_away_fails_in_one_line(tmp_path: Path) -> None:
+    url = "postgresql://catraca:hush@127.0.0.1:1/catraca"
+    done = catraca("migrate", folder=tmp_path, CATRACA_DATABASE_URL=url)
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert "127.0.0.1:1" in line
+    assert "hush" not in line
+
+
+def test_version_tells_the_schema_too(tmp_path: Path) -> None:
+    found = json.loads(catraca("version", "--json", folder=tmp_path).stdout)
+    assert found["schema"] == newest_revision()
+    assert found["version"] in catraca("version", folder=tmp_path).stdout
+
+
+def test_help_loads_nothing_heavy(tmp_path: Path) -> None:
+    heavy = {"fastapi", "pydantic", "asyncpg", "alembic", "sqlalchemy", "prometheus_client", "redis", "jwt"}
+    found = subprocess.run(
+        [sys.executable, "-c", "import catraca.cli, sys; print(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert not heavy & set(found.stdout.split())
+    assert "doctor" in catraca("--help", folder=tmp_path).stdout
+
+
+def test_figures_go_where_the_state_folder_is_even_if_the_settings_load_prometheus(tmp_path: Path) -> None:
+    code = (
+        "import os, sys; from pathlib import Path; from catraca.roles.metrics import MetricsFolder;"
+        "assert 'prometheus_client' not in sys.modules;"
+        "MetricsFolder(Path('state')).join(); import prometheus_client;"
+        "prometheus_client.Counter('told', 'Told.').inc()"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "PROMETHEUS_MULTIPROC_DIR"}
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, check=True)
+    assert [path.name.split("_")[0] for path in (tmp_path / "state/metrics").iterdir()] == ["counter"]

@@ -1,0 +1,110 @@
+"""`kill -9` of everything and of each part: nothing committed is lost and nobody has to do anything."""
+
+import os
+from collections.abc import AsyncIterator
+from signal import SIGINT, SIGKILL, SIGSTOP
+
+import httpx
+import pytest
+
+from tests.journeys.instances import Instance, instance, is_alive
+from tests.servers import until
+
+pytestmark = pytest.mark.xdist_group("journeys")
+
+
+@pytest.fixture(scope="module")
+async def place() -> AsyncIterator[Instance]:
+    async with instance(CATRACA_WORKERS="2") as found:
+        yield found
+
+
+@pytest.fixture
+async def here(place: Instance) -> Instance:
+    """A running Catraca; it goes on from test to test as far as they leave it running."""
+    if place.process is None or place.process.returncode is not None:
+        await place.start()
+    return place
+
+
+async def restart_at_once(here: Instance) -> None:
+    assert await here.ended() == -SIGKILL
+    await here.start()
+
+
+async def test_after_kill_9_of_the_whole_family_the_next_start_has_the_data(here: Instance) -> None:
+    sub = await here.write_name("Odete")
+    for pid in here.family():
+        os.kill(pid, SIGKILL)
+    await restart_at_once(here)
+    assert await here.read_name(sub) == "Odete"
+
+
+async def test_after_kill_9_of_up_alone_its_children_end_and_the_next_start_has_the_data(
+    here: Instance,
+) -> None:
+    sub = await here.write_name("Rosa")
+    first, *children = here.family()
+    os.kill(first, SIGKILL)
+    await restart_at_once(here)
+    await until(lambda: not [pid for pid in children if is_alive(pid)])
+    assert await here.read_name(sub) == "Rosa"
+
+
+async def test_killed_up_whose_worker_hangs_is_followed_by_a_new_one_once_the_port_is_free(
+    here: Instance,
+) -> None:
+    """A worker that cannot even drain (stopped here) holds the port; the next start waits, and says so."""
+    sub = await here.write_name("Rita")
+    stopped = here.workers()[0]
+    os.kill(stopped, SIGSTOP)
+    first, *_ = here.family()
+    os.kill(first, SIGKILL)
+    assert await here.ended() == -SIGKILL
+    here.process = await here.command("up", "--json")
+    assert here.process.stdout is not None
+    assert here.process.stderr is not None
+    assert b"earlier run" in await here.process.stderr.readline()
+    os.kill(stopped, SIGKILL)
+    assert b"url" in await here.process.stdout.readline()
+    assert await here.read_name(sub) == "Rita"
+
+
+async def test_killed_worker_is_replaced_and_the_others_go_on(here: Instance) -> None:
+    sub = await here.write_name("Nilza")
+    victim, survivor = here.workers()
+    os.kill(victim, SIGKILL)
+    for _ in range(20):
+        assert await here.read_name(sub) == "Nilza"
+    await until(lambda: len(here.workers()) == 2 and victim not in here.workers())
+    assert survivor in here.workers()
+
+
+@pytest.mark.parametrize("part", ["postgres", "redis"])
+async def test_killed_server_is_started_again_and_has_the_data(here: Instance, part: str) -> None:
+    sub = await here.write_name("Zeca")
+    workers = here.workers()
+    victim = getattr(here, part)()
+    os.kill(victim, SIGKILL)
+
+    async def back() -> bool:
+        async with httpx.AsyncClient(base_url=here.url) as client:
+            answer = await client.get("/readyz")
+        return answer.json()["parts"] == {"database": "up", "redis": "up"} and not is_alive(victim)
+
+    await until(back)
+    assert await here.read_name(sub) == "Zeca"
+    assert here.workers() == workers, "no worker had to be replaced for it"
+
+
+async def test_second_interrupt_hurries(here: Instance) -> None:
+    for worker in here.workers():
+        os.kill(worker, SIGSTOP)
+    assert here.process is not None
+    assert here.process.stderr is not None
+    here.process.send_signal(SIGINT)
+    while b"Stopping" not in await here.process.stderr.readline():
+        pass
+    family = here.family()
+    assert await here.stop(SIGINT) == 0
+    assert not [pid for pid in family if is_alive(pid)]

@@ -1,0 +1,33 @@
+"""The folder of figures: emptied by whoever comes first, never under those who still write."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from catraca.roles.metrics import VARIABLE, MetricsFolder
+
+
+def test_first_to_join_empties_the_folder_and_later_ones_do_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, os.environ[VARIABLE])  # put back afterwards
+    left_over = tmp_path / "metrics/counter_1.db"
+    left_over.parent.mkdir()
+    left_over.write_bytes(b"old")
+    first, second = MetricsFolder(tmp_path), MetricsFolder(tmp_path)
+    assert not first.in_use()
+    first.join()
+    assert not left_over.exists()
+    left_over.write_bytes(b"of the first")
+    assert second.in_use()
+    second.join()
+    assert left_over.exists()
+
+
+def test_gauges_of_an_ended_process_go_and_its_counters_stay(tmp_path: Path) -> None:
+    folder = MetricsFolder(tmp_path)
+    for name in ("counter_7.db", "gauge_livesum_7.db", "gauge_livesum_8.db"):
+        (folder.path / name).touch()
+    folder.forget(7)
+    assert {path.name for path in folder.path.iterdir()} == {"counter_7.db", "gauge_livesum_8.db"}

@@ -1,0 +1,251 @@
+"""`catraca serve` as a process: roles, workers, draining, and what it refuses."""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from signal import SIGINT, SIGKILL, SIGTERM
+from uuid import uuid4
+
+import asyncpg
+import httpx
+import pytest
+
+from tests.conftest import SECRET, bearer, free_port
+from tests.journeys.instances import descendants, is_alive, is_listening, parent_of
+from tests.servers import Stack, until
+
+# The journeys show the same on the embedded stack, where `catraca up` starts the workers.
+pytestmark = [pytest.mark.parametrize("stack", ["servers"], indirect=True), pytest.mark.xdist_group("serve")]
+
+
+class Server:
+    """A `catraca serve` against this stack, and its log."""
+
+    def __init__(self, stack: Stack, folder: Path, **settings: str) -> None:
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.log = folder / f"{self.port}.log"
+        self.environment = {
+            **os.environ,
+            "CATRACA_PORT": str(self.port),
+            "CATRACA_STATE_DIR": str(folder),
+            "CATRACA_DATABASE_URL": stack.database_url,
+            "CATRACA_REDIS_URL": stack.redis_url,
+            "CATRACA_SECRET": SECRET,
+            "CATRACA_RATE_LIMIT_ANONYMOUS": "100000/minute",
+            **settings,
+        }
+        self.process: asyncio.subprocess.Process
+
+    async def start(self, *arguments: str) -> None:
+        with self.log.open("ab") as log:
+            self.process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "catraca", "serve", *arguments, env=self.environment, stderr=log
+            )
+
+    async def ready(self) -> bool:
+        assert self.process.returncode is None, self.log.read_text()
+        try:
+            async with httpx.AsyncClient(timeout=10) as client:
+                return (await client.get(f"{self.url}/readyz")).status_code == 200
+        except httpx.TransportError:
+            return False
+
+    async def ended(self) -> int:
+        async with asyncio.timeout(15):
+            return await self.process.wait()
+
+    def workers(self) -> list[int]:
+        return [pid for pid in descendants(self.process.pid) if parent_of(pid) == self.process.pid]
+
+    def events(self) -> list[dict[str, object]]:
+        lines = self.log.read_text().splitlines()
+        return [json.loads(line) for line in lines if line.startswith("{")]
+
+
+@asynccontextmanager
+async def server(stack: Stack, folder: Path, **settings: str) -> AsyncIterator[Server]:
+    found = Server(stack, folder, **settings)
+    try:
+        yield found
+    finally:
+        if found.process.returncode is None:
+            found.process.kill()
+            await found.process.wait()
+
+
+@asynccontextmanager
+async def held_person(url: str) -> AsyncIterator[tuple[asyncpg.Connection, dict[str, str]]]:
+    """Headers of a newcomer whose first request waits until the given connection rolls back."""
+    sub = uuid4()
+    connection = await asyncpg.connect(url)
+    await connection.execute("BEGIN")
+    await connection.execute("INSERT INTO users (id, roles) VALUES ($1, '{}')", sub)
+    try:
+        yield connection, bearer(sub=sub)
+    finally:
+        await connection.close()
+
+
+async def waits_for_a_lock(connection: asyncpg.Connection) -> bool:
+    # Not pg_stat_activity: it shows one transaction the same picture until its end.
+    return await connection.fetchval(
+        "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted"
+        " AND pg_backend_pid() = ANY (pg_blocking_pids(pid)))"
+    )
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+async def test_sigterm_lets_a_request_in_flight_finish_and_refuses_new_connections(
+    stack: Stack, tmp_path: Path, workers: str
+) -> None:
+    async with server(stack, tmp_path) as here, held_person(stack.database_url) as (holder, headers):
+        await here.start("api", "--workers", workers)
+        await until(here.ready)
+        async with httpx.AsyncClient(base_url=here.url, timeout=30) as client:
+            asking = asyncio.create_task(client.get("/v1/me", headers=headers))
+            await until(lambda: waits_for_a_lock(holder))
+            here.process.send_signal(SIGTERM)
+            await until(lambda: not is_listening(here.port))
+            assert not asking.done()
+            await holder.execute("ROLLBACK")
+            assert (await asking).status_code == 200
+        assert await here.ended() == 0
+
+
+async def test_drain_delay_says_not_ready_before_the_port_closes(stack: Stack, tmp_path: Path) -> None:
+    async with server(stack, tmp_path, CATRACA_DRAIN_DELAY="60") as here:
+        await here.start("api", "housekeeper")
+        await until(here.ready)
+        here.process.send_signal(SIGTERM)
+
+        async def draining() -> bool:
+            async with httpx.AsyncClient(base_url=here.url) as client:
+                answer = await client.get("/readyz")
+            return answer.status_code == 503 and answer.json()["status"] == "draining"
+
+        await until(draining)
+        assert is_listening(here.port)
+        here.process.send_signal(SIGINT)  # hurry: nobody needs the delay any more
+        assert await here.ended() == 0
+
+
+async def test_killed_worker_is_replaced_and_no_connection_is_refused_meanwhile(
+    stack: Stack, tmp_path: Path
+) -> None:
+    async with server(stack, tmp_path) as here:
+        await here.start("all", "--workers", "2")
+        await until(here.ready)
+        await until(lambda: len(here.workers()) == 2)
+        victim = here.workers()[0]
+        os.kill(victim, SIGKILL)
+        while victim in here.workers() or len(here.workers()) < 2:
+            async with httpx.AsyncClient(base_url=here.url, timeout=10) as client:
+                assert (await client.get("/livez")).status_code == 200
+        here.process.send_signal(SIGTERM)
+        assert await here.ended() == 0
+        assert "SIGKILL" in here.log.read_text()
+
+
+async def test_workers_do_not_outlive_a_killed_supervisor_and_the_next_one_takes_the_port(
+    stack: Stack, tmp_path: Path
+) -> None:
+    async with server(stack, tmp_path) as here:
+        await here.start("all", "--workers", "2")
+        await until(here.ready)
+        workers = here.workers()
+        here.process.kill()
+        await here.ended()
+        await here.start("all", "--workers", "2")
+        await until(lambda: not [pid for pid in workers if is_alive(pid)])
+        await until(here.ready)
+        here.process.send_signal(SIGTERM)
+        assert await here.ended() == 0
+
+
+async def test_workers_that_keep_dying_end_the_supervisor_with_a_clear_line(
+    stack: Stack, tmp_path: Path
+) -> None:
+    async with server(stack, tmp_path) as here:
+        await here.start("all", "--workers", "2")
+        killed: set[int] = set()
+
+        def gives_up() -> bool:
+            for worker in set(here.workers()) - killed:
+                os.kill(worker, SIGKILL)
+                killed.add(worker)
+            return here.process.returncode is not None
+
+        await until(gives_up)
+        assert here.process.returncode == 1
+        assert "5 times" in here.log.read_text().splitlines()[-1]
+        assert not is_listening(here.port)
+
+
+async def test_figures_of_ended_workers_stay_counted(stack: Stack, tmp_path: Path) -> None:
+    async with server(stack, tmp_path) as here:
+        await here.start("api", "--workers", "2")
+        await until(here.ready)
+
+        async def count() -> float:
+            async with httpx.AsyncClient(base_url=here.url, timeout=10) as client:
+                await client.get("/livez")
+                text = (await client.get("/metrics")).text
+            lines = [line for line in text.splitlines() if "requests_total{" in line and "livez" in line]
+            return float(lines[0].split()[-1])
+
+        before = await count()
+        first = here.workers()
+        for worker in first:
+            os.kill(worker, SIGTERM)
+        await until(lambda: len(here.workers()) == 2 and not set(first) & set(here.workers()))
+        assert await count() == before + 1
+        here.process.send_signal(SIGTERM)
+        assert await here.ended() == 0
+
+
+async def test_database_away_at_the_start_is_not_ready_and_its_wrong_schema_is_found_later(
+    stack: Stack, tmp_path: Path
+) -> None:
+    url = await stack.new_database(f"empty_{uuid4().hex}")
+    sockets = tmp_path / "sockets"
+    away = url.replace(f"host={stack.folder}/run", f"host={sockets}")
+    async with server(stack, tmp_path, CATRACA_DATABASE_URL=away) as here:
+        await here.start("api")
+        async with httpx.AsyncClient(base_url=here.url, timeout=10) as client:
+
+            async def answers() -> bool:
+                try:
+                    return (await client.get("/livez")).status_code == 200
+                except httpx.TransportError:
+                    return False
+
+            await until(answers)
+            assert (await client.get("/readyz")).status_code == 503
+        sockets.symlink_to(stack.folder / "run")
+        async with asyncio.timeout(30):
+            assert await here.process.wait() == 1
+        (failure,) = [event for event in here.events() if event["event"] == "role_failed"]
+        assert failure["role"] == "SchemaWatch"
+
+
+async def test_schema_that_waits_for_migrations_is_refused(stack: Stack, tmp_path: Path) -> None:
+    url = await stack.new_database(f"empty_{uuid4().hex}")
+    for workers in ("1", "2"):
+        async with server(stack, tmp_path, CATRACA_DATABASE_URL=url) as here:
+            await here.start("all", "--workers", workers)
+            assert await here.ended() in (1, 2)
+            assert "catraca migrate" in here.log.read_text()
+
+
+async def test_unknown_role_is_refused_with_the_list(stack: Stack, tmp_path: Path) -> None:
+    async with server(stack, tmp_path) as here:
+        await here.start("api", "plumber")
+        assert await here.ended() == 2
+        (line,) = here.log.read_text().splitlines()
+        assert "plumber" in line
+        assert "housekeeper" in line
