@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 from catraca.platform.http.caller import Caller
 from catraca.platform.http.route import OpenDb, UnitOfWork
 from catraca.platform.telemetry import configure_logging
-from catraca.roles import api
+from catraca.roles.api import Api
 from catraca.roles.parts import open_parts
 from catraca.roles.runner import Life, run_roles
 from catraca.settings import Settings
@@ -58,9 +58,10 @@ def serve_bare(port: int) -> None:
 
 
 async def serve_full(settings: Settings) -> None:
-    api.ROUTERS.extend([guarded, keyed])
+    life = Life()
+    life.heed_signals()
     async with open_parts(settings) as parts:
-        await run_roles([api.Api(parts)], Life())
+        await run_roles([Api(parts, [guarded, keyed])], life)
 
 
 if __name__ == "__main__":
@@ -69,7 +70,5 @@ if __name__ == "__main__":
         serve_bare(settings.port)
     else:
         configure_logging("warning")
-        asyncio.run(serve_full(settings), loop_factory=uvloop.new_event_loop) if sys.version_info >= (
-            3,
-            12,
-        ) else asyncio.Runner(loop_factory=uvloop.new_event_loop).run(serve_full(settings))
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(serve_full(settings))

@@ -1,0 +1,147 @@
+"""Run the benchmarks: `python -m bench [--rounds N] [--seconds N] [--json FILE]`."""
+
+import argparse
+import asyncio
+import json
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from uuid import uuid4
+
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from bench.rows import Row, Servers, rows
+from catraca.platform.auth import sign_token
+from catraca.platform.migrations import migrate
+from tests.conftest import free_port
+from tests.servers import Stack, private_folder, start_embedded, until
+
+SECRET = "only for measuring, and thrown away afterwards"
+CONNECTIONS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    name: str
+    against: str
+    want: float
+    ratio: float
+    lowest: float
+    highest: float
+    per_second: float
+    baseline_per_second: float
+
+    @classmethod
+    def of(cls, row: Row, pairs: list[tuple[float, float]]) -> "Result":
+        ratios = [measured / baseline for measured, baseline in pairs]
+        return cls(
+            name=row.name,
+            against=row.against,
+            want=row.want,
+            ratio=round(statistics.median(ratios), 3),
+            lowest=round(min(ratios), 3),
+            highest=round(max(ratios), 3),
+            per_second=round(statistics.median(m for m, _ in pairs)),
+            baseline_per_second=round(statistics.median(b for _, b in pairs)),
+        )
+
+
+async def main() -> None:
+    options = _options()
+    folder = private_folder()
+    stack, stop = await start_embedded(folder)
+    try:
+        await migrate(stack.database_url)
+        with ExitStack() as running:
+            servers = await _start_servers(stack, running)
+            results = _measure(rows(servers), options, folder)
+    finally:
+        await stop()
+        shutil.rmtree(folder, ignore_errors=True)
+    _report(results, options)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make bench", description="Ratios taken in one run.")
+    parser.add_argument("--rounds", type=int, default=5, help="how often each pair is measured")
+    parser.add_argument("--seconds", type=int, default=3, help="how long each measurement takes")
+    parser.add_argument("--json", type=Path, default=Path("var/bench.json"), help="where the figures go")
+    return parser.parse_args()
+
+
+async def _start_servers(stack: Stack, running: ExitStack) -> Servers:
+    ports = {"bare": free_port(), "full": free_port()}
+    for kind, port in ports.items():
+        environment = os.environ | {
+            "CATRACA_PORT": str(port),
+            "CATRACA_STATE_DIR": str(stack.folder),
+            "CATRACA_DATABASE_URL": stack.database_url,
+            "CATRACA_REDIS_URL": stack.redis_url,
+            "CATRACA_SECRET": SECRET,
+            "CATRACA_RATE_LIMIT_PRINCIPAL": "100000000/minute",
+        }
+        process = subprocess.Popen([sys.executable, "-m", "bench.server", kind], env=environment)
+        running.callback(process.wait)
+        running.callback(process.terminate)
+    for port in ports.values():
+        await until(lambda port=port: _answers(port))
+    token = sign_token(SECRET, subject=uuid4(), roles=["passenger"], lifetime=timedelta(hours=6))
+    return Servers(f"http://127.0.0.1:{ports['bare']}", f"http://127.0.0.1:{ports['full']}", token)
+
+
+def _answers(port: int) -> bool:
+    try:
+        urllib.request.urlopen(f"http://127.0.0.1:{port}/openapi.json", timeout=2).close()
+    except urllib.error.URLError:
+        return False
+    return True
+
+
+def _measure(measured: list[Row], options: argparse.Namespace, folder: Path) -> list[Result]:
+    """Measured and baseline take turns, so that a slow minute of the machine hits both."""
+    pairs: dict[str, list[tuple[float, float]]] = {row.name: [] for row in measured}
+    turns = [row for _ in range(options.rounds) for row in measured]
+    for row in track(turns, description="Measuring", console=Console(stderr=True)):
+        rates = [
+            load.per_second(seconds=options.seconds, connections=CONNECTIONS, folder=folder)
+            for load in (row.measured, row.baseline)
+        ]
+        pairs[row.name].append((rates[0], rates[1]))
+    return [Result.of(row, pairs[row.name]) for row in measured]
+
+
+def _report(results: list[Result], options: argparse.Namespace) -> None:
+    table = Table(title=f"Medians of {options.rounds} rounds, {CONNECTIONS} connections, one API process")
+    for column in ("what", "against", "want", "ratio", "lowest-highest", "per second", "baseline"):
+        table.add_column(column, justify="left" if column in ("what", "against") else "right")
+    for result in results:
+        verdict = "green" if result.ratio >= result.want else "yellow"
+        table.add_row(
+            result.name,
+            result.against,
+            f">= {result.want}",
+            f"[{verdict}]{result.ratio:.2f}[/]",
+            f"{result.lowest:.2f}-{result.highest:.2f}",
+            f"{result.per_second:,.0f}",
+            f"{result.baseline_per_second:,.0f}",
+        )
+    Console(width=120).print(table)
+    options.json.parent.mkdir(parents=True, exist_ok=True)
+    machine = {"cpus": os.cpu_count(), "python": platform.python_version(), "system": platform.system()}
+    record = {"at": datetime.now(UTC).isoformat(), "machine": machine, "rows": [asdict(r) for r in results]}
+    options.json.write_text(json.dumps(record, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,43 @@
+"""Load from `wrk`: a bounded number of connections for a bounded time, on loopback only."""
+
+import re
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+
+KEYED_POST = """
+local count = 0
+local run = tostring(os.time()) .. "-" .. tostring(math.random(1, 1000000000))
+request = function()
+  count = count + 1
+  wrk.headers["Idempotency-Key"] = run .. "-" .. count
+  return wrk.format("POST", nil, wrk.headers, '{"ok":true}')
+end
+"""
+PLAIN_POST = KEYED_POST.replace('  wrk.headers["Idempotency-Key"] = run .. "-" .. count\n', "")
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """One kind of request, to be sent as fast as it is answered."""
+
+    url: str
+    headers: dict[str, str] = field(default_factory=dict)
+    script: str | None = None
+
+    def per_second(self, *, seconds: int, connections: int, folder: Path) -> float:
+        """Answers a second; a run with one wrong answer is no measurement."""
+        command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}"]
+        for name, value in self.headers.items():
+            command += ["-H", f"{name}: {value}"]
+        if self.script:
+            path = folder / f"load-{abs(hash(self.script))}.lua"
+            path.write_text(self.script)
+            command += ["-s", str(path)]
+        output = subprocess.run([*command, self.url], check=True, capture_output=True, text=True).stdout
+        if wrong := re.search(r"Non-2xx or 3xx responses: (\d+)|Socket errors: .*", output):
+            raise RuntimeError(f"{self.url}: {wrong[0]}")
+        found = re.search(r"Requests/sec:\s+([\d.]+)", output)
+        if found is None:
+            raise RuntimeError(f"wrk printed no rate:\n{output}")
+        return float(found[1])

@@ -1,0 +1,1 @@
+"""`make prove`: the long storms at full size, bounded and resumable."""
