@@ -9,11 +9,11 @@ environ.setdefault("PROMETHEUS_MULTIPROC_DIR", tempfile.mkdtemp(prefix="catraca-
 
 import uvicorn
 import uvloop
-from fastapi import APIRouter, FastAPI
+from fastapi import FastAPI
 from pydantic import BaseModel, ConfigDict
 
 from catraca.platform.http.caller import Caller
-from catraca.platform.http.route import OpenDb, UnitOfWork
+from catraca.platform.http.route import OpenDb, UnitOfWork, make_router
 from catraca.platform.telemetry import configure_logging
 from catraca.roles.api import Api
 from catraca.roles.parts import open_parts
@@ -26,9 +26,9 @@ class Nothing(BaseModel):
     ok: bool = True
 
 
-bare = APIRouter()
-guarded = APIRouter()
-keyed = APIRouter(route_class=UnitOfWork)
+bare = make_router()
+guarded = make_router()
+keyed = make_router(route_class=UnitOfWork)
 
 
 @bare.get("/noop")

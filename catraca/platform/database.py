@@ -13,6 +13,7 @@ from prometheus_client import Counter, Histogram
 
 from catraca.platform.clock import monotonic_seconds
 from catraca.platform.errors import Busy, DatabaseUnavailable, OutcomeUnknown, Refusal
+from catraca.platform.pool import ConnectionPool
 
 log = structlog.get_logger()
 
@@ -89,17 +90,10 @@ class Bookends(Protocol):
         ...
 
 
-class _Connection(asyncpg.Connection):
-    """We leave no session state behind (no SET, no LISTEN, no session locks), so none needs resetting."""
-
-    def get_reset_query(self) -> str:
-        return ""
-
-
 class Database:
     """The pool. `connection()` for reads, `transaction()` or `run()` for changes."""
 
-    def __init__(self, pool: Any, limits: DatabaseLimits) -> None:
+    def __init__(self, pool: ConnectionPool, limits: DatabaseLimits) -> None:
         self._pool = pool
         self._limits = limits
 
@@ -117,25 +111,24 @@ class Database:
             "client_connection_check_interval": 0.2,
         }
         settings = {name: str(int(seconds * 1000)) for name, seconds in milliseconds.items()}
-        pool = await cast(Any, asyncpg).create_pool(
-            url,
-            min_size=0,
-            max_size=limits.connections,
-            connection_class=_Connection,
-            timeout=limits.connect_seconds,
-            # The server's own timeout comes first; this one is for a server that stopped answering.
-            command_timeout=limits.statement_seconds + 1,
-            server_settings={**settings, "timezone": "UTC", "application_name": application_name},
-        )
-        return cls(pool, limits)
+
+        async def connect() -> Any:
+            return await cast(Any, asyncpg).connect(
+                url,
+                timeout=limits.connect_seconds,
+                # The server's own timeout comes first; this one is for a server that stopped answering.
+                command_timeout=limits.statement_seconds + 1,
+                server_settings={**settings, "timezone": "UTC", "application_name": application_name},
+            )
+
+        return cls(ConnectionPool(connect, size=limits.connections), limits)
 
     async def close(self) -> None:
-        """Give back every connection; what does not come back in time is cut."""
-        try:
+        """Close every connection; what is not given back in time is cut."""
+        with suppress(TimeoutError):
             async with asyncio.timeout(5):
-                await self._pool.close()
-        except TimeoutError:
-            self._pool.terminate()
+                await self._pool.drain()
+        self._pool.close()
 
     async def is_up(self) -> bool:
         try:
@@ -151,14 +144,14 @@ class Database:
         try:
             yield connection
         except BaseException as error:
-            if isinstance(error, asyncpg.InternalClientError):
+            if isinstance(error, UNFINISHED):
                 _cut(connection)
             refusal = _as_refusal(error, connection)
             if refusal is None:
                 raise
             raise refusal from error
         finally:
-            await self._release(connection)
+            self._pool.release(connection)
 
     @asynccontextmanager
     async def transaction(self, bookends: Bookends | None = None) -> AsyncGenerator[Db]:
@@ -201,14 +194,9 @@ class Database:
             REFUSED_CONNECTIONS.labels(refusal.code).inc()
             raise refusal from error
 
-    async def _release(self, connection: Any) -> None:
-        try:
-            await self._pool.release(connection)
-        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
-            # The pool has already thrown the connection away; the caller's outcome stands.
-            log.info("connection_lost_on_release", error=type(error).__name__)
 
-
+# After these an answer may still be under way, which the connection's next user must not get.
+UNFINISHED = (asyncio.CancelledError, TimeoutError, asyncpg.InternalClientError)
 _BROKEN = (OSError, asyncpg.PostgresConnectionError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 
 
@@ -233,7 +221,7 @@ async def _commit(db: Db, bookends: Bookends | None) -> None:
 
 async def _undo(db: Db, error: BaseException) -> None:
     """Roll back; a connection that is canceled or broken is cut instead, which undoes as surely."""
-    if isinstance(error, (asyncio.CancelledError, TimeoutError, OutcomeUnknown, asyncpg.InternalClientError)):
+    if isinstance(error, (*UNFINISHED, OutcomeUnknown)):
         _cut(db)
         return
     with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError):
@@ -272,19 +260,14 @@ def _as_refusal(error: BaseException, connection: Any) -> Refusal | None:
     """What a database failure means to the caller; None for everything that is not one."""
     if isinstance(error, _BUSY):
         return Busy()
-    if isinstance(error, _AWAY) or (isinstance(error, asyncpg.InterfaceError) and _is_cut(connection)):
+    if isinstance(error, _AWAY) or (
+        isinstance(error, asyncpg.InterfaceError) and (connection is None or connection.is_closed())
+    ):
         return DatabaseUnavailable()
     return None
 
 
 def _cut(connection: Any) -> None:
     """Close at once, without a word to the server, which then undoes and unlocks by itself."""
-    if connection is not None and not _is_cut(connection):
+    if not connection.is_closed():
         connection.terminate()
-
-
-def _is_cut(connection: Any) -> bool:
-    try:
-        return connection is None or connection.is_closed()
-    except asyncpg.InterfaceError:  # the pool has already taken a broken connection back
-        return True

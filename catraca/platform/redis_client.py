@@ -6,7 +6,7 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar
 
 import redis.asyncio
 import structlog
@@ -67,13 +67,12 @@ class RedisClient:
         self._away = url is None
         self._look_at_seconds = 0.0
         self._look: asyncio.Task[bool] | None = None
-        self._calls: set[asyncio.Task[Any]] = set()
 
     async def run(self, work: Callable[[Client], Awaitable[T]]) -> T:
         """Do `work` with a redis-py client. After a `RedisAway` it may still have reached the server."""
         if not self.seems_up():
             raise RedisAway
-        return await self._attempt(work)
+        return await self._attempt(self._client, work)
 
     def seems_up(self) -> bool:
         """Whether calls are tried at all: for callers who would rather not prepare one in vain."""
@@ -102,39 +101,29 @@ class RedisClient:
             assert self._look is not None
             return await asyncio.shield(self._look)
         try:
-            return bool(await self._attempt(_ping))
+            return bool(await self._attempt(self._client, _ping))
         except RedisAway:
             return False
 
     async def close(self) -> None:
-        """Wait for what is under way, then let go of every connection; calls from now on find it away."""
+        """Let go of every connection; calls under way and from now on find it away."""
         client, self._client, self._away = self._client, None, True
-        if client is None:
-            return
-        with suppress(TimeoutError, OSError, exceptions.RedisError):
-            async with asyncio.timeout(1):
-                await asyncio.gather(*self._calls, return_exceptions=True)
-                await client.aclose()
+        if self._look is not None:
+            await self._briefly(asyncio.shield(self._look))
+        if client is not None:
+            await self._briefly(client.aclose())
 
-    async def _attempt(self, work: Callable[[Client], Awaitable[T]]) -> T:
-        # A task of its own: a caller that gives up must not stop redis-py between a command and its reply or
-        # while it gives a connection back; left alone it ends by the socket's own time limits.
-        call = asyncio.ensure_future(work(self._client))
-        self._calls.add(call)
-        call.add_done_callback(self._ended)
+    async def _attempt(self, client: Client, work: Callable[[Client], Awaitable[T]]) -> T:
+        # A caller that gives up, or is made to, stops redis-py between a command and its reply: it then drops
+        # the connection instead of keeping it with somebody else's reply under way.
         try:
             async with asyncio.timeout(self._limits.answer_seconds):
-                return await asyncio.shield(call)
+                return await work(client)
         except (TimeoutError, OSError, exceptions.RedisError) as error:
             if not _is_away(error):
                 raise
             self._fell_away(error)
             raise RedisAway from error
-
-    def _ended(self, call: asyncio.Future[Any]) -> None:
-        self._calls.discard(cast("asyncio.Task[Any]", call))
-        if not call.cancelled():
-            call.exception()  # seen, so that a caller who gave up leaves no complaint behind
 
     def _fell_away(self, error: BaseException) -> None:
         self._look_at_seconds = monotonic_seconds() + self._limits.away_seconds
@@ -151,16 +140,23 @@ class RedisClient:
     async def _is_back(self, client: Client) -> bool:
         try:
             # Idle connections are from before: what ended them would be found out one call at a time.
-            with suppress(TimeoutError, OSError, exceptions.RedisError):
-                await client.connection_pool.disconnect(inuse_connections=False)
-            await self._attempt(_ping)
+            await self._briefly(client.connection_pool.disconnect(inuse_connections=False))
+            await self._attempt(client, _ping)
         except RedisAway:
             return False
         finally:
             self._look = None
-        self._away = self._client is None
+        if self._client is None:  # closed meanwhile
+            return False
+        self._away = False
         log.info("redis_back")
         return True
+
+    async def _briefly(self, farewell: Awaitable[object]) -> None:
+        """A server that is away cannot be said good-bye to; what matters is that we do not wait for it."""
+        with suppress(TimeoutError, OSError, exceptions.RedisError):
+            async with asyncio.timeout(self._limits.answer_seconds):
+                await farewell
 
 
 def _connectable(url: str, limits: RedisLimits) -> Client:
@@ -168,9 +164,10 @@ def _connectable(url: str, limits: RedisLimits) -> Client:
     pool: Any = redis.asyncio.BlockingConnectionPool.from_url(  # pyright: ignore[reportUnknownMemberType]
         url,
         max_connections=limits.connections,
-        timeout=limits.answer_seconds,
-        socket_timeout=limits.answer_seconds,
-        socket_connect_timeout=limits.answer_seconds,
+        # One limit over all of it, ours: waiting for a connection, connecting, sending, reading.
+        timeout=None,
+        socket_timeout=None,
+        socket_connect_timeout=None,
         # Repeating is for the caller to decide: not every command may be done twice.
         retry=Retry(NoBackoff(), 0),
         protocol=2,

@@ -8,8 +8,8 @@ from importlib.metadata import version
 from fastapi import APIRouter, FastAPI
 
 from catraca.domains import people
+from catraca.domains.people import routes as people_routes
 from catraca.domains.people.routes import PeopleParts
-from catraca.domains.people.routes import router as people_router
 from catraca.platform.auth import (
     Authenticator,
     KeySource,
@@ -32,7 +32,7 @@ from catraca.roles.parts import Parts
 from catraca.roles.runner import Life, first_of
 from catraca.settings import Settings
 
-ROUTERS = [people_router]
+ROUTERS = [*people_routes.ROUTERS]
 TAGS = {
     "sign-in": "From a password to a token.",
     "me": "Whoever holds the token: profile, data, sign-out.",

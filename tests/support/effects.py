@@ -5,16 +5,16 @@ from typing import Annotated
 from uuid import UUID
 
 import uvloop
-from fastapi import APIRouter, Response
+from fastapi import Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from catraca.platform.database import Database
 from catraca.platform.errors import Forbidden
 from catraca.platform.http.caller import Caller
-from catraca.platform.http.route import OpenDb, UnitOfWork, stores_no_response
+from catraca.platform.http.route import OpenDb, UnitOfWork, make_router, stores_no_response
 from catraca.platform.ids import new_id
 
-router = APIRouter(prefix="/test", route_class=UnitOfWork)
+router = make_router(prefix="/test", route_class=UnitOfWork)
 
 
 class EffectIn(BaseModel):

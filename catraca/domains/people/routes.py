@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import Depends, Query, Request
 
 from catraca.domains.people import service
 from catraca.domains.people.errors import PasswordLoginOff
@@ -32,7 +32,14 @@ from catraca.platform.http.caller import Caller, Operator
 from catraca.platform.http.problems import problems
 from catraca.platform.http.proxies import caller_of
 from catraca.platform.http.rate_limits import RateLimit, RateLimiter
-from catraca.platform.http.route import InTransaction, OpenDb, Staged, UnitOfWork, stores_no_response
+from catraca.platform.http.route import (
+    InTransaction,
+    OpenDb,
+    Staged,
+    UnitOfWork,
+    make_router,
+    stores_no_response,
+)
 from catraca.platform.http.wiring import wired
 from catraca.platform.passwords import Passwords
 
@@ -62,8 +69,8 @@ async def _own_signer(parts: Parts) -> TokenSigner:
 OwnSigner = Annotated[TokenSigner, Depends(_own_signer)]
 """Ours, where people sign in with us; elsewhere passwords have no use and their routes refuse."""
 
-router = APIRouter(prefix="/v1", route_class=UnitOfWork)
-passwords_router = APIRouter(route_class=Staged)
+router = make_router(prefix="/v1", route_class=UnitOfWork)
+passwords_router = make_router(prefix="/v1", route_class=Staged)
 
 
 @passwords_router.post(
@@ -112,9 +119,6 @@ async def set_password(body: NewPassword, transact: InTransaction, parts: Parts)
     await service.set_password(
         transact, parts.passwords, token=body.token, password=body.password.get_secret_value()
     )
-
-
-router.include_router(passwords_router)
 
 
 @router.get("/me", tags=["me"], summary="Read my profile", responses=problems(401))
@@ -250,3 +254,6 @@ async def decide_approval(driver_id: UUID, body: ApprovalIn, db: OpenDb, operato
 async def _export(db: OpenDb, user_id: UUID, *, by: UUID, parts: PeopleParts) -> ExportOut:
     sections = await service.export_person(db, UserId(user_id), parts.personal_data, by=by)
     return ExportOut(id=user_id, exported_at=now(), sections=sections)
+
+
+ROUTERS = [passwords_router, router]

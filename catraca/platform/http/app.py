@@ -53,8 +53,6 @@ def create_app(
         openapi_url="/openapi.json",
         # Its own tracing sees bodies, and looks on every request whether it is wanted; ours is the envelope.
         telemetry={"tracing": False, "metrics": False, "logs": False},
-        # Clients are generated from these names.
-        generate_unique_id_function=lambda route: route.name,
         middleware=_middleware(parts),
         exception_handlers={
             Refusal: problems.answer_refusal,
@@ -68,7 +66,8 @@ def create_app(
     app.state.metrics_public = parts.metrics_public
     app.state.wired = {type(part): part for part in parts.wired}
     for router in (*routers, health.router, docs.router):
-        app.include_router(router)
+        # Not included but taken over: FastAPI tries an included router's routes twice for every request.
+        app.router.routes.extend(router.routes)
     return app
 
 

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Annotated
 
 from fastapi import Depends, Request
+from fastapi.dependencies.models import Dependant
 from fastapi.openapi.models import HTTPBearer
 from fastapi.security.base import SecurityBase
 
@@ -28,6 +29,18 @@ class _GateChecked(SecurityBase):
 
 
 _checked = _GateChecked()
+
+
+async def check_caller(request: Request) -> None:
+    """Refuse whoever has no valid token, as the routes' own dependency would a little later."""
+    await _checked(request)
+
+
+def needs_caller(dependant: Dependant) -> bool:
+    """Whether a route takes a caller anywhere among its dependencies."""
+    return dependant.call is _checked or any(needs_caller(part) for part in dependant.dependencies)
+
+
 Caller = Annotated[Principal, Depends(_checked)]
 """Whoever holds a valid token."""
 

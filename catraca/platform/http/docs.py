@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
-from typing import Any, cast
+from typing import Any
 
-from fastapi import APIRouter, FastAPI, Response
+from fastapi import FastAPI, Response
 from fastapi.routing import iter_route_contexts
 
 from catraca.platform.errors import NotFound
 from catraca.platform.http.problems import document_problems
-from catraca.platform.http.route import SAFE_METHODS, UnitOfWork
+from catraca.platform.http.route import SAFE_METHODS, UnitOfWork, make_router
 
 DESCRIPTION = """
 Rides on demand, community rides and appointments: many hands reach for one thing, exactly one gets it.
@@ -81,7 +81,7 @@ PAGE_POLICY = (
 PAGE_HEADERS = {"content-security-policy": PAGE_POLICY, "cache-control": "no-cache"}
 ASSET_HEADERS = {"cache-control": "public, max-age=3600"}
 
-router = APIRouter(include_in_schema=False)
+router = make_router(include_in_schema=False)
 
 
 @router.get("/docs")
@@ -128,7 +128,7 @@ def _document_idempotency(document: dict[str, Any], app: FastAPI) -> None:
         for context in iter_route_contexts(app.routes)
         if isinstance(route := context.original_route, UnitOfWork)
         if not getattr(route.endpoint, "stores_no_response", False)
-        for method in cast("set[str]", route.methods) - SAFE_METHODS
+        for method in route.methods - SAFE_METHODS
     }
     for path, operations in document["paths"].items():
         for method, operation in operations.items():

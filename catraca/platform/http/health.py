@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from catraca.platform.auth import Principal
 from catraca.platform.errors import Refusal, Unauthenticated
 from catraca.platform.gather import Gather
+from catraca.platform.http.route import make_router
 
 Check = Callable[[], Awaitable[bool]]
 
@@ -50,15 +51,17 @@ class Readiness(BaseModel):
     parts: dict[str, Literal["up", "down"]]
 
 
-router = APIRouter(tags=["health"])
+router = make_router()
 
 
-@router.get("/livez", summary="Is the process alive?")
+@router.get("/livez", tags=["health"], summary="Is the process alive?")
 async def livez() -> Liveness:
     return Liveness()
 
 
-@router.get("/readyz", summary="May it be sent traffic?", responses={503: {"model": Readiness}})
+@router.get(
+    "/readyz", tags=["health"], summary="May it be sent traffic?", responses={503: {"model": Readiness}}
+)
 async def readyz(request: Request, response: Response) -> Readiness:
     """Ready needs PostgreSQL. Redis and the bus are reported; without them everything works, slower."""
     health: Health = request.app.state.health
@@ -71,6 +74,7 @@ async def readyz(request: Request, response: Response) -> Readiness:
 
 @router.get(
     "/metrics",
+    tags=["health"],
     summary="Figures of all processes, for Prometheus",
     response_class=PlainTextResponse,
     openapi_extra={"security": [{}, {"token": []}]},

@@ -3,18 +3,31 @@
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any, TypeVar, cast
 
-from fastapi import Depends, Request, Response
+from fastapi import APIRouter, Depends, Request, Response
 from fastapi.routing import APIRoute
 
 from catraca.platform.auth import Principal
 from catraca.platform.database import Database, Db, Transact
 from catraca.platform.http.bodies import StrictRequest
+from catraca.platform.http.caller import check_caller, needs_caller
 from catraca.platform.idempotency import Claim, StoredResponse
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 REPLAYED_HEADERS = ("content-type", "location", "etag")
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
+
+
+def make_router(
+    *, prefix: str = "", route_class: type[APIRoute] = APIRoute, include_in_schema: bool = True
+) -> APIRouter:
+    """A router whose operations are called by their function's name, which generated clients then use."""
+    return APIRouter(
+        prefix=prefix,
+        route_class=route_class,
+        include_in_schema=include_in_schema,
+        generate_unique_id_function=lambda route: route.name,
+    )
 
 
 def stores_no_response(endpoint: Endpoint) -> Endpoint:
@@ -26,14 +39,32 @@ def stores_no_response(endpoint: Endpoint) -> Endpoint:
 class UnitOfWork(APIRoute):
     """Opens the transaction, runs the verb, stores the response, commits, and only then answers."""
 
+    methods: set[str]
+
     def get_route_handler(self) -> Handler:
         handle = super().get_route_handler()
-        if self.methods and self.methods <= SAFE_METHODS:
+        run = self._reader(handle) if self.methods <= SAFE_METHODS else self._changer(handle)
+        if not needs_caller(self.dependant):
+            return run
 
-            async def read(request: Request) -> Response:
-                return await _read(handle, StrictRequest(request.scope, request.receive))
+        async def run_for_caller(request: Request) -> Response:
+            # Before a connection is taken: strangers must not be able to use them up.
+            await check_caller(request)
+            return await run(request)
 
-            return read
+        return run_for_caller
+
+    def _reader(self, handle: Handler) -> Handler:
+        async def read(request: Request) -> Response:
+            strict = StrictRequest(request.scope, request.receive)
+            database: Database = request.app.state.database
+            async with database.connection() as db:
+                strict.state.db = db
+                return await handle(strict)
+
+        return read
+
+    def _changer(self, handle: Handler) -> Handler:
         keeps_responses = not getattr(self.endpoint, "stores_no_response", False)
         route = self.name
 
@@ -61,13 +92,6 @@ class Staged(APIRoute):
             return await handle(StrictRequest(request.scope, request.receive))
 
         return run
-
-
-async def _read(handle: Handler, request: Request) -> Response:
-    database: Database = request.app.state.database
-    async with database.connection() as db:
-        request.state.db = db
-        return await handle(request)
 
 
 async def _once(db: Db, request: Request, handle: Handler, claim: Claim | None) -> Response:

@@ -38,6 +38,7 @@ class ServerLimits:
     message_bytes: int = 1024 * 1024  # of one request on the wire, with chunk sizes and trailers
     head_seconds: float = 10.0
     idle_seconds: float = 75.0
+    stall_seconds: float = 60.0
     linger_seconds: float = 2.0
     drain_seconds: int = 8
 
@@ -93,6 +94,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._limits = limits
         self._lingering = lingering
         self._deadline = math.inf
+        self._stalled_since = math.inf
         self._fault: Refusal | None = None
         self._deaf = False
         self._in_head = True
@@ -207,17 +209,23 @@ class GuardedProtocol(HttpToolsProtocol):
         else:
             self._wait_at_most(self._limits.head_seconds)  # the rest of a refused body is read and dropped
 
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._stalled_since = self.loop.time()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._stalled_since = math.inf
+
     def _wait_at_most(self, seconds: float) -> None:
         self._deadline = self.loop.time() + seconds
 
     def close_if_late(self, now: float) -> None:
-        closing = self.transport.is_closing()
-        if closing and self._deadline == math.inf:
-            self._wait_at_most(self._limits.linger_seconds)
-        elif self._deadline < now:
-            # Closing waits for the peer to read what is left; one that does not is cut off.
-            self._wait_at_most(self._limits.linger_seconds)
-            (self.transport.abort if closing else self.transport.close)()
+        if self.transport.is_closing() and self._deadline == math.inf:
+            self._wait_at_most(self._limits.linger_seconds)  # for the peer to read what is left
+        elif self._deadline < now or now - self._stalled_since > self._limits.stall_seconds:
+            # Not `close`, which would wait for a peer that does not read.
+            self.transport.abort()
 
     def _refuse(self, refusal: Refusal) -> None:
         """Answer once, stop listening, and linger a moment: closing on unread bytes would lose the answer."""

@@ -1,0 +1,131 @@
+"""Connections are never lent twice, never lost, and lent in the order of asking."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+
+import asyncpg
+import pytest
+
+from catraca.platform import pool as module
+from catraca.platform.pool import ConnectionPool
+from tests.servers import Stack
+
+SIZE = 3
+
+
+@pytest.fixture
+async def pool(stack: Stack) -> AsyncIterator[ConnectionPool]:
+    pool = ConnectionPool(lambda: asyncpg.connect(stack.database_url), size=SIZE)
+    yield pool
+    pool.close()
+
+
+async def take_all(pool: ConnectionPool) -> list[asyncpg.Connection]:
+    async with asyncio.timeout(10):
+        return [await pool.acquire() for _ in range(SIZE)]
+
+
+async def test_impatient_callers_lose_no_connection(pool: ConnectionPool) -> None:
+    """Callers that give up at every possible moment, among others that use what they got."""
+    chance = random.Random(7)
+    in_use: set[asyncpg.Connection] = set()
+
+    async def use() -> None:
+        async with asyncio.timeout(chance.uniform(0, 0.02)):
+            connection = await pool.acquire()
+        assert connection not in in_use, "lent twice"
+        in_use.add(connection)
+        try:
+            assert await connection.fetchval("SELECT 1") == 1
+            for _ in range(chance.randrange(3)):
+                await asyncio.sleep(0)
+        finally:
+            in_use.discard(connection)
+            if chance.random() < 0.05:
+                connection.terminate()
+            pool.release(connection)
+
+    for _ in range(20):
+        results = await asyncio.gather(*(use() for _ in range(40)), return_exceptions=True)
+        assert all(result is None or isinstance(result, TimeoutError) for result in results), results
+    assert any(isinstance(result, TimeoutError) for result in results), "nobody was impatient"
+    assert len(set(await take_all(pool))) == SIZE
+
+
+async def test_giving_up_in_the_moment_of_being_served_loses_nothing(pool: ConnectionPool) -> None:
+    lent = await take_all(pool)
+    asking = asyncio.create_task(pool.acquire())
+    await asyncio.sleep(0)
+    pool.release(lent[0])
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    async with asyncio.timeout(10):
+        assert await pool.acquire() is lent[0]
+
+
+async def test_a_connection_that_died_in_the_pool_is_not_lent(pool: ConnectionPool) -> None:
+    lent = await take_all(pool)
+    for connection in lent:
+        pool.release(connection)
+        connection.terminate()
+    assert not any(connection.is_closed() for connection in await take_all(pool))
+
+
+async def test_whoever_asks_first_is_served_first(pool: ConnectionPool) -> None:
+    lent, order = await take_all(pool), []
+
+    async def ask(number: int) -> None:
+        connection = await pool.acquire()
+        order.append(number)
+        pool.release(connection)
+
+    asking = [asyncio.create_task(ask(number)) for number in range(6)]
+    await asyncio.sleep(0)
+    for connection in lent:
+        pool.release(connection)
+    await asyncio.gather(*asking)
+    assert order == sorted(order)
+
+
+async def test_a_failed_connect_frees_its_place_for_who_waits(stack: Stack) -> None:
+    fail = True
+
+    async def connect() -> asyncpg.Connection:
+        await asyncio.sleep(0)
+        if fail:
+            raise OSError
+        return await asyncpg.connect(stack.database_url)
+
+    pool = ConnectionPool(connect, size=1)
+    first, second = asyncio.create_task(pool.acquire()), asyncio.create_task(pool.acquire())
+    with pytest.raises(OSError):
+        await first
+    fail = False
+    async with asyncio.timeout(10):
+        assert await (await second).fetchval("SELECT 1") == 1
+    pool.close()
+
+
+async def test_a_connection_in_a_transaction_is_not_lent_again(pool: ConnectionPool) -> None:
+    connection = await pool.acquire()
+    await connection.execute("BEGIN")
+    pool.release(connection)
+    assert connection.is_closed()
+    assert connection not in await take_all(pool)
+
+
+async def test_old_connections_are_replaced(pool: ConnectionPool, monkeypatch: pytest.MonkeyPatch) -> None:
+    connection = await pool.acquire()
+    monkeypatch.setattr(module, "LONGEST_LIFE_SECONDS", 0.0)
+    pool.release(connection)
+    assert connection.is_closed()
+    assert len(await take_all(pool)) == SIZE
+
+
+async def test_closing_cuts_what_is_lent_and_takes_it_back_without_complaint(pool: ConnectionPool) -> None:
+    connection = await pool.acquire()
+    pool.close()
+    assert connection.is_closed()
+    pool.release(connection)
