@@ -6,6 +6,7 @@ ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || missing="$missing postg
 command -v redis-server >/dev/null 2>&1 || [ -x /usr/bin/redis-server ] || missing="$missing redis-server"
 ls /usr/lib/rabbitmq/bin/rabbitmq-server >/dev/null 2>&1 || missing="$missing rabbitmq-server"
 command -v wrk >/dev/null 2>&1 || missing="$missing wrk"
+command -v curl >/dev/null 2>&1 || missing="$missing curl"
 [ -n "$missing" ] || exit 0
 
 as_root=""

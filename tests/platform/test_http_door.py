@@ -30,9 +30,13 @@ async def test_a_valid_token_makes_the_person_on_first_use(api: httpx.AsyncClien
 
 async def test_strangers_cannot_use_up_the_database_connections(settings: Settings) -> None:
     own = settings.model_copy(update={"port": free_port(), "database_connections": 1})
-    async with open_parts(own) as parts, listening(parts) as url, httpx.AsyncClient(base_url=url) as client:
-        async with parts.database.connection():
-            for method, path in (("GET", "/v1/me"), ("PATCH", "/v1/me"), ("GET", "/v1/users")):
-                answer = await client.request(method, path)
-                assert (answer.status_code, answer.json()["code"]) == (401, "unauthenticated")
-            assert (await client.get("/v1/me", headers=bearer())).status_code == 503
+    async with (
+        open_parts(own) as parts,
+        listening(parts) as url,
+        httpx.AsyncClient(base_url=url) as client,
+        parts.database.connection(),
+    ):
+        for method, path in (("GET", "/v1/me"), ("PATCH", "/v1/me"), ("GET", "/v1/users")):
+            answer = await client.request(method, path)
+            assert (answer.status_code, answer.json()["code"]) == (401, "unauthenticated")
+        assert (await client.get("/v1/me", headers=bearer())).status_code == 503
