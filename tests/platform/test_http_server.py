@@ -1,10 +1,11 @@
 """What a stranger can send before there is a request: bounded, refused in our words, and never a 500."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 
 import pytest
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Request, Response
 
 from catraca.platform.http.server import ServerLimits
 from catraca.roles.parts import Parts
@@ -26,6 +27,11 @@ router = APIRouter()
 async def probe(request: Request) -> dict[str, object]:
     body = await request.body()
     return {"bytes": len(body), "headers": sorted(request.headers.keys())}
+
+
+@router.get("/large")
+async def large() -> Response:
+    return Response(bytes(20_000_000))
 
 
 @pytest.fixture(scope="module")
@@ -147,7 +153,7 @@ async def test_endless_trailers_are_cut_off(parts: Parts) -> None:
         for _ in range(400):
             line.send(b"a" * 1024)
             await asyncio.sleep(0)
-        await line.closed_by_server()
+        assert await line.closed_by_server() == b""
 
 
 async def test_trailers_do_not_become_headers(server: Served) -> None:
@@ -219,17 +225,20 @@ async def test_a_malformed_request_behind_a_good_one_does_not_answer_in_its_plac
         assert await line.closed_by_server() == b""
 
 
-async def test_the_body_is_asked_for_only_when_it_is_wanted(server: Served) -> None:
+async def test_the_body_is_asked_for_only_when_it_is_wanted(parts: Parts) -> None:
     expecting = POST + JSON + b"Expect: 100-continue\r\n"
-    async with line_to(server) as line:
-        line.send(expecting, b"Content-Length: 5\r\n\r\n")
-        assert (await line.answer()).status == 100
-        line.send(b"hello")
-        assert (await line.answer()).status == 200
-    async with line_to(server) as line:
-        line.send(expecting, b"Content-Length: 9000000\r\n\r\n")
-        assert (await line.answer()).status == 413
-        assert await line.closed_by_server() == b""
+    patient = ServerLimits(head_seconds=1000, idle_seconds=1000)
+    async with served(parts, [router], limits=patient) as server:
+        async with line_to(server) as line:
+            line.send(expecting, b"Content-Length: 5\r\n\r\n")
+            assert (await line.answer()).status == 100
+            line.send(b"hello")
+            assert (await line.answer()).status == 200
+        async with line_to(server) as line:
+            line.send(expecting, b"Content-Length: 9000000\r\n\r\n")
+            assert (await line.answer()).status == 413
+            # Whether its next bytes are the body or another request, nobody could tell.
+            assert await line.closed_by_server() == b""
 
 
 async def test_a_refused_body_is_read_away_and_the_connection_goes_on(server: Served) -> None:
@@ -258,12 +267,19 @@ async def test_a_refused_body_that_never_ends_is_cut_off(parts: Parts) -> None:
         dripping.cancel()
 
 
-async def test_whoever_does_not_read_the_answer_is_cut_off(parts: Parts) -> None:
-    async with served(parts, limits=hasty()) as server, line_to(server) as line:
-        line.send(b"GET /docs/swagger-ui-bundle.js HTTP/1.1\r\n", HOST, END)
-        line.send(b"GET /docs/swagger-ui-bundle.js HTTP/1.1\r\n", HOST, END)
-        await until(lambda: server.server.server_state.connections)
-        await until(lambda: not server.server.server_state.connections)
+@pytest.mark.parametrize("requests", [1, 20], ids=["one answer", "answer after answer"])
+async def test_whoever_does_not_read_the_answer_is_cut_off(parts: Parts, requests: int) -> None:
+    async with served(parts, [router], limits=hasty(stall_seconds=0.3)) as server:
+        client = socket.socket()
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.setblocking(False)
+        with client:
+            loop = asyncio.get_running_loop()
+            await loop.sock_connect(client, ("127.0.0.1", server.port))
+            await loop.sock_sendall(client, b"GET /large HTTP/1.1\r\n%s\r\n" % HOST * requests)
+            await until(lambda: server.server.server_state.connections)
+            await until(lambda: not server.server.server_state.connections)
+            await until(lambda: not server.server.server_state.tasks)
 
 
 async def test_a_token_in_a_trailer_is_no_token(server: Served) -> None:

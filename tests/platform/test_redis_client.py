@@ -1,7 +1,8 @@
 """Redis only hurries: whatever happens to it, calls end soon, say so, and work again when it is back."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
@@ -174,6 +175,49 @@ async def test_giving_up_on_a_frozen_server_loses_no_connection(
         *(client.run(lambda c, n=number: echo(c, str(n))) for number in range(16)), return_exceptions=True
     )
     assert replies == [str(number).encode() for number in range(16)]
+
+
+async def test_connections_that_died_without_a_word_are_not_tried_one_by_one(server: PrivateRedis) -> None:
+    async with relay_to(server) as (port, silence):
+        client = RedisClient(f"redis://127.0.0.1:{port}/0", limits=LIMITS)
+        assert await asyncio.gather(*(works(client) for _ in range(4))) == [True] * 4
+        silence()
+        assert not await works(client)
+        await until(client.is_up)
+        assert await asyncio.gather(*(works(client) for _ in range(4))) == [True] * 4
+        await client.close()
+
+
+@asynccontextmanager
+async def relay_to(server: PrivateRedis) -> AsyncIterator[tuple[int, Callable[[], None]]]:
+    """A way to the server through TCP, and a switch after which the connections so far carry nothing more."""
+    generation, open_ends = 0, list[asyncio.StreamWriter]()
+
+    async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        born = generation
+        while data := await reader.read(65536):
+            if generation == born:
+                writer.write(data)
+
+    async def connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        path = server.url.removeprefix("unix://").partition("?")[0]
+        redis_reader, redis_writer = await asyncio.open_unix_connection(path)
+        open_ends.extend((writer, redis_writer))
+        with suppress(ConnectionError):
+            await asyncio.gather(carry(reader, redis_writer), carry(redis_reader, writer))
+
+    def silence() -> None:
+        nonlocal generation
+        generation += 1
+
+    relay = await asyncio.start_server(connect, "127.0.0.1", 0)
+    try:
+        yield relay.sockets[0].getsockname()[1], silence
+    finally:
+        for end in open_ends:
+            end.close()
+        relay.close()
+        await relay.wait_closed()
 
 
 async def test_after_closing_it_is_away(client: RedisClient) -> None:
