@@ -44,7 +44,7 @@ async def main() -> int:
         try:
             await migrate(stack.database_url)
             async with open_parts(settings_for(stack)) as parts:
-                for storm in options.storms:
+                for storm in [storm for storm in options.storms if stack_name in storm.stacks]:
                     tally = tallies.setdefault(f"{storm.name} on {stack_name}", Tally())
                     await _weather(storm, options.rounds or storm.rounds, tally, parts, tallies)
         finally:
