@@ -51,11 +51,11 @@ clean: ## Remove the environment and caches (var/, your data, stays)
 
 .venv/.runtime: requirements.lock pyproject.toml | .venv/bin/python
 	@echo "Installing what Catraca needs (requirements.lock)"
-	@$(PIP_INSTALL) --quiet --require-hashes --no-deps -r requirements.lock
+	@$(PIP_INSTALL) --require-hashes --no-deps -r requirements.lock
 	@$(PIP_INSTALL) --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
 .venv/.dev: requirements-dev.lock .venv/.runtime
 	@echo "Installing what the checks and tests need (requirements-dev.lock)"
-	@$(PIP_INSTALL) --quiet --require-hashes --no-deps -r requirements-dev.lock
+	@$(PIP_INSTALL) --require-hashes --no-deps -r requirements-dev.lock
 	@touch $@

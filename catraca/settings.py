@@ -14,6 +14,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from catraca.platform.auth import TokenRules
 from catraca.platform.http.rate_limits import RateLimit
 
 MIN_SECRET_CHARACTERS = 32
@@ -154,6 +155,12 @@ class Settings(BaseSettings):
         fault = self.secret_fault()
         if self.environment == "production" and fault is not None:
             raise UnfitForProduction(f"CATRACA_SECRET is {fault}. {SECRET_REMEDY}")
+
+    def token_rules(self) -> TokenRules:
+        """What tokens must say, and where, to count here."""
+        return TokenRules(
+            issuer=self.jwt_issuer, audience=self.jwt_audience, roles_claim=self.jwt_roles_claim
+        )
 
     def signing_secret(self) -> str:
         """The secret given, or the state folder's own, made on first use."""

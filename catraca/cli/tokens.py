@@ -22,7 +22,7 @@ def token(
     import json
 
     with expected_failures():
-        from catraca.platform.auth import ROLES, TokenRules, sign_token
+        from catraca.platform.auth import ROLES, sign_token
         from catraca.settings import Settings
 
         if unknown := set(role) - ROLES:
@@ -31,11 +31,9 @@ def token(
         if settings.jwks_url:
             fail("tokens come from your identity provider here (CATRACA_JWKS_URL)", REFUSED)
         secret = settings.signing_secret()
-        rules = TokenRules(
-            issuer=settings.jwt_issuer, audience=settings.jwt_audience, roles_claim=settings.jwt_roles_claim
-        )
         lifetime = timedelta(seconds=ttl)
         tokens = [
-            sign_token(secret, subject=subject, roles=role, lifetime=lifetime, rules=rules) for subject in sub
+            sign_token(secret, subject=subject, roles=role, lifetime=lifetime, rules=settings.token_rules())
+            for subject in sub
         ]
     typer.echo(json.dumps(tokens) if as_json else "\n".join(tokens))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.markup import escape
 
-from catraca.platform.auth import TokenRules, sign_token
+from catraca.platform.auth import sign_token
 from catraca.roles.listening import callable_address
 
 if TYPE_CHECKING:
@@ -75,10 +75,7 @@ def demo_tokens(settings: "Settings", city: "DemoCity | None") -> list[DemoToken
     """Tokens of three people of the demo city; none where an identity provider signs them."""
     if city is None or settings.jwks_url:
         return []
-    rules = TokenRules(
-        issuer=settings.jwt_issuer, audience=settings.jwt_audience, roles_claim=settings.jwt_roles_claim
-    )
-    secret = settings.signing_secret()
+    secret, rules = settings.signing_secret(), settings.token_rules()
     return [
         DemoToken(
             person.role,

@@ -141,7 +141,8 @@ class TokenVerifier:
 
 
 def _roles(claims: Any, path: str) -> frozenset[str]:
-    for step in path.split("."):
+    # Providers also name claims by addresses, whose dots do not mean depth.
+    for step in [path] if path in claims else path.split("."):
         claims = cast(dict[str, Any], claims).get(step) if isinstance(claims, dict) else None
     if not isinstance(claims, list):
         raise TypeError("roles are a list")
@@ -168,7 +169,7 @@ def sign_token(
     issued_at = issued_at or now()
     claims = {
         "sub": str(subject),
-        "roles": sorted(roles),
+        rules.roles_claim: sorted(roles),
         "iss": rules.issuer,
         "aud": rules.audience,
         # Fractions matter: a token made right after a revocation must not count as made before it.

@@ -74,9 +74,7 @@ def build_app(parts: Parts, health: Health, routers: Sequence[APIRouter] = ROUTE
                 db, principal.id, roles=principal.roles, driver_approval=settings.driver_approval
             )
 
-    rules = TokenRules(
-        issuer=settings.jwt_issuer, audience=settings.jwt_audience, roles_claim=settings.jwt_roles_claim
-    )
+    rules = settings.token_rules()
     return create_app(
         HttpParts(
             database=parts.database,

@@ -188,6 +188,13 @@ async def test_a_signers_clock_may_be_a_little_ahead() -> None:
     assert (await verifier().verify(signed(claims(iat=now() + 2, nbf=int(now()) + 2)))).id == SUBJECT
 
 
+@pytest.mark.parametrize("claim", ["roles", "realm_access.roles", "https://example.org/roles"])
+async def test_our_own_tokens_list_roles_where_we_look_for_them(claim: str) -> None:
+    rules = TokenRules(roles_claim=claim)
+    token = sign_token(SECRET, subject=SUBJECT, roles=["driver"], lifetime=timedelta(hours=1), rules=rules)
+    assert (await TokenVerifier(SharedSecret(SECRET), rules).verify(token)).roles == {"driver"}
+
+
 async def test_roles_may_lie_deeper_in_the_token() -> None:
     deep = signed(claims(roles=..., realm_access={"roles": ["operator"]}))
     assert (await verifier(roles_claim="realm_access.roles").verify(deep)).has("operator")

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import Depends, Query, Request
+from fastapi import Depends, Query, Request, Response
 
 from catraca.domains.people import service
 from catraca.domains.people.errors import PasswordLoginOff
@@ -110,6 +110,7 @@ async def _count_sign_in(request: Request, email: str, parts: PeopleParts) -> No
     tags=["sign-in"],
     summary="Set a password with a one-use link",
     status_code=204,
+    response_class=Response,
     responses=problems(404, 422),
     dependencies=[Depends(_own_signer)],
 )
@@ -144,7 +145,12 @@ async def change_me(body: MePatch, db: OpenDb, caller: Caller, parts: Parts) -> 
 
 
 @router.post(
-    "/me/sign-out", tags=["me"], summary="Sign out everywhere", status_code=204, responses=problems(401)
+    "/me/sign-out",
+    tags=["me"],
+    summary="Sign out everywhere",
+    status_code=204,
+    response_class=Response,
+    responses=problems(401),
 )
 async def sign_out_me(db: OpenDb, caller: Caller) -> None:
     """Revokes every token of the caller, this one too, within about a second."""
@@ -157,7 +163,14 @@ async def export_me(db: OpenDb, caller: Caller, parts: Parts) -> ExportOut:
     return await _export(db, caller.id, by=caller.id, parts=parts)
 
 
-@router.delete("/me", tags=["me"], summary="Erase my data", status_code=204, responses=problems(401))
+@router.delete(
+    "/me",
+    tags=["me"],
+    summary="Erase my data",
+    status_code=204,
+    response_class=Response,
+    responses=problems(401),
+)
 async def erase_me(db: OpenDb, caller: Caller, parts: Parts) -> None:
     """Erases what identifies the caller, for good, and ends the account; there is no way back."""
     await service.erase_person(db, UserId(caller.id), parts.personal_data, by=caller.id)
@@ -207,6 +220,7 @@ async def issue_password_link(user_id: UUID, db: OpenDb, operator: Operator, par
     tags=["people"],
     summary="Sign a person out everywhere",
     status_code=204,
+    response_class=Response,
     responses=problems(401, 403, 404, 422),
 )
 async def sign_out_user(user_id: UUID, db: OpenDb, operator: Operator) -> None:
@@ -230,6 +244,7 @@ async def export_user(user_id: UUID, db: OpenDb, operator: Operator, parts: Part
     tags=["people"],
     summary="Erase a person's data",
     status_code=204,
+    response_class=Response,
     responses=problems(401, 403, 404, 422),
 )
 async def erase_user(user_id: UUID, db: OpenDb, operator: Operator, parts: Parts) -> None:
