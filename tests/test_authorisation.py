@@ -87,6 +87,7 @@ class Case:
 
 
 APPROVAL = with_body({"approval": "approved"})
+ROLES = with_body({"roles": ["passenger"]})
 NEW_NAME = with_body({"name": "Ana"})
 
 # fmt: off
@@ -115,6 +116,7 @@ CASES = [
     Case("GET /v1/users/{user_id}/export",        401,      403,  403,   403,      200),
     Case("POST /v1/users/{user_id}/sign-out",     401,      403,  403,   403,      204),
     Case("POST /v1/users/{user_id}/password-link", 401,     403,  403,   403,      201),
+    Case("PUT /v1/users/{user_id}/roles",         401,      403,  403,   403,      200, ROLES),
     Case("PUT /v1/drivers/{driver_id}/approval",  401,      403,  403,   403,      200, APPROVAL, "driver"),
 ]
 # fmt: on

@@ -4,6 +4,10 @@ import asyncio
 import os
 import sys
 from pathlib import Path
+from uuid import uuid4
+
+import httpx
+import pytest
 
 from tests.conftest import bearer
 
@@ -56,8 +60,17 @@ async def schemathesis(
     assert process.returncode == 0, said.decode()
 
 
-async def test_an_operator_finds_the_api_as_documented(api_url: str, tmp_path: Path) -> None:
-    await schemathesis(api_url, tmp_path, OTHERS, *PLAIN, headers=bearer("operator"))
+@pytest.mark.parametrize("about", ["strangers", "a driver"])
+async def test_an_operator_finds_the_api_as_documented(
+    api: httpx.AsyncClient, api_url: str, tmp_path: Path, about: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = [OTHERS]
+    if about == "a driver":
+        driver = uuid4()
+        assert (await api.get("/v1/me", headers=bearer("driver", driver))).status_code == 200
+        monkeypatch.setenv("KNOWN_PERSON", str(driver))
+        options = ["--include-path-regex=user_id|driver_id", OTHERS]
+    await schemathesis(api_url, tmp_path, *options, *PLAIN, headers=bearer("operator"))
 
 
 async def test_an_operator_who_writes_in_any_script_finds_nothing_broken(

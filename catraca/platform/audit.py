@@ -1,12 +1,26 @@
 """What operators do is written in the act's own transaction; the table takes no change and no deletion."""
 
+from collections.abc import Sequence
 from uuid import UUID
 
 import msgspec
 import structlog
 
-from catraca.platform.database import Db
+from catraca.platform.database import Db, Row
 from catraca.platform.ids import new_id
+
+
+async def entries_about(
+    db: Db, subject_kind: str, subject_id: UUID | str, *, limit: int = 1000
+) -> Sequence[Row]:
+    """What was done to a subject and when, newest first; who did it is somebody else's data."""
+    return await db.fetch(
+        "SELECT at, action FROM audit_log WHERE subject_kind = $1 AND subject_id = $2"
+        " ORDER BY at DESC LIMIT $3",
+        subject_kind,
+        str(subject_id),
+        limit,
+    )
 
 
 async def record(

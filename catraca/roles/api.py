@@ -39,7 +39,7 @@ TAGS = {
     "people": "For operators: who is here, what they may do, and what is kept of them.",
 }
 # Every domain that keeps something of people: what an export tells and an erasure takes, in this order.
-PERSONAL_DATA = [people.PERSONAL_DATA]
+PERSONAL_DATA = [people.PERSONAL_DATA, people.AUDIT_DATA]
 
 
 class Api:

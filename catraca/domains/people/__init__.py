@@ -10,6 +10,7 @@ from catraca.domains.people.model import (
     fold_email,
 )
 from catraca.domains.people.service import (
+    AUDIT_DATA,
     PERSONAL_DATA,
     PersonalData,
     add_first_people,
@@ -21,6 +22,7 @@ from catraca.domains.people.service import (
 from catraca.domains.people.store import INVARIANTS
 
 __all__ = [
+    "AUDIT_DATA",
     "INVARIANTS",
     "PERSONAL_DATA",
     "ApprovalRule",

@@ -29,6 +29,13 @@ class PasswordIsEmail(Refusal):
     status = 422
 
 
+class DriverRoleStays(Refusal):
+    """Rides will name their drivers for ever: whoever should not drive any more is suspended."""
+
+    code = "driver_role_stays"
+    status = 409
+
+
 class EmailTaken(Refusal):
     code = "email_taken"
     status = 409

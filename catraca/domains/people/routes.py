@@ -20,6 +20,7 @@ from catraca.domains.people.schemas import (
     MePatch,
     NewPassword,
     PasswordLinkOut,
+    RolesIn,
     SignIn,
     TokenOut,
     UserOut,
@@ -226,6 +227,20 @@ async def issue_password_link(user_id: UUID, db: OpenDb, operator: Operator, par
 async def sign_out_user(user_id: UUID, db: OpenDb, operator: Operator) -> None:
     """Revokes every token of the person, within about a second."""
     await service.sign_out(db, UserId(user_id), by=operator.id)
+
+
+@router.put(
+    "/users/{user_id}/roles",
+    tags=["people"],
+    summary="Decide what a person may do",
+    responses=problems(401, 403, 404, 409, 422),
+)
+async def decide_roles(user_id: UUID, body: RolesIn, db: OpenDb, operator: Operator, parts: Parts) -> UserOut:
+    """Sets the roles that sign-ins give from now on, and revokes every token of the person."""
+    user = await service.decide_roles(
+        db, UserId(user_id), body.roles, driver_approval=parts.driver_approval, by=operator.id
+    )
+    return UserOut.of(user)
 
 
 @router.get(

@@ -11,7 +11,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 from catraca.domains.people import model
-from catraca.domains.people.model import Approval, Driver, DriverChange, User, UserChange, Verdict
+from catraca.domains.people.model import Approval, Driver, DriverChange, Role, User, UserChange, Verdict
 from catraca.platform.auth import Principal
 from catraca.platform.texts import Language
 
@@ -251,6 +251,14 @@ class ApprovalIn(Body):
 
     approval: Verdict
     reason: Reason | None = Field(default=None, description="Shown to the driver.")
+
+
+class RolesIn(Body):
+    model_config = ConfigDict(json_schema_extra={"examples": [{"roles": ["passenger", "operator"]}]})
+
+    roles: list[Role] = Field(
+        min_length=1, max_length=10, description="All the roles the person has from now on."
+    )
 
 
 class ExportOut(BaseModel):

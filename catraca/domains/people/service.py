@@ -11,13 +11,19 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from catraca.domains.people import model, store
-from catraca.domains.people.errors import CredentialsInvalid, PasswordIsEmail, PasswordLinkInvalid
+from catraca.domains.people.errors import (
+    CredentialsInvalid,
+    DriverRoleStays,
+    PasswordIsEmail,
+    PasswordLinkInvalid,
+)
 from catraca.domains.people.model import (
     Approval,
     ApprovalRule,
     DriverChange,
     Login,
     NewPerson,
+    Role,
     User,
     UserChange,
     UserId,
@@ -127,6 +133,23 @@ async def decide_approval(
     return await get_user(db, driver_id)
 
 
+async def decide_roles(
+    db: Db, user_id: UserId, roles: Iterable[Role], *, driver_approval: ApprovalRule, by: UUID
+) -> User:
+    """What a person may do from now on; tokens with the old roles stop counting. The last word counts."""
+    user = await _hold(db, user_id)
+    roles = frozenset(roles)
+    if user.driver is not None and "driver" not in roles:
+        raise DriverRoleStays
+    if user.driver is None and "driver" in roles:
+        approval = model.first_approval(driver_approval)
+        await store.insert_user_if_new(db, user_id, roles=roles, approval=approval)
+    await store.set_roles(db, user_id, roles)
+    await store.revoke_tokens(db, user_id)
+    await _record(db, "roles_decided", user_id, by=by, data={"from": sorted(user.roles), "to": sorted(roles)})
+    return await get_user(db, user_id)
+
+
 async def sign_out(db: Db, user_id: UserId, *, by: UUID) -> None:
     """Every token the person holds stops counting. An operator's doing is audited."""
     if not await store.revoke_tokens(db, user_id):
@@ -220,7 +243,16 @@ async def _erase(db: Db, user_id: UserId) -> None:
     await forget_responses(db, user_id)
 
 
+async def _export_audit(db: Db, user_id: UserId) -> object:
+    return [dict(entry) for entry in await audit.entries_about(db, "user", user_id)]
+
+
+async def _keep_audit(db: Db, user_id: UserId) -> None:
+    """What was done to a person stays on record; it holds ids only."""
+
+
 PERSONAL_DATA = PersonalData("people", export=_export, erase=_erase)
+AUDIT_DATA = PersonalData("audit", export=_export_audit, erase=_keep_audit)
 
 
 async def _hold(db: Db, user_id: UserId) -> User:
@@ -232,8 +264,10 @@ async def _hold(db: Db, user_id: UserId) -> User:
     return user
 
 
-async def _record(db: Db, action: str, user_id: UserId, *, by: UUID) -> None:
-    await audit.record(db, actor_id=by, action=action, subject_kind="user", subject_id=user_id)
+async def _record(
+    db: Db, action: str, user_id: UserId, *, by: UUID, data: dict[str, object] | None = None
+) -> None:
+    await audit.record(db, actor_id=by, action=action, subject_kind="user", subject_id=user_id, data=data)
 
 
 def _sha256(token: str) -> bytes:

@@ -150,6 +150,12 @@ async def set_approval(db: Db, user_id: UserId, approval: Verdict, *, reason: st
     )
 
 
+async def set_roles(db: Db, user_id: UserId, roles: Iterable[str]) -> None:
+    await db.execute(
+        "UPDATE users SET roles = $2, updated_at = clock_timestamp() WHERE id = $1", user_id, sorted(roles)
+    )
+
+
 async def revoke_tokens(db: Db, user_id: UserId) -> bool:
     """From now on older tokens count for nothing; False when the person is unknown or erased."""
     found = await db.fetchval(

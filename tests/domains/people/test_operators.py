@@ -9,7 +9,7 @@ import pytest
 from catraca.domains import people
 from catraca.platform.database import Database
 from tests.conftest import bearer
-from tests.domains.people.someone import Someone
+from tests.domains.people.someone import Someone, sign_in
 from tests.servers import until
 
 
@@ -17,6 +17,13 @@ async def decide(
     api: httpx.AsyncClient, driver_id: UUID, operator: Someone, **verdict: object
 ) -> httpx.Response:
     return await api.put(f"/v1/drivers/{driver_id}/approval", headers=operator.headers, json=verdict)
+
+
+async def decide_roles(
+    api: httpx.AsyncClient, person: Someone, operator: Someone, *roles: str
+) -> httpx.Response:
+    path = f"/v1/users/{person.id}/roles"
+    return await api.put(path, headers=operator.headers, json={"roles": roles})
 
 
 async def may_drive(database: Database, driver: Someone) -> bool:
@@ -190,3 +197,48 @@ async def test_an_operator_signs_someone_out_and_it_is_audited(
 
 async def _is_revoked(api: httpx.AsyncClient, headers: dict[str, str]) -> bool:
     return (await api.get("/v1/me", headers=headers)).json().get("code") == "token_revoked"
+
+
+async def test_a_role_taken_away_is_gone_from_tokens_and_sign_ins(
+    api: httpx.AsyncClient, database: Database
+) -> None:
+    former, operator = Someone("operator"), Someone("operator")
+    await former.with_password(api)
+    before = (await sign_in(api, former.email)).json()["access_token"]
+    answer = await decide_roles(api, former, operator, "passenger")
+    assert (answer.status_code, answer.json()["roles"]) == (200, ["passenger"])
+
+    async def old_token_is_refused() -> bool:
+        answer = await api.get("/v1/users", headers={"authorization": f"Bearer {before}"})
+        return answer.status_code == 401
+
+    await until(old_token_is_refused)
+    after = (await sign_in(api, former.email)).json()["access_token"]
+    assert (await api.get("/v1/users", headers={"authorization": f"Bearer {after}"})).status_code == 403
+    assert (operator.id, "roles_decided") in await actions_on(database, former)
+
+
+async def test_a_person_made_a_driver_has_a_drivers_profile(
+    strict_api: httpx.AsyncClient, database: Database
+) -> None:
+    person, operator = await Someone().known_to(strict_api), Someone("operator")
+    answer = await decide_roles(strict_api, person, operator, "passenger", "driver")
+    assert answer.json()["roles"] == ["driver", "passenger"]
+    assert answer.json()["driver"]["approval"] == "pending"
+    assert not await may_drive(database, person)
+
+
+async def test_a_driver_stays_a_driver(api: httpx.AsyncClient) -> None:
+    driver, operator = await Someone("driver").known_to(api), Someone("operator")
+    answer = await decide_roles(api, driver, operator, "passenger")
+    assert (answer.status_code, answer.json()["code"]) == (409, "driver_role_stays")
+    kept = await api.get(f"/v1/users/{driver.id}", headers=operator.headers)
+    assert kept.json()["roles"] == ["driver"]
+
+
+@pytest.mark.parametrize("roles", [[], ["king"], "operator", [None], None])
+async def test_roles_that_are_none_are_refused(api: httpx.AsyncClient, roles: object) -> None:
+    person, operator = await Someone().known_to(api), Someone("operator")
+    answer = await api.put(f"/v1/users/{person.id}/roles", headers=operator.headers, json={"roles": roles})
+    assert answer.status_code == 422
+    assert (await decide_roles(api, Someone(), operator, "passenger")).status_code == 404
