@@ -1,0 +1,25 @@
+"""Reading what the doctor found, and spoiling what it should find."""
+
+import asyncpg
+
+from catraca.roles.doctor_checks.findings import Finding
+
+
+def amiss(findings: list[Finding]) -> dict[str, str]:
+    """What is not ok, by name; each of it comes with a remedy."""
+    assert all(finding.remedy for finding in findings if finding.verdict != "ok")
+    return {finding.name: finding.verdict for finding in findings if finding.verdict != "ok"}
+
+
+def named(findings: list[Finding], name: str) -> Finding:
+    (finding,) = [finding for finding in findings if finding.name == name]
+    return finding
+
+
+async def execute(url: str, *statements: str) -> None:
+    connection = await asyncpg.connect(url)
+    try:
+        for statement in statements:
+            await connection.execute(statement)
+    finally:
+        await connection.close()

@@ -1,0 +1,99 @@
+"""`catraca doctor` as a person and a program meet it."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from catraca.platform.migrations import migrate
+from catraca.settings import Settings
+from tests.cli.doctor.findings import execute
+from tests.conftest import SECRET
+
+
+def catraca(*words: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+    kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    return subprocess.run(
+        [sys.executable, "-m", "catraca", *words],
+        env={**kept, "NO_COLOR": "1", **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+@pytest.fixture
+def environment(sound: Settings, fresh_url: str) -> dict[str, str]:
+    return {
+        "CATRACA_DATABASE_URL": fresh_url,
+        "CATRACA_REDIS_URL": str(sound.redis_url),
+        "CATRACA_STATE_DIR": str(sound.state_dir),
+        "CATRACA_PORT": str(sound.port),
+        "CATRACA_SECRET": SECRET,
+    }
+
+
+async def test_the_command_prints_plain_words_and_ends_by_the_verdict(environment: dict[str, str]) -> None:
+    sick = await asyncio.to_thread(catraca, "doctor", **environment)
+    assert sick.returncode == 1
+    assert "problem   Schema: the database is empty\n          Run `catraca migrate`.\n" in sick.stdout
+    assert sick.stderr == ""
+    await migrate(environment["CATRACA_DATABASE_URL"])
+    well = await asyncio.to_thread(catraca, "doctor", **environment)
+    assert (well.returncode, well.stderr) == (0, "")
+    assert "problem" not in well.stdout
+
+
+async def test_the_command_speaks_json_and_checks_the_rules(environment: dict[str, str]) -> None:
+    url = environment["CATRACA_DATABASE_URL"]
+    await migrate(url)
+    words = ("doctor", "--json", "--invariants")
+    sound = await asyncio.to_thread(catraca, *words, **environment)
+    told = json.loads(sound.stdout)
+    assert (sound.returncode, told["ok"]) == (0, True)
+    assert {finding["verdict"] for finding in told["checks"]} == {"ok"}
+    assert {rule["state"] for rule in told["invariants"]} == {"held"}
+    await execute(url, "ALTER TABLE audit_log DISABLE TRIGGER audit_log_is_append_only")
+    broken = await asyncio.to_thread(catraca, *words, **environment)
+    told = json.loads(broken.stdout)
+    assert (broken.returncode, told["ok"]) == (1, False)
+    (rule,) = [rule for rule in told["invariants"] if rule["state"] != "held"]
+    assert rule["name"] == "the audit log only grows"
+    plain = await asyncio.to_thread(catraca, "doctor", "--invariants", **environment)
+    assert "broken    the audit log only grows: " in plain.stdout
+    assert "- audit_log_is_append_only on audit_log is there but not in force" in plain.stdout
+    assert "held      6. one effect per idempotency key: " in plain.stdout
+
+
+async def test_rules_without_a_database_are_not_taken_for_held(environment: dict[str, str]) -> None:
+    del environment["CATRACA_DATABASE_URL"]
+    told = json.loads(
+        (await asyncio.to_thread(catraca, "doctor", "--json", "--invariants", **environment)).stdout
+    )
+    assert {rule["state"] for rule in told["invariants"]} == {"unchecked"}
+    assert told["ok"] is False
+
+
+@pytest.mark.parametrize("command", [["up"], ["serve", "all"], ["serve", "api", "--workers", "2"]])
+def test_nothing_serves_in_production_with_a_secret_from_a_try_out(
+    command: list[str], tmp_path: Path
+) -> None:
+    settings = {
+        "CATRACA_ENVIRONMENT": "production",
+        "CATRACA_STATE_DIR": str(tmp_path),
+        "CATRACA_DATABASE_URL": "postgresql://catraca@127.0.0.1:1/catraca",
+    }
+    for secret in (
+        {},
+        {"CATRACA_SECRET": "change-me-change-me-change-me-change-me"},
+        {"CATRACA_SECRET": "x" * 31},
+    ):
+        refused = catraca(*command, **settings, **secret)
+        assert refused.returncode == 2, refused.stderr
+        assert refused.stderr.startswith("catraca: CATRACA_SECRET is ")
+        assert "openssl rand" in refused.stderr
+        assert "change-me" not in refused.stderr
