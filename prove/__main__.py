@@ -1,4 +1,4 @@
-"""Run the storms: `python -m prove [STORM ...] [--rounds N] [--restart]`.
+"""Run the storms: `python -m prove [STORM ...] [--rounds N] [--stack NAME] [--restart]`.
 
 What was done is kept in `var/prove.json`, so a run that was cut off goes on where it stopped.
 """
@@ -39,6 +39,8 @@ async def main() -> int:
     options = _options()
     tallies = {} if options.restart else _read_ledger()
     for stack_name, start in STACKS.items():
+        if options.stack not in (None, stack_name):
+            continue
         folder = private_folder()
         stack, stop = await start(folder)
         try:
@@ -58,6 +60,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make prove", description="The long storms, at full size.")
     parser.add_argument("storms", nargs="*", metavar="STORM", help=f"one of: {', '.join(STORMS)}")
     parser.add_argument("--rounds", type=int, help="fewer or more rounds than the full size")
+    parser.add_argument("--stack", choices=STACKS, help="only on this one; without it on both")
     parser.add_argument("--restart", action="store_true", help="forget what was done before")
     options = parser.parse_args()
     unknown = [name for name in options.storms if name not in STORMS]
