@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from rich.table import Table
 
 from bench.rows import Row, Servers, rows
 from catraca.platform.auth import sign_token
+from catraca.platform.embedded.children import end_with_parent
 from catraca.platform.migrations import migrate
 from tests.conftest import free_port
 from tests.servers import Stack, private_folder, start_embedded, until
@@ -91,7 +93,11 @@ async def _start_servers(stack: Stack, running: ExitStack) -> Servers:
             "CATRACA_SECRET": SECRET,
             "CATRACA_RATE_LIMIT_PRINCIPAL": "100000000/minute",
         }
-        process = subprocess.Popen([sys.executable, "-m", "bench.server", kind], env=environment)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "bench.server", kind],
+            env=environment,
+            preexec_fn=end_with_parent(signal.SIGKILL),
+        )
         running.callback(process.wait)
         running.callback(process.terminate)
     for port in ports.values():

@@ -10,6 +10,7 @@ from uuid import UUID, uuid4
 import httpx
 
 from catraca.platform.database import Database
+from catraca.platform.embedded.children import end_with_parent
 from catraca.settings import Settings
 from tests.conftest import SECRET, bearer, free_port
 from tests.servers import until
@@ -71,7 +72,11 @@ async def start_effects_server(settings: Settings, port: int) -> subprocess.Pope
         "CATRACA_SECRET": SECRET,
         "CATRACA_RATE_LIMIT_PRINCIPAL": settings.rate_limit_principal,
     }
-    server = subprocess.Popen([sys.executable, "-m", "tests.support.effects"], env=environment)
+    server = subprocess.Popen(
+        [sys.executable, "-m", "tests.support.effects"],
+        env=environment,
+        preexec_fn=end_with_parent(signal.SIGKILL),
+    )
 
     async def ready() -> bool:
         assert server.poll() is None, "the server did not start"
