@@ -11,7 +11,7 @@ from catraca.platform.clock import monotonic_seconds
 from catraca.platform.embedded import EmbeddedFailure, EmbeddedPostgres, EmbeddedRedis, lock_state_dir
 from catraca.platform.embedded.server import EmbeddedServer
 from catraca.platform.migrations import migrate
-from catraca.roles.listening import callable_address, claim_port
+from catraca.roles.listening import callable_address, claim_port, fetch
 from catraca.roles.metrics import MetricsFolder
 from catraca.roles.runner import Life, all_of, first_of
 from catraca.roles.supervisor import Supervisor, how_it_ended
@@ -125,7 +125,7 @@ class Instance:
         address = callable_address(settings.host, settings.port)
         try:
             async with asyncio.timeout(READY_SECONDS):
-                while not await answers_ready(address):  # noqa: ASYNC110 - another process knows
+                while not await _is_ready(address):  # noqa: ASYNC110 - another process knows
                     await asyncio.sleep(0.2)
         except TimeoutError:
             raise NotReady(f"no worker became ready within {READY_SECONDS:.0f} s; the log says why") from None
@@ -167,16 +167,6 @@ async def _fill_demo_city(settings: Settings) -> "DemoCity | None":
     return city if city.is_here else None
 
 
-async def answers_ready(address: str) -> bool:
-    """Whether `/readyz` says yes; a connection waits for the first worker that takes it."""
-    host, _, port = address.rpartition(":")
-    try:
-        async with asyncio.timeout(ASK_SECONDS):
-            reader, writer = await asyncio.open_connection(host.strip("[]"), int(port))
-            try:
-                writer.write(f"GET /readyz HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n".encode())
-                return b" 200 " in await reader.readline()
-            finally:
-                writer.close()
-    except OSError:
-        return False
+async def _is_ready(address: str) -> bool:
+    answer = await fetch(address, "/readyz", seconds=ASK_SECONDS)
+    return b" 200 " in answer.partition(b"\r\n")[0]

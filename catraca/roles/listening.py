@@ -12,6 +12,7 @@ BACKLOG = 2048
 LEFTOVER_SECONDS = 20.0
 POLL_SECONDS = 0.05
 PATIENCE_SECONDS = 1.0
+ANSWER_BYTES = 16 * 1024
 
 
 class ListenFailed(Exception):
@@ -53,6 +54,24 @@ async def claim_port(
             told = True
             say(f"Waiting for workers of an earlier run to finish and let go of port {port}")
         await asyncio.sleep(POLL_SECONDS)
+
+
+async def fetch(address: str, path: str, *, seconds: float) -> bytes:
+    """What a server on this machine answers to a GET, head and all; nothing when it does not in time."""
+    host, _, port = address.rpartition(":")
+    answer = b""
+    try:
+        async with asyncio.timeout(seconds):
+            reader, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+            try:
+                writer.write(f"GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n".encode())
+                while len(answer) < ANSWER_BYTES and (more := await reader.read(ANSWER_BYTES)):
+                    answer += more
+            finally:
+                writer.close()
+    except OSError:
+        return b""
+    return answer
 
 
 def callable_address(host: str, port: int) -> str:

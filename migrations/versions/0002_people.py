@@ -33,8 +33,13 @@ def upgrade() -> None:
         );
         CREATE INDEX users_by_role ON users USING gin (roles);
 
+        -- Something for a driver's row to hold on to: while there is one, the role cannot be taken away.
+        ALTER TABLE users
+            ADD COLUMN drives boolean NOT NULL GENERATED ALWAYS AS ('driver' = ANY (roles)) STORED,
+            ADD UNIQUE (id, drives);
+
         CREATE TABLE drivers (
-            user_id           uuid PRIMARY KEY REFERENCES users (id),
+            user_id           uuid PRIMARY KEY,
             vehicle           text CHECK (char_length(vehicle) BETWEEN 1 AND 80),
             plate             text CHECK (plate ~ '^[A-Z0-9]{4,10}$'),
             home_community_id uuid,
@@ -44,6 +49,8 @@ def upgrade() -> None:
             approval_by       uuid REFERENCES users (id),
             approval_at       timestamptz,
             updated_at        timestamptz NOT NULL DEFAULT clock_timestamp(),
+            drives            boolean NOT NULL DEFAULT true CHECK (drives),
+            CONSTRAINT drivers_keep_their_role FOREIGN KEY (user_id, drives) REFERENCES users (id, drives),
             -- Only approval by setting may be without a person; every later verdict names who gave it.
             CONSTRAINT verdicts_name_their_giver CHECK (
                 approval IN ('pending', 'approved') OR approval_by IS NOT NULL

@@ -13,7 +13,6 @@ from uuid import UUID
 from catraca.domains.people import model, store
 from catraca.domains.people.errors import (
     CredentialsInvalid,
-    DriverRoleStays,
     PasswordIsEmail,
     PasswordLinkInvalid,
 )
@@ -139,8 +138,6 @@ async def decide_roles(
     """What a person may do from now on; tokens with the old roles stop counting. The last word counts."""
     user = await _hold(db, user_id)
     roles = frozenset(roles)
-    if user.driver is not None and "driver" not in roles:
-        raise DriverRoleStays
     if user.driver is None and "driver" in roles:
         approval = model.first_approval(driver_approval)
         await store.insert_user_if_new(db, user_id, roles=roles, approval=approval)

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import asyncpg
 
-from catraca.domains.people.errors import EmailTaken
+from catraca.domains.people.errors import DriverRoleStays, EmailTaken
 from catraca.domains.people.model import (
     Approval,
     Driver,
@@ -151,9 +151,15 @@ async def set_approval(db: Db, user_id: UserId, approval: Verdict, *, reason: st
 
 
 async def set_roles(db: Db, user_id: UserId, roles: Iterable[str]) -> None:
-    await db.execute(
-        "UPDATE users SET roles = $2, updated_at = clock_timestamp() WHERE id = $1", user_id, sorted(roles)
-    )
+    """Replace the roles; a driver's row holds on to that role."""
+    try:
+        await db.execute(
+            "UPDATE users SET roles = $2, updated_at = clock_timestamp() WHERE id = $1",
+            user_id,
+            sorted(roles),
+        )
+    except asyncpg.ForeignKeyViolationError as error:
+        raise DriverRoleStays from error
 
 
 async def revoke_tokens(db: Db, user_id: UserId) -> bool:
@@ -354,10 +360,17 @@ INVARIANTS: tuple[Rule, ...] = (
         query="SELECT d.user_id FROM drivers d JOIN users u ON u.id = d.user_id WHERE u.erased_at IS NOT NULL"
         " AND num_nonnulls(d.vehicle, d.plate, d.home_community_id, d.approval_reason) > 0",
     ),
+    ConstraintHeld(
+        name="drivers keep their role",
+        sentence="Whoever has a driver's profile has the role.",
+        table="drivers",
+        constraint="drivers_keep_their_role",
+        definition=("FOREIGN KEY (user_id, drives) REFERENCES users(id, drives)",),
+    ),
     Invariant(
-        name="drivers and their role go together",
-        sentence="Whoever has the role has a driver's profile, and the other way round.",
-        query="SELECT u.id FROM users u LEFT JOIN drivers d ON d.user_id = u.id"
-        " WHERE u.erased_at IS NULL AND ('driver' = ANY (u.roles)) <> (d.user_id IS NOT NULL)",
+        name="no driver without a profile",
+        sentence="Whoever has the role has a driver's profile.",
+        query="SELECT u.id FROM users u WHERE u.drives AND u.erased_at IS NULL"
+        " AND NOT EXISTS (SELECT FROM drivers d WHERE d.user_id = u.id)",
     ),
 )

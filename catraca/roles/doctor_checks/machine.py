@@ -1,6 +1,5 @@
 """This machine and its settings: port, folder, disk, Python, names, proxies."""
 
-import asyncio
 import os
 import shutil
 import sys
@@ -8,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 
 from catraca.roles.doctor_checks.findings import Finding, ok, problem, warning
-from catraca.roles.listening import ListenFailed, callable_address, open_listener
+from catraca.roles.listening import ListenFailed, callable_address, fetch, open_listener
 from catraca.settings import Settings
 
 ASK_SECONDS = 2.0
@@ -32,19 +31,7 @@ async def check_port(settings: Settings) -> list[Finding]:
 
 
 async def _is_catraca(address: str) -> bool:
-    host, _, port = address.rpartition(":")
-    try:
-        async with asyncio.timeout(ASK_SECONDS):
-            reader, writer = await asyncio.open_connection(host.strip("[]"), int(port))
-            try:
-                writer.write(f"GET /livez HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n".encode())
-                answer = await reader.read(4096)
-                while not answer.endswith(b"}") and (more := await reader.read(4096)):
-                    answer += more
-            finally:
-                writer.close()
-    except (OSError, ValueError):
-        return False
+    answer = await fetch(address, "/livez", seconds=ASK_SECONDS)
     return b'{"status":"alive"}' in answer and b"\r\nx-request-id:" in answer.lower()
 
 

@@ -3,6 +3,7 @@
 import asyncio
 from uuid import UUID, uuid4
 
+import asyncpg
 import httpx
 import pytest
 
@@ -242,3 +243,16 @@ async def test_roles_that_are_none_are_refused(api: httpx.AsyncClient, roles: ob
     answer = await api.put(f"/v1/users/{person.id}/roles", headers=operator.headers, json={"roles": roles})
     assert answer.status_code == 422
     assert (await decide_roles(api, Someone(), operator, "passenger")).status_code == 404
+
+
+async def test_the_database_itself_keeps_a_driver_a_driver(
+    api: httpx.AsyncClient, database: Database
+) -> None:
+    driver = await Someone("driver").known_to(api)
+    with pytest.raises(asyncpg.ForeignKeyViolationError):
+        async with database.transaction() as db:
+            await db.execute("UPDATE users SET roles = '{passenger}' WHERE id = $1", driver.id)
+    passenger = await Someone().known_to(api)
+    with pytest.raises(asyncpg.ForeignKeyViolationError):
+        async with database.transaction() as db:
+            await db.execute("INSERT INTO drivers (user_id, approval) VALUES ($1, 'approved')", passenger.id)
