@@ -14,15 +14,29 @@ from catraca.platform.embedded.children import end_with_parent
 
 PROGRAMS = Path("/usr/lib/rabbitmq/bin")
 STOP_SECONDS = 20
+CTL_SECONDS = 60
+# The broker looks this often for consumers that have kept a message past `consumer_timeout`; once a minute
+# unless told, which no test waits for. Lines in Erlang's own notation, for `advanced`.
+LOOKS_FOR_LATE_CONSUMERS = "[{rabbit, [{channel_tick_interval, 200}]}]."
 
 
 @dataclass
 class RabbitMq:
-    """Start it when a test asks: it takes a few seconds and a good part of a processor."""
+    """Start it when a test asks: it takes a few seconds and a good part of a processor.
+
+    `config` is further lines of settings, such as `consumer_timeout = 1000` (milliseconds); `advanced` is
+    all of advanced.config. After `stop` or `kill`, `start` brings back the same node: its ports, its data.
+    """
 
     folder: Path
+    config: tuple[str, ...] = ()
+    advanced: str = "[]."
     port: int = 0
-    processes: list["subprocess.Popen[bytes]"] = field(default_factory=list)
+    _mapper_port: int = 0
+    _peer_port: int = 0
+    _mapper: "subprocess.Popen[bytes] | None" = None
+    _server: "subprocess.Popen[bytes] | None" = None
+    _environment: dict[str, str] = field(default_factory=dict)
 
     @property
     def url(self) -> str:
@@ -30,21 +44,33 @@ class RabbitMq:
 
     def start(self) -> None:
         """Launch; `answers` tells when it serves. From the main thread, with whose end it ends."""
+        if not self.port:
+            self.port, self._mapper_port, self._peer_port = _free_ports(3)
+            self._prepare()
+        if self._mapper is None:
+            # In the foreground, before the server would start one that stays behind.
+            command = ["epmd", "-port", str(self._mapper_port), "-address", "127.0.0.1"]
+            self._mapper = self._launch(command)
+        self._server = self._launch([str(PROGRAMS / "rabbitmq-server")])
+
+    def _prepare(self) -> None:
         self.folder.mkdir(exist_ok=True)
-        self.port, mapper_port, peer_port = _free_ports(3)
-        (self.folder / "rabbitmq.conf").write_text(f"listeners.tcp.1 = 127.0.0.1:{self.port}\n")
+        listener = f"listeners.tcp.1 = 127.0.0.1:{self.port}"
+        (self.folder / "rabbitmq.conf").write_text("\n".join([listener, *self.config]) + "\n")
+        (self.folder / "advanced.config").write_text(self.advanced + "\n")
         (self.folder / "plugins").write_text("[].\n")
         (self.folder / "environment").touch()
-        environment = {
+        self._environment = {
             "PATH": os.environ["PATH"],
             "LC_ALL": "C.UTF-8",
             "HOME": str(self.folder),  # of the Erlang cookie
-            "ERL_EPMD_PORT": str(mapper_port),
+            "ERL_EPMD_PORT": str(self._mapper_port),
             "ERL_EPMD_ADDRESS": "127.0.0.1",
             "RABBITMQ_NODENAME": f"catraca-{os.getpid()}-{self.port}@localhost",
-            "RABBITMQ_DIST_PORT": str(peer_port),
+            "RABBITMQ_DIST_PORT": str(self._peer_port),
             "RABBITMQ_CONF_ENV_FILE": f"{self.folder}/environment",
             "RABBITMQ_CONFIG_FILE": f"{self.folder}/rabbitmq.conf",
+            "RABBITMQ_ADVANCED_CONFIG_FILE": f"{self.folder}/advanced.config",
             "RABBITMQ_ENABLED_PLUGINS_FILE": f"{self.folder}/plugins",
             "RABBITMQ_MNESIA_BASE": f"{self.folder}/mnesia",
             "RABBITMQ_LOG_BASE": f"{self.folder}/log",
@@ -52,44 +78,77 @@ class RabbitMq:
             # The script then becomes the server instead of waiting for it, so that signals reach it.
             "RUNNING_UNDER_SYSTEMD": "true",
         }
-        # In the foreground, before the server would start one that stays behind.
-        self._launch(["epmd", "-port", str(mapper_port), "-address", "127.0.0.1"], environment)
-        self._launch([str(PROGRAMS / "rabbitmq-server")], environment)
 
-    def _launch(self, command: list[str], environment: dict[str, str]) -> None:
+    def _launch(self, command: list[str]) -> "subprocess.Popen[bytes]":
         with (self.folder / f"{Path(command[0]).name}.log").open("ab") as log:
-            process = subprocess.Popen(
+            return subprocess.Popen(
                 command,
-                env=environment,
+                env=self._environment,
                 cwd=self.folder,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 preexec_fn=end_with_parent(signal.SIGKILL),
             )
-        self.processes.append(process)
 
     async def answers(self) -> bool:
-        if any(process.poll() is not None for process in self.processes):
+        if self._server is None or self._server.poll() is not None:
             raise RuntimeError((self.folder / "rabbitmq-server.log").read_text(errors="replace")[-4000:])
         try:
             _, writer = await asyncio.open_connection("127.0.0.1", self.port)
             writer.close()
             connection = await aio_pika.connect(self.url, timeout=5)
-        except OSError:
+        except (OSError, TimeoutError):
             return False
         await connection.close()
         return True
 
+    async def ctl(self, *arguments: str) -> str:
+        """Run rabbitmqctl against this node, such as `ctl("eval", "1 + 1.")`; answers what it printed."""
+        process = await asyncio.create_subprocess_exec(
+            str(PROGRAMS / "rabbitmqctl"),
+            "--quiet",
+            *arguments,
+            env=self._environment,
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        async with asyncio.timeout(CTL_SECONDS):
+            printed, _ = await process.communicate()
+        if process.returncode != 0:
+            raise RuntimeError(f"rabbitmqctl {' '.join(arguments)}: {printed.decode(errors='replace')}")
+        return printed.decode()
+
+    def kill(self) -> None:
+        """As `kill -9` would; its port mapper stays."""
+        if self._server is not None:
+            self._server.kill()
+            self._server.wait()
+            self._server = None
+
+    def pause(self) -> None:
+        """Freeze it: connections stay open and nothing answers."""
+        assert self._server is not None
+        self._server.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        assert self._server is not None
+        self._server.send_signal(signal.SIGCONT)
+
     async def stop(self) -> None:
         """End the server, then its port mapper."""
-        for process in reversed(self.processes):
+        for process in (self._server, self._mapper):
+            if process is None:
+                continue
             process.terminate()
             try:
                 await asyncio.to_thread(process.wait, STOP_SECONDS)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+        self._server = self._mapper = None
 
 
 def _free_ports(count: int) -> list[int]:

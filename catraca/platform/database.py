@@ -14,6 +14,7 @@ from prometheus_client import Counter, Histogram
 from catraca.platform.clock import monotonic_seconds
 from catraca.platform.errors import Busy, DatabaseUnavailable, OutcomeUnknown, Refusal
 from catraca.platform.pool import ConnectionPool
+from catraca.platform.wakeups import Wakeups
 
 log = structlog.get_logger()
 
@@ -90,12 +91,30 @@ class Bookends(Protocol):
         ...
 
 
+# What the work on each connection will have to tell once it has committed.
+_announced: dict[int, set[str]] = {}
+
+
+def announce(db: Db, topic: str) -> None:
+    """Wake whoever waits for this topic, when and if the work on this connection has committed."""
+    _announced.setdefault(id(db), set()).add(topic)
+
+
+async def plan_afresh(db: Db) -> None:
+    """Until this transaction ends, plan for the tables as they are now.
+
+    Queues are empty at one moment and long at the next; a plan kept from the one reads all of the other.
+    """
+    await db.execute("SET LOCAL plan_cache_mode = force_custom_plan")
+
+
 class Database:
     """The pool. `connection()` for reads, `transaction()` or `run()` for changes."""
 
-    def __init__(self, pool: ConnectionPool, limits: DatabaseLimits) -> None:
+    def __init__(self, pool: ConnectionPool, limits: DatabaseLimits, wakeups: Wakeups) -> None:
         self._pool = pool
         self._limits = limits
+        self.wakeups = wakeups
 
     @classmethod
     async def open(
@@ -121,10 +140,11 @@ class Database:
                 server_settings={**settings, "timezone": "UTC", "application_name": application_name},
             )
 
-        return cls(ConnectionPool(connect, size=limits.connections), limits)
+        return cls(ConnectionPool(connect, size=limits.connections), limits, Wakeups(connect))
 
     async def close(self) -> None:
         """Close every connection; what is not given back in time is cut."""
+        await self.wakeups.close()
         with suppress(TimeoutError):
             async with asyncio.timeout(5):
                 await self._pool.drain()
@@ -143,6 +163,8 @@ class Database:
         connection = await self._acquire()
         try:
             yield connection
+            for topic in _announced.get(id(connection), ()):
+                self.wakeups.announce(topic)
         except BaseException as error:
             if isinstance(error, UNFINISHED):
                 _cut(connection)
@@ -151,6 +173,7 @@ class Database:
                 raise
             raise refusal from error
         finally:
+            _announced.pop(id(connection), None)
             self._pool.release(connection)
 
     @asynccontextmanager
@@ -242,7 +265,7 @@ _AWAY = (
     asyncpg.CannotConnectNowError,
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
-    asyncpg.TooManyConnectionsError,
+    asyncpg.InsufficientResourcesError,  # too many connections, a full disk, no memory
     # Not made yet, or a password being changed: whoever runs the server must act, the caller can only wait.
     asyncpg.InvalidCatalogNameError,
     asyncpg.InvalidAuthorizationSpecificationError,

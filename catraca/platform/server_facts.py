@@ -1,7 +1,8 @@
 """What a server tells of itself: asked once, over a connection of its own, within seconds."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
@@ -154,6 +155,27 @@ async def ask_rabbitmq(url: str) -> RabbitFacts:
                 await connection.close()
     except (OSError, ValueError, aio_pika.exceptions.AMQPError) as error:
         raise Unreachable(_reason(error)) from error
+
+
+async def ask_queues(url: str, names: Collection[str]) -> dict[str, int | None]:
+    """How many messages wait in each of these queues of a RabbitMQ; None where there is no such queue."""
+    found: dict[str, int | None] = dict.fromkeys(names)
+    try:
+        async with asyncio.timeout(ASK_SECONDS):
+            connection: Any = await aio_pika.connect(url)
+            try:
+                for name in names:
+                    # A queue that is missing costs the channel it was asked on.
+                    channel = await connection.channel()
+                    with suppress(aio_pika.exceptions.ChannelNotFoundEntity):
+                        queue = await channel.declare_queue(name, passive=True)
+                        found[name] = queue.declaration_result.message_count
+                        await channel.close()
+            finally:
+                await connection.close()
+    except (OSError, ValueError, aio_pika.exceptions.AMQPError) as error:
+        raise Unreachable(_reason(error)) from error
+    return found
 
 
 def _text(value: Any) -> str:

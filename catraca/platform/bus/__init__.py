@@ -1,0 +1,33 @@
+"""The bus: events from the outbox to every queue bound to them, on RabbitMQ or in PostgreSQL alike."""
+
+from catraca.platform.bus.consumer import Consumer
+from catraca.platform.bus.handlers import QueueHandlers, handlers_for
+from catraca.platform.bus.message import Delivery, Headers, Message
+from catraca.platform.bus.topology import Queue, Topology, TopologyRefused, check_topology
+from catraca.platform.bus.transport import (
+    BusAway,
+    PublishFailed,
+    QueueFull,
+    Subscription,
+    Transport,
+    Unroutable,
+)
+
+__all__ = [
+    "BusAway",
+    "Consumer",
+    "Delivery",
+    "Headers",
+    "Message",
+    "PublishFailed",
+    "Queue",
+    "QueueFull",
+    "QueueHandlers",
+    "Subscription",
+    "Topology",
+    "TopologyRefused",
+    "Transport",
+    "Unroutable",
+    "check_topology",
+    "handlers_for",
+]

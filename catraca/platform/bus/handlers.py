@@ -1,0 +1,79 @@
+"""How a domain says what it does with an event.
+
+    handles = handlers_for("matching_service_queue")
+
+    @handles(RideRequested)
+    async def start_matching(db: Db, event: RideRequested, message: Message) -> None: ...
+
+A handler gets an open transaction in which its inbox row is already written, so it runs once for each event
+whatever is delivered how often. It never commits, and it raises what it cannot handle.
+"""
+
+from collections.abc import Awaitable, Callable, Collection
+from typing import Any, TypeVar
+
+import msgspec
+
+from catraca.platform.bus.message import Message
+from catraca.platform.database import Db
+from catraca.platform.event import Event, key_of
+
+E = TypeVar("E", bound=Event)
+Handler = Callable[[Db, E, Message], Awaitable[None]]
+AnyHandler = Callable[[Db, Message], Awaitable[None]]
+
+
+class Unreadable(Exception):
+    """The body is not what its key promises, and no retry will change that."""
+
+
+class UnknownKey(Exception):
+    """No handler here for this key; a newer version of us, perhaps starting just now, may have one."""
+
+
+class QueueHandlers:
+    """Everything one queue's consumer can do: one handler a key, or one for whatever comes."""
+
+    def __init__(self, queue: str) -> None:
+        self.queue = queue
+        self._by_key: dict[str, tuple[msgspec.json.Decoder[Any], Handler[Any]]] = {}
+        self._anything: AnyHandler | None = None
+
+    @property
+    def keys(self) -> Collection[str] | None:
+        """The keys it has handlers for; None when it takes everything."""
+        return None if self._anything else self._by_key.keys()
+
+    def __call__(self, kind: type[E]) -> Callable[[Handler[E]], Handler[E]]:
+        def add(handler: Handler[E]) -> Handler[E]:
+            key = key_of(kind)
+            assert key not in self._by_key, f"{self.queue} already has a handler for {key}"
+            self._by_key[key] = (msgspec.json.Decoder(kind), handler)
+            return handler
+
+        return add
+
+    def anything(self, handler: AnyHandler) -> AnyHandler:
+        """Take every message as it is, its body unread; for logs and dead letters."""
+        self._anything = handler
+        return handler
+
+    async def run(self, db: Db, message: Message) -> None:
+        """Hand the message to its handler, in this transaction."""
+        if self._anything is not None:
+            await self._anything(db, message)
+            return
+        found = self._by_key.get(message.key)
+        if found is None:
+            raise UnknownKey(message.key)
+        decoder, handler = found
+        try:
+            event = decoder.decode(message.body)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise Unreadable(message.key) from error
+        await handler(db, event, message)
+
+
+def handlers_for(queue: str) -> QueueHandlers:
+    """The handlers of one queue; each queue belongs to one domain, in whose `handlers.py` they stand."""
+    return QueueHandlers(queue)

@@ -1,0 +1,5 @@
+"""Queues in PostgreSQL."""
+
+from catraca.platform.bus.postgres.bus import PostgresBus
+
+__all__ = ["PostgresBus"]

@@ -1,0 +1,50 @@
+"""Full queues refuse, and counting rows at every publish would cost more than publishing."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from catraca.platform.bus.postgres import tables
+from catraca.platform.bus.topology import Queue, Topology
+from catraca.platform.clock import monotonic_seconds
+from catraca.platform.database import Db
+
+COUNT_SECONDS = 10.0
+# While in doubt more often, but not for each message of a batch: counting a long queue takes a while.
+DOUBT_SECONDS = 0.5
+UNCERTAIN_SHARE = 0.1
+
+
+class Room:
+    """Whether queues have room: counted now and then, not at every publish."""
+
+    def __init__(self, topology: Topology) -> None:
+        self._topology = topology
+        self._counted: dict[str, int] = {}
+        self._counted_at = float("-inf")
+        self._added: Counter[str] = Counter()
+
+    async def is_there(self, db: Db, queue: Queue, *, staged: int) -> bool:
+        """Whether it takes one more beside those about to be added."""
+        age_seconds = monotonic_seconds() - self._counted_at
+        if age_seconds > COUNT_SECONDS or (age_seconds > DOUBT_SECONDS and self._in_doubt(queue, staged)):
+            await self._count(db)
+        return self._used(queue) + staged < queue.max_length
+
+    def add(self, queues: Iterable[str]) -> None:
+        self._added.update(queues)
+
+    def _used(self, queue: Queue) -> int:
+        return self._counted[queue.name] + self._added[queue.name]
+
+    def _in_doubt(self, queue: Queue, staged: int) -> bool:
+        """Whether a good part of the room is used up since; others may have added or taken as much."""
+        added = self._added[queue.name] + staged
+        return added > (queue.max_length - self._counted[queue.name]) * UNCERTAIN_SHARE
+
+    async def _count(self, db: Db) -> None:
+        live = self._topology.live
+        self._counted = await tables.count_messages(
+            db, [queue.name for queue in live], at_most=[queue.max_length for queue in live]
+        )
+        self._counted_at = monotonic_seconds()
+        self._added.clear()

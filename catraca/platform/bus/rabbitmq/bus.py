@@ -1,0 +1,74 @@
+"""A `Transport` on RabbitMQ, for as many processes and machines as you like."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from aiormq.abc import AbstractConnection
+
+from catraca.platform.bus.message import Message
+from catraca.platform.bus.rabbitmq.connection import Link, spare_channel
+from catraca.platform.bus.rabbitmq.declaring import count_messages, declare_topology
+from catraca.platform.bus.rabbitmq.lenient import tolerate_foreign_properties
+from catraca.platform.bus.rabbitmq.publisher import Publisher
+from catraca.platform.bus.rabbitmq.subscription import RabbitMqSubscription
+from catraca.platform.bus.topology import Queue, Topology
+from catraca.platform.bus.transport import BusAway
+
+
+class RabbitMqBus:
+    """Two connections: the broker may stop reading from one that publishes, and acknowledging must not wait.
+
+    Nothing is connected before it is needed, so a broker that is away is `BusAway`, not a failed start.
+    """
+
+    def __init__(self, url: str, topology: Topology) -> None:
+        tolerate_foreign_properties()
+        self._topology = topology
+        self._retry_delays_seconds = set(topology.retry_delays_seconds)
+        self._declaring = asyncio.Lock()
+        self._publishing = Link(url, purpose="publishing", prepare=self._prepare)
+        self._consuming = Link(url, purpose="consuming", prepare=self._prepare)
+        self._publisher = Publisher(self._publishing, topology, self._retry_delays_seconds)
+
+    async def declare(self) -> None:
+        """Also raises `QueueDiffers`, which tells the operator what to do."""
+        self._consuming.undeclare()
+        await self._consuming.connection()
+
+    async def publish(self, messages: Sequence[Message]) -> list[Exception | None]:
+        return await self._publisher.publish(messages)
+
+    async def publish_transient(self, messages: Sequence[Message]) -> None:
+        await self._publisher.publish_transient(messages)
+
+    async def subscribe(
+        self, queue: Queue, *, when_ready: Callable[[], Awaitable[bool]]
+    ) -> RabbitMqSubscription:
+        return RabbitMqSubscription(queue, self._consuming, self._publisher, when_ready)
+
+    async def depths(self) -> Mapping[str, int]:
+        connection = await self._consuming.connection()
+        try:
+            return {
+                queue.name: (await count_messages(connection, queue.name))[0] for queue in self._topology.live
+            }
+        except BusAway:
+            self._consuming.undeclare()  # a queue may be missing
+            raise
+
+    async def is_up(self) -> bool:
+        try:
+            connection = await self._consuming.connection()
+            async with spare_channel(connection):
+                return True
+        except BusAway:
+            return False
+
+    async def close(self) -> None:
+        await self._publishing.close()
+        await self._consuming.close()
+
+    async def _prepare(self, connection: AbstractConnection) -> None:
+        # One after the other: RabbitMQ stumbles over a quorum queue that two connections make at once.
+        async with self._declaring:
+            await declare_topology(connection, self._topology, sorted(self._retry_delays_seconds))

@@ -1,0 +1,119 @@
+"""Makes the topology true on the broker: exchanges, queues with their promises, bindings, retry queues."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from aiormq.abc import AbstractChannel, AbstractConnection
+from aiormq.exceptions import ChannelPreconditionFailed
+
+from catraca.platform.bus.rabbitmq.connection import broker_call, spare_channel
+from catraca.platform.bus.topology import Queue, Topology, TopologyRefused
+
+# Newer brokers drop a message after 20 deliveries where nothing is said, and a queue whose dead letters go
+# nowhere must keep it.
+NO_DELIVERY_LIMIT = 1_000_000_000
+RETRY_PREFIX = "retry_"
+
+
+class QueueDiffers(TopologyRefused):
+    """The broker has a queue or exchange of that name, made otherwise; only the operator can decide."""
+
+
+def milliseconds(seconds: float) -> int:
+    return max(1, round(seconds * 1000))
+
+
+def retry_name(delay_seconds: float) -> str:
+    """Of the exchange and the queue for one delay; a changed setting makes new ones, the old ones drain."""
+    delay = milliseconds(delay_seconds)
+    return f"{RETRY_PREFIX}{delay // 1000}s" if delay % 1000 == 0 else f"{RETRY_PREFIX}{delay}ms"
+
+
+def queue_arguments(queue: Queue, topology: Topology) -> dict[str, Any]:
+    if queue.transient_seconds is not None:
+        return {
+            "x-queue-type": "classic",
+            "x-message-ttl": milliseconds(queue.transient_seconds),
+            "x-max-length": queue.max_length,
+            "x-overflow": "drop-head",
+        }
+    arguments: dict[str, Any] = {
+        "x-queue-type": "quorum",
+        "x-max-length": queue.max_length,
+        "x-overflow": "reject-publish",
+        "x-delivery-limit": NO_DELIVERY_LIMIT,
+    }
+    if queue.dead_letters_to is not None:
+        arguments["x-delivery-limit"] = topology.delivery_limit
+        arguments["x-dead-letter-exchange"] = queue.dead_letters_to
+        arguments["x-dead-letter-strategy"] = "at-least-once"
+    if queue.single_active:
+        arguments["x-single-active-consumer"] = True
+    return arguments
+
+
+def retry_arguments(delay_seconds: float) -> dict[str, Any]:
+    """What expires goes to the default exchange under its key: the name of the queue it failed in."""
+    return {
+        "x-queue-type": "quorum",
+        "x-message-ttl": milliseconds(delay_seconds),
+        "x-overflow": "reject-publish",
+        "x-dead-letter-exchange": "",
+        "x-dead-letter-strategy": "at-least-once",
+    }
+
+
+async def declare_topology(
+    connection: AbstractConnection, topology: Topology, retry_delays_seconds: Iterable[float]
+) -> None:
+    """Make what is missing; raises `QueueDiffers` where something of that name is there and is different."""
+    async with spare_channel(connection) as channel:
+        for exchange, keys in topology.exchanges.items():
+            await _declare_exchange(channel, exchange, "topic" if keys else "fanout")
+        for queue in topology.live:
+            durable = queue.transient_seconds is None
+            await _declare_queue(channel, queue.name, queue_arguments(queue, topology), durable=durable)
+            for exchange, pattern in topology.bindings(queue):
+                await _bind(channel, queue.name, exchange, pattern)
+        for delay in retry_delays_seconds:
+            name = retry_name(delay)
+            await _declare_exchange(channel, name, "fanout")
+            await _declare_queue(channel, name, retry_arguments(delay), durable=True)
+            await _bind(channel, name, name, "")
+
+
+async def count_messages(connection: AbstractConnection, queue: str) -> tuple[int, int]:
+    """How many messages wait in a queue, and how many consumers it has."""
+    async with spare_channel(connection) as channel, broker_call():
+        found = await channel.queue_declare(queue, passive=True)
+    return found.message_count or 0, found.consumer_count or 0
+
+
+async def _declare_exchange(channel: AbstractChannel, name: str, kind: str) -> None:
+    async with broker_call():
+        try:
+            await channel.exchange_declare(name, exchange_type=kind, durable=True)
+        except ChannelPreconditionFailed as error:
+            raise QueueDiffers(_what_to_do("exchange", name, error)) from error
+
+
+async def _declare_queue(
+    channel: AbstractChannel, name: str, arguments: dict[str, Any], *, durable: bool
+) -> None:
+    async with broker_call():
+        try:
+            await channel.queue_declare(name, durable=durable, arguments=arguments)
+        except ChannelPreconditionFailed as error:
+            raise QueueDiffers(_what_to_do("queue", name, error)) from error
+
+
+async def _bind(channel: AbstractChannel, queue: str, exchange: str, pattern: str) -> None:
+    async with broker_call():
+        await channel.queue_bind(queue, exchange, pattern)
+
+
+def _what_to_do(kind: str, name: str, error: ChannelPreconditionFailed) -> str:
+    return (
+        f"RabbitMQ already has {kind} {name} with other settings than ours, which cannot be changed in place:"
+        f" let it run empty and delete it, or restore the old setting. RabbitMQ says: {error}"
+    )

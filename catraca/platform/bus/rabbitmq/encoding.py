@@ -1,0 +1,196 @@
+"""Our message as AMQP has it, and back. Reading never fails: what is not ours is marked `unreadable`."""
+
+import hashlib
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, cast
+from uuid import UUID
+
+import msgspec
+import pamqp.frame
+from aiormq.abc import DeliveredMessage
+from pamqp.body import ContentBody
+from pamqp.commands import Basic
+from pamqp.header import ContentHeader
+
+from catraca.platform.bus.message import Delivery, Headers, Message
+from catraca.platform.bus.rabbitmq.declaring import RETRY_PREFIX, milliseconds
+from catraca.platform.bus.rabbitmq.lenient import MARK
+from catraca.platform.bus.topology import Queue
+from catraca.platform.clock import monotonic_seconds
+
+CONTENT_TYPE = "application/json"
+FORGETTABLE, PERSISTENT = 1, 2
+# When transient news was sent, in milliseconds of the wall clock.
+SENT_AT = "x-sent-at"
+# Of a frame, around its content.
+FRAME_BYTES = 8
+
+_NAMES = {f"x-{field.replace('_', '-')}": field for field in Headers.__struct_fields__}
+_Table = Mapping[str, Any]
+_NO_HEADERS: _Table = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a message is put when that is not its own exchange and key, which then travel as headers."""
+
+    exchange: str
+    key: str
+
+
+def encode(message: Message, channel: int, *, frame_bytes: int, to: Address | None = None) -> bytes:
+    """The frames that publish it for keeps, to be returned if no queue takes it."""
+    properties = Basic.Properties(
+        message_id=str(message.id),
+        content_type=CONTENT_TYPE,
+        delivery_mode=PERSISTENT,
+        headers=_table_of(message, to),
+    )
+    exchange, key = (message.exchange, message.key) if to is None else (to.exchange, to.key)
+    return _frames(
+        _publish_frame(channel, exchange, key, True), properties, message.body, channel, frame_bytes
+    )
+
+
+def encode_transient(
+    message: Message, channel: int, queue: Queue, sent_at: float, *, frame_bytes: int
+) -> bytes:
+    """The frames that put it into this queue alone, for as long as it is news."""
+    assert queue.transient_seconds is not None
+    table = _table_of(message, Address("", queue.name))
+    table[SENT_AT] = milliseconds(sent_at)
+    properties = Basic.Properties(
+        message_id=str(message.id),
+        content_type=CONTENT_TYPE,
+        delivery_mode=FORGETTABLE,
+        expiration=str(milliseconds(queue.transient_seconds)),
+        headers=table,
+    )
+    return _frames(
+        _publish_frame(channel, "", queue.name, False), properties, message.body, channel, frame_bytes
+    )
+
+
+def _frames(
+    publish: bytes, properties: Basic.Properties, body: bytes, channel: int, frame_bytes: int
+) -> bytes:
+    size = frame_bytes - FRAME_BYTES if frame_bytes else len(body)  # 0: the broker sets no limit
+    header = ContentHeader(properties=properties, body_size=len(body))
+    frames = [publish, pamqp.frame.marshal(header, channel)]
+    for start in range(0, len(body), max(1, size)):
+        frames.append(pamqp.frame.marshal(ContentBody(body[start : start + size]), channel))
+    return b"".join(frames)
+
+
+@lru_cache(maxsize=1000)
+def _publish_frame(channel: int, exchange: str, key: str, mandatory: bool) -> bytes:
+    frame = Basic.Publish(exchange=exchange, routing_key=key, mandatory=mandatory)
+    return pamqp.frame.marshal(frame, channel)
+
+
+def _table_of(message: Message, to: Address | None) -> dict[str, Any]:
+    headers = message.headers
+    table: dict[str, Any] = {"x-seq": headers.seq, "x-version": headers.version}
+    if headers.aggregate_id is not None:
+        table["x-aggregate-id"] = str(headers.aggregate_id)
+    if headers.round is not None:
+        table["x-round"] = headers.round
+    if headers.trace is not None:
+        table["x-trace"] = headers.trace
+    if headers.retries:
+        table["x-retries"] = headers.retries
+    if headers.queue is not None:
+        table["x-queue"] = headers.queue
+    if headers.reason is not None:
+        table["x-reason"] = headers.reason
+    if to is not None:
+        table["x-exchange"] = message.exchange
+        table["x-key"] = message.key
+    return table
+
+
+def decode(queue: Queue, arrived: DeliveredMessage) -> Delivery:
+    """The delivery, whatever arrived. Where dead letters end, nothing is unreadable: it is kept as it is."""
+    properties = arrived.header.properties
+    table: _Table = properties.headers or _NO_HEADERS
+    message_id, headers, fault = _id_of(properties.message_id), _headers_of(table), None
+    if message_id is None:
+        fault = "bad_id" if properties.message_id else "missing_id"
+        message_id = _made_id(queue.name, arrived.body)
+    if headers is None:
+        headers, fault = Headers(), "bad_headers"
+    if death := _death_by_broker(table):
+        headers = msgspec.structs.replace(headers, queue=_text(death, "queue"), reason=_text(death, "reason"))
+    if fault is not None and queue.dead_letters_to is None:
+        if headers.reason is None:
+            headers = msgspec.structs.replace(headers, queue=queue.name, reason=fault)
+        fault = None
+    exchange, key = _origin(arrived, table, death)
+    return Delivery(
+        queue=queue.name,
+        message=Message(id=message_id, exchange=exchange, key=key, body=arrived.body, headers=headers),
+        tag=arrived.delivery_tag or 0,
+        unreadable=fault,
+        stale_at=_stale_at(queue, table),
+    )
+
+
+def _stale_at(queue: Queue, table: _Table) -> float:
+    """By our monotonic clock; a sender whose clock is ahead of ours does not make its news last longer."""
+    if queue.transient_seconds is None:
+        return math.inf
+    sent_at = table.get(SENT_AT)
+    age_seconds = time.time() - sent_at / 1000 if isinstance(sent_at, int) else 0
+    return monotonic_seconds() + queue.transient_seconds - max(0, age_seconds)
+
+
+def _id_of(text: str | None) -> UUID | None:
+    try:
+        return UUID(text) if text else None
+    except ValueError:
+        return None
+
+
+def _made_id(queue: str, body: bytes) -> UUID:
+    """For what came without one: the same for every delivery of it, so that it is stored once."""
+    return UUID(bytes=hashlib.sha256(queue.encode() + b"\0" + body).digest()[:16], version=5)
+
+
+def _headers_of(table: _Table) -> Headers | None:
+    try:
+        known = {field: table[name] for name, field in _NAMES.items() if name in table}
+        headers = msgspec.convert(known, Headers)
+    except (msgspec.ValidationError, TypeError, OverflowError):
+        return None
+    return None if MARK in table or headers.retries < 0 else headers
+
+
+def _death_by_broker(table: _Table) -> _Table | None:
+    """The latest of the broker's own notes, other than that a retry's waiting time is over."""
+    deaths = table.get("x-death")
+    for death in cast(list[Any], deaths) if isinstance(deaths, list) else ():
+        if isinstance(death, dict) and not _text(cast(_Table, death), "queue").startswith(RETRY_PREFIX):
+            return cast(_Table, death)
+    return None
+
+
+def _origin(arrived: DeliveredMessage, table: _Table, death: _Table | None) -> tuple[str, str]:
+    """The exchange and key it was first published with."""
+    if isinstance(exchange := table.get("x-exchange"), str) and isinstance(key := table.get("x-key"), str):
+        return exchange, key
+    if death is not None:
+        match death.get("routing-keys"):
+            case [str(key), *_]:
+                return _text(death, "exchange"), key
+            case _:
+                pass
+    return arrived.exchange or "", arrived.routing_key or ""
+
+
+def _text(table: _Table, name: str) -> str:
+    value = table.get(name)
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,180 @@
+"""Consuming one queue through any outage: one session after another, and a watch over each."""
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+
+import structlog
+from prometheus_client import Counter
+
+from catraca.platform import inbox
+from catraca.platform.bus.message import Delivery, each_once
+from catraca.platform.bus.rabbitmq.connection import Link
+from catraca.platform.bus.rabbitmq.encoding import Address
+from catraca.platform.bus.rabbitmq.publisher import Publisher
+from catraca.platform.bus.rabbitmq.session import Session
+from catraca.platform.bus.rabbitmq.watch import Watch
+from catraca.platform.bus.topology import Queue
+from catraca.platform.bus.transport import BusAway
+from catraca.platform.database import Db
+from catraca.platform.waiting import within
+
+log = structlog.get_logger()
+
+FIRST_PAUSE_SECONDS = 0.1
+LONGEST_PAUSE_SECONDS = 3.0
+WATCH_SECONDS = 3.0
+CLOSE_SECONDS = 5.0
+
+RECYCLED = Counter(
+    "catraca_bus_consumers_recycled_total",
+    "Consumers started afresh because RabbitMQ had silently forgotten them.",
+    ["queue"],
+)
+
+
+class RabbitMqSubscription:
+    """Deliveries wait here, up to the queue's prefetch, until `next` hands them out."""
+
+    def __init__(
+        self, queue: Queue, link: Link, publisher: Publisher, when_ready: Callable[[], Awaitable[bool]]
+    ) -> None:
+        self._queue = queue
+        self._link = link
+        self._publisher = publisher
+        self._when_ready = when_ready
+        self._session: Session | None = None
+        self._waiting: deque[Delivery] = deque()
+        self._something = asyncio.Event()
+        self._told_to_stop = asyncio.Event()
+        self._keeping = asyncio.create_task(self._keep(), name=f"consume {queue.name}")
+        self._keeping.add_done_callback(lambda _: self._something.set())
+
+    async def next(self, limit: int) -> list[Delivery]:
+        while not self._stopping:
+            if taken := self._take(limit):
+                if self._queue.transient_seconds is not None:
+                    await self.done(taken)  # whatever becomes of it, it is not delivered again
+                return taken
+            if self._keeping.done():
+                self._keeping.result()  # raises: a queue that differs from ours, which waiting does not mend
+            self._something.clear()
+            await self._something.wait()
+        return []
+
+    async def admit(self, db: Db, deliveries: Sequence[Delivery]) -> list[Delivery]:
+        ours = [delivery for delivery in deliveries if not delivery.lapsed]
+        if self._queue.transient_seconds is not None or not self._queue.remembers:
+            return ours
+        ids = [delivery.message.id for delivery in ours]
+        return each_once(ours, await inbox.remember(db, self._queue.name, ids))
+
+    async def done(self, deliveries: Sequence[Delivery]) -> None:
+        if self._session is not None:
+            await self._session.acknowledge(deliveries)
+
+    async def retry(self, delivery: Delivery, *, delay_seconds: float) -> None:
+        if self._holds(delivery):
+            message = delivery.message.with_headers(retries=delivery.message.headers.retries + 1)
+            await self._publisher.put_off(message, self._queue.name, delay_seconds=delay_seconds)
+            await self.done([delivery])
+
+    async def dead_letter(self, delivery: Delivery, *, reason: str) -> None:
+        exchange = self._queue.dead_letters_to
+        if exchange is None:
+            await self.give_back([delivery])
+        elif self._holds(delivery):
+            message = delivery.message.with_headers(queue=self._queue.name, reason=reason)
+            await self._publisher.put(message, Address(exchange, message.key))
+            await self.done([delivery])
+
+    async def give_back(self, deliveries: Sequence[Delivery]) -> None:
+        if self._session is None:
+            return
+        if self._queue.single_active:
+            await self._session.close()  # all together: one alone would come back behind those after it
+        else:
+            await self._session.give_back(deliveries)
+
+    def stop_taking(self) -> None:
+        """What waits is given back by `_keep`, after the broker has stopped sending more."""
+        self._told_to_stop.set()
+        self._something.set()
+
+    async def close(self) -> None:
+        self.stop_taking()
+        await asyncio.wait([self._keeping], timeout=CLOSE_SECONDS)
+        self._keeping.cancel()
+        await asyncio.gather(self._keeping, return_exceptions=True)
+        if self._session is not None:
+            await self.give_back(self._session.in_hand)
+            await self._session.close()
+
+    @property
+    def _stopping(self) -> bool:
+        return self._told_to_stop.is_set()
+
+    def _holds(self, delivery: Delivery) -> bool:
+        return self._session is not None and self._session.holds(delivery)
+
+    def _take(self, limit: int) -> list[Delivery]:
+        taken: list[Delivery] = []
+        while self._waiting and len(taken) < limit:
+            delivery = self._waiting.popleft()
+            if not delivery.lapsed:
+                taken.append(delivery)
+        return taken
+
+    def _receive(self, delivery: Delivery) -> None:
+        self._waiting.append(delivery)
+        self._something.set()
+
+    async def _keep(self) -> None:
+        """Have a session at all times, until told to stop; raises what only the operator can mend."""
+        pauses = 0
+        while not self._stopping:
+            try:
+                if await self._when_ready():
+                    await self._consume()
+                    pauses = 0
+            except BusAway as error:
+                if pauses == 0:
+                    log.warning("consumer_waits", queue=self._queue.name, reason=str(error))
+            pauses += 1
+            await within(_pause_seconds(pauses), self._told_to_stop)
+
+    async def _consume(self) -> None:
+        """One session, from its start until it is lost or we are told to stop."""
+        connection = await self._link.connection()
+        # Known before it starts: its first deliveries may be settled before we hear that it has started.
+        session = self._session = await Session.open(connection, self._queue, self._receive)
+        try:
+            await session.start()
+            await self._watch(session)
+        except BaseException:
+            await session.close()
+            raise
+        if self._stopping and not session.lost.is_set():
+            if self._queue.single_active:
+                return  # the next consumer must not begin before this one has finished what it has in hand
+            await session.stop()
+            await session.give_back(self._take(len(self._waiting)))
+            return
+        log.warning("consumer_lost", queue=self._queue.name)
+        if not connection.is_closed:
+            self._link.undeclare()  # the connection is there, so perhaps the queue is not
+        await session.close()
+
+    async def _watch(self, session: Session) -> None:
+        watch = Watch(session, self._queue)
+        while not await within(WATCH_SECONDS, session.lost, self._told_to_stop):
+            if await watch.finds_it_dead():
+                RECYCLED.labels(self._queue.name).inc()
+                log.warning("consumer_recycled", queue=self._queue.name)
+                return
+
+
+def _pause_seconds(count: int) -> float:
+    longest = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** min(count - 1, 10))
+    return longest * random.uniform(0.5, 1)  # noqa: S311

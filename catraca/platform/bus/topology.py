@@ -1,0 +1,227 @@
+"""Exchanges, queues and who consumes them, as data; and the checks that refuse a topology that loses news."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+DEAD_LETTER_EXCHANGE = "dlx"
+DEAD_LETTER_QUEUE = "dead_letter_queue"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queue:
+    """Durable and without a time limit, unless it is transient: then old news is dropped, never delivered."""
+
+    name: str
+    binds: tuple[str, ...]
+    role: str
+    does: str
+    # How many messages one transaction handles: more for cheap handlers, one where latency counts.
+    batch: int = 1
+    # How many such transactions one process runs at a time.
+    concurrency: int = 4
+    # How many messages one process holds at most, in work and waiting.
+    prefetch: int = 16
+    # One consumer of all processes at a time, so that it sees each aggregate's events in order.
+    single_active: bool = False
+    # Whether an inbox absorbs repeats; only for handlers that are safe to repeat by themselves may it be off.
+    remembers: bool = True
+    max_length: int = 1_000_000
+    # Where what cannot be handled goes; None: nowhere, it stays.
+    dead_letters_to: str | None = DEAD_LETTER_EXCHANGE
+    transient_seconds: float | None = None
+    # Its consumer is not built yet: the queue is not made and nothing is put into it.
+    planned: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topology:
+    """`exchanges` says which keys each one carries; an exchange without keys is a fanout."""
+
+    exchanges: Mapping[str, tuple[str, ...]]
+    queues: tuple[Queue, ...]
+    # How long the first, second, ... retry of a message waits; then it is a dead letter.
+    retry_delays_seconds: tuple[float, ...] = (1, 5, 25)
+    # A stop for crash loops only: every killed consumer counts as a delivery, of everything it held.
+    delivery_limit: int = 50
+    _by_name: dict[str, Queue] = field(init=False, default_factory=dict[str, Queue])
+    # What is found out once, for it is asked for with each message: who is bound where, and each key's way.
+    _bound: dict[str, list[tuple[str, Queue]]] = field(
+        init=False, default_factory=dict[str, list[tuple[str, Queue]]]
+    )
+    _routes: dict[tuple[str, str], list[Queue]] = field(
+        init=False, default_factory=dict[tuple[str, str], list[Queue]]
+    )
+
+    def __post_init__(self) -> None:
+        self._by_name.update((queue.name, queue) for queue in self.queues)
+        for queue in self.live:
+            for exchange, pattern in self.bindings(queue):
+                self._bound.setdefault(exchange, []).append((pattern, queue))
+        for exchange, keys in self.exchanges.items():
+            self._routes.update(((exchange, key), self._reached(exchange, key)) for key in keys)
+
+    def queue(self, name: str) -> Queue:
+        return self._by_name[name]
+
+    @property
+    def live(self) -> list[Queue]:
+        """The queues that are made and consumed."""
+        return [queue for queue in self.queues if not queue.planned]
+
+    def bindings(self, queue: Queue) -> list[tuple[str, str]]:
+        """(exchange, pattern) pairs: a pattern is bound wherever it can match a key, a fanout by its name."""
+        return [
+            (exchange, pattern)
+            for pattern in queue.binds
+            for exchange, keys in self.exchanges.items()
+            if any(matches(pattern, key) for key in keys) or (pattern == exchange and not keys)
+        ]
+
+    def route(self, exchange: str, key: str) -> list[Queue]:
+        """The live queues a message reaches: each once, however many of its patterns match."""
+        found = self._routes.get((exchange, key))
+        return self._reached(exchange, key) if found is None else found
+
+    def _reached(self, exchange: str, key: str) -> list[Queue]:
+        is_fanout = not self.exchanges.get(exchange)
+        found = {
+            queue.name: queue
+            for pattern, queue in self._bound.get(exchange, ())
+            if is_fanout or matches(pattern, key)
+        }
+        return list(found.values())
+
+
+class TopologyRefused(Exception):
+    """What is declared would lose news or leave it lying; the message says what to change."""
+
+
+def matches(pattern: str, key: str) -> bool:
+    """Topic patterns as AMQP has them: words between dots, `*` for one word, `#` for any number."""
+    return _matches(_words(pattern), _words(key))
+
+
+def _words(text: str) -> list[str]:
+    return text.split(".") if text else []
+
+
+def _matches(pattern: Sequence[str], words: Sequence[str]) -> bool:
+    if not pattern:
+        return not words
+    if pattern[0] == "#":
+        return any(_matches(pattern[1:], words[skipped:]) for skipped in range(len(words) + 1))
+    return bool(words) and pattern[0] in ("*", words[0]) and _matches(pattern[1:], words[1:])
+
+
+def check_topology(
+    topology: Topology, *, published: Mapping[str, str], handled: Mapping[str, Collection[str] | None]
+) -> None:
+    """Refuse what would lose news.
+
+    `published` maps each key that is published to its exchange; `handled` maps each queue to the keys it has
+    handlers for, or to None where it takes everything.
+    """
+    faults = [
+        *_unbound(topology, published),
+        *_unconsumed(topology, published, handled),
+        *_badly_buried(topology),
+        *_mixed(topology),
+        *_too_small(topology),
+    ]
+    if faults:
+        raise TopologyRefused("\n".join(faults))
+
+
+def _unbound(topology: Topology, published: Mapping[str, str]) -> Iterable[str]:
+    for key, exchange in published.items():
+        if key not in topology.exchanges.get(exchange, ()):
+            yield f"{key} is published to {exchange}, which does not list it: add it to that exchange."
+        elif not topology.route(exchange, key):
+            yield f"{key} is published and no queue is bound to it: bind one, or do not publish it."
+    for queue in topology.live:
+        for pattern in queue.binds:
+            if not any(bound == pattern for _, bound in topology.bindings(queue)):
+                yield f"{queue.name} is bound to {pattern}, which no exchange carries: correct the pattern."
+
+
+def _unconsumed(
+    topology: Topology, published: Mapping[str, str], handled: Mapping[str, Collection[str] | None]
+) -> Iterable[str]:
+    for queue in topology.queues:
+        if queue.planned:
+            if queue.name in handled:
+                yield f"{queue.name} has handlers and is marked as planned: remove the mark."
+        elif queue.name not in handled:
+            yield (
+                f"nobody consumes {queue.name}, so it would only fill: give role {queue.role} its handlers,"
+                " or mark it as planned."
+            )
+        elif (keys := handled[queue.name]) is not None:
+            for key, exchange in published.items():
+                if queue in topology.route(exchange, key) and key not in keys:
+                    yield f"{queue.name} gets {key} and has no handler for it: write one, or unbind the key."
+    for name in handled:
+        if name not in {queue.name for queue in topology.queues}:
+            yield f"there are handlers for {name}, which is no queue: correct the name."
+
+
+def _badly_buried(topology: Topology) -> Iterable[str]:
+    """Dead letters keep their key: it must lead them to some queue, and never back to where they died."""
+    keys = sorted({key for listed in topology.exchanges.values() for key in listed})
+    for queue in topology.live:
+        exchange = queue.dead_letters_to
+        if exchange is None:
+            continue
+        if exchange not in topology.exchanges:
+            yield f"dead letters of {queue.name} go to {exchange}, which is no exchange: correct the name."
+        elif lost := [
+            key for key in keys if _gets(topology, queue, key) and not topology.route(exchange, key)
+        ]:
+            yield (
+                f"dead letters of {queue.name} go to {exchange}, where no queue gets {', '.join(lost)}:"
+                " bind one there."
+            )
+        elif any(queue in _graves(topology, queue, key) for key in keys):
+            yield (
+                f"dead letters of {queue.name} come back to it by {exchange}: send them elsewhere, or"
+                " nowhere."
+            )
+
+
+def _gets(topology: Topology, queue: Queue, key: str) -> bool:
+    return any(queue in topology.route(exchange, key) for exchange in topology.exchanges)
+
+
+def _graves(topology: Topology, queue: Queue, key: str) -> list[Queue]:
+    """Every queue that a message with this key can come to by dying again and again, from this one on."""
+    found: list[Queue] = []
+    dying = [queue]
+    while dying:
+        exchange = dying.pop().dead_letters_to
+        onward = topology.route(exchange, key) if exchange else []
+        dying += (fresh := [other for other in onward if other not in found])
+        found += fresh
+    return found
+
+
+def _mixed(topology: Topology) -> Iterable[str]:
+    """What may be dropped is published without confirms; a durable queue would miss it without a trace."""
+    for exchange, keys in topology.exchanges.items():
+        for key in keys:
+            kinds = {queue.transient_seconds is None: queue.name for queue in topology.route(exchange, key)}
+            if len(kinds) > 1:
+                yield (
+                    f"{key} goes to {kinds[False]}, which may drop it, and to {kinds[True]}, which may not:"
+                    " give each a key of its own."
+                )
+
+
+def _too_small(topology: Topology) -> Iterable[str]:
+    if not topology.retry_delays_seconds:
+        yield "retry_delays_seconds is empty, and what fails is tried again at least once: give a delay."
+    for queue in topology.live:
+        if queue.prefetch < queue.batch:
+            yield (
+                f"{queue.name} holds {queue.prefetch} messages and wants batches of {queue.batch}, which"
+                " could never fill: raise prefetch or lower batch."
+            )

@@ -1,0 +1,109 @@
+"""What must hold of events on a live system: numbered without gaps, sent soon, applied once (8 and 9).
+
+Looked at are those that wait and the newest of those that were sent: enough to notice, and cheap at any size.
+"""
+
+from catraca.platform.invariants import ConstraintHeld, Invariant, Rule
+
+LOOKED_AT = 100_000
+
+
+def kept(looked_at: int) -> str:
+    """Events that are surely kept: `outbox_retention` is a day at least."""
+    return (
+        "SELECT id, aggregate_id, seq, 'infinity'::timestamptz AS sent_at FROM outbox UNION ALL"  # noqa: S608 - our own
+        " (SELECT id, aggregate_id, seq, sent_at FROM outbox_sent"
+        "  WHERE sent_at > clock_timestamp() - interval '1 day'"
+        f" ORDER BY sent_at DESC LIMIT {looked_at})"
+    )
+
+
+def no_event_is_missing(looked_at: int = LOOKED_AT) -> Invariant:
+    """What follows an event was sent after it, or with it and a moment apart in the table.
+
+    So the oldest of those looked at may stand alone: hence the margins before the end of what is kept, and
+    of what is looked at.
+    """
+    return Invariant(
+        number=8,
+        name="no event is missing",
+        sentence="The numbers of one aggregate's events have no gaps, up to the last one given out.",
+        query=f"WITH kept AS ({kept(looked_at)}),"  # noqa: S608 - our own
+        " numbers AS (SELECT aggregate_id, seq, sent_at FROM kept UNION ALL"
+        "   SELECT aggregate_id, seq + 1, '-infinity' FROM outbox_heads"
+        "   WHERE aggregate_id IN (SELECT aggregate_id FROM kept)),"
+        " pairs AS (SELECT aggregate_id, seq, sent_at,"
+        "   lead(seq) OVER (PARTITION BY aggregate_id ORDER BY seq) AS next_seq FROM numbers),"
+        " margin AS (SELECT min(sent_at) + interval '1 minute' AS since FROM kept"
+        f"   HAVING count(*) >= {looked_at})"
+        " SELECT aggregate_id, seq + 1 AS missing_seq FROM pairs WHERE next_seq > seq + 1 AND sent_at >"
+        "   greatest(clock_timestamp() - interval '23 hours', (SELECT since FROM margin))",
+    )
+
+
+EVENT_INVARIANTS: tuple[Rule, ...] = (
+    no_event_is_missing(),
+    Invariant(
+        number=8,
+        name="every number was given out",
+        sentence="No event has a number beyond the last one its aggregate was given.",
+        query=f"SELECT k.id, k.aggregate_id, k.seq FROM ({kept(LOOKED_AT)}) AS k"  # noqa: S608 - our own
+        " LEFT JOIN outbox_heads h ON h.aggregate_id = k.aggregate_id"
+        " WHERE k.seq NOT BETWEEN 1 AND coalesce(h.seq, 0)",
+    ),
+    ConstraintHeld(
+        number=8,
+        name="one count per aggregate",
+        sentence="Whoever numbers an aggregate's events holds the one row that counts them.",
+        table="outbox_heads",
+        constraint="outbox_heads_pkey",
+        definition=("PRIMARY KEY (aggregate_id)",),
+    ),
+    ConstraintHeld(
+        number=8,
+        name="one event per number",
+        sentence="No two events of an aggregate have one number.",
+        table="outbox",
+        constraint="outbox_aggregate_id_seq_key",
+        definition=("UNIQUE (aggregate_id, seq)",),
+    ),
+    Invariant(
+        number=8,
+        name="no event waits",
+        sentence="Every event is sent within a minute.",
+        query="SELECT id, aggregate_id, seq, failures FROM outbox"
+        " WHERE created_at < clock_timestamp() - interval '1 minute'",
+    ),
+    ConstraintHeld(
+        number=9,
+        name="one inbox row per consumer and event",
+        sentence="A consumer applies an event in the transaction that writes its row, so once.",
+        table="inbox",
+        constraint="inbox_pkey",
+        definition=("PRIMARY KEY (consumer, event_id)",),
+    ),
+    ConstraintHeld(
+        number=9,
+        name="one id per event",
+        sentence="No two events that wait share the id by which consumers know them.",
+        table="outbox",
+        constraint="outbox_pkey",
+        definition=("PRIMARY KEY (id)",),
+    ),
+    ConstraintHeld(
+        number=9,
+        name="one id per sent event",
+        sentence="No two events that were sent share an id.",
+        table="outbox_sent",
+        constraint="outbox_sent_pkey",
+        definition=("PRIMARY KEY (id)",),
+    ),
+    Invariant(
+        number=9,
+        name="no event is kept twice",
+        sentence="An event is waiting or sent, not both, and its number is its own.",
+        query=f"WITH kept AS ({kept(LOOKED_AT)})"  # noqa: S608 - our own
+        " SELECT aggregate_id, seq FROM kept GROUP BY aggregate_id, seq HAVING count(*) > 1"
+        " UNION SELECT max(aggregate_id::text)::uuid, max(seq) FROM kept GROUP BY id HAVING count(*) > 1",
+    ),
+)

@@ -1,0 +1,196 @@
+"""News leaves with the fact: an event is a row in the transaction of its change, and the relay sends it.
+
+Rows of one aggregate are sent in the order of their `seq`. A relay claims them for a while (a lease) and
+moves them to `outbox_sent` only while the lease is still its own; one that dies or is overtaken causes
+repeats, which consumers absorb.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from uuid import UUID
+
+import msgspec
+import structlog
+
+from catraca.platform.bus.message import Headers, Message
+from catraca.platform.database import Db, Row, announce
+from catraca.platform.event import Event, encode, key_of
+from catraca.platform.ids import new_id
+
+WAKE_TOPIC = "outbox"
+FIRST_AGGREGATE = UUID(int=0)
+PRUNED_AT_ONCE = 5000
+_headers = msgspec.json.Encoder()
+_read_headers = msgspec.json.Decoder(Headers)
+
+
+async def record(db: Db, *events: Event) -> None:
+    """Write events in the transaction of their change: they happen if and only if it commits."""
+    if not events:
+        return
+    trace = structlog.contextvars.get_contextvars().get("request_id")
+    await db.execute(
+        "WITH news AS ("
+        "   SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::json[])"
+        "     WITH ORDINALITY AS n (id, aggregate_id, exchange, routing_key, headers, body, place)),"
+        # In the order of ids, so that two writers of the same aggregates cannot wait for each other.
+        " heads AS ("
+        "   INSERT INTO outbox_heads AS h (aggregate_id, seq)"
+        "   SELECT aggregate_id, count(*) FROM news GROUP BY aggregate_id ORDER BY aggregate_id"
+        "   ON CONFLICT (aggregate_id) DO UPDATE SET seq = h.seq + EXCLUDED.seq"
+        "   RETURNING aggregate_id, seq),"
+        " numbered AS ("
+        "   SELECT n.*, h.seq - count(*) OVER (PARTITION BY n.aggregate_id)"
+        "     + row_number() OVER (PARTITION BY n.aggregate_id ORDER BY n.place) AS seq"
+        "   FROM news n JOIN heads h USING (aggregate_id))"
+        " INSERT INTO outbox (id, aggregate_id, seq, exchange, routing_key, headers, body)"
+        # The number goes into the headers too, before their closing brace.
+        " SELECT id, aggregate_id, seq, exchange, routing_key,"
+        "        (left(headers, -1) || ',\"seq\":' || seq || '}')::json, body"
+        " FROM numbered ORDER BY place",
+        [new_id() for _ in events],
+        [event.aggregate_id for event in events],
+        [event.exchange for event in events],
+        [key_of(type(event)) for event in events],
+        [_headers_of(event, trace) for event in events],
+        [encode(event).decode() for event in events],
+    )
+    announce(db, WAKE_TOPIC)
+
+
+def _headers_of(event: Event, trace: object) -> str:
+    headers = Headers(
+        aggregate_id=event.aggregate_id,
+        round=getattr(event, "round", None),
+        version=event.version,
+        trace=trace if isinstance(trace, str) else None,
+    )
+    return _headers.encode(headers).decode()
+
+
+# Only an aggregate's earliest event is ever fought for: whoever has it has those after it too, so nobody
+# sends a later event while somebody else still holds an earlier one. The walk goes from aggregate to
+# aggregate and stops when it has enough, so one that must wait costs a step, however many events it has.
+_WANTED = (
+    "WITH RECURSIVE firsts AS ("
+    "   (SELECT aggregate_id, id, leased_until FROM outbox WHERE aggregate_id >= $2"
+    "    ORDER BY aggregate_id, seq LIMIT 1)"
+    "   UNION ALL"
+    "   SELECT next.* FROM firsts CROSS JOIN LATERAL ("
+    "     SELECT o.aggregate_id, o.id, o.leased_until FROM outbox o"
+    "     WHERE o.aggregate_id > firsts.aggregate_id ORDER BY o.aggregate_id, o.seq LIMIT 1) AS next),"
+    # The row is looked at again when it is locked: meanwhile it may have been claimed or sent.
+    " ours AS MATERIALIZED ("
+    "   SELECT locked.aggregate_id, locked.seq FROM firsts CROSS JOIN LATERAL ("
+    "     SELECT aggregate_id, seq FROM outbox WHERE id = firsts.id AND leased_until <= clock_timestamp()"
+    "     FOR UPDATE SKIP LOCKED) AS locked"
+    "   WHERE firsts.leased_until <= clock_timestamp() LIMIT $1),"
+    " wanted AS MATERIALIZED ("
+    "   SELECT run.* FROM ours CROSS JOIN LATERAL ("
+    "     SELECT id, aggregate_id, seq, exchange, routing_key, created_at, failures"
+    # Numbers have no gaps, so this bound only spares the planner the thought of sorting them all.
+    "     FROM outbox WHERE aggregate_id = ours.aggregate_id AND seq < ours.seq + $1"
+    "     ORDER BY seq LIMIT $1) AS run LIMIT $1)"
+)
+
+
+async def claim_unsent(
+    db: Db, *, lease: UUID, lease_seconds: float, limit: int, start: UUID = FIRST_AGGREGATE
+) -> Sequence[Row]:
+    """Claim events for one relay, from aggregate `start` on, ordered by aggregate and `seq`."""
+    rows = await db.fetch(
+        _WANTED  # noqa: S608 - our own words
+        + " UPDATE outbox SET lease = $3, leased_until = clock_timestamp() + $4"
+        " WHERE id = ANY (ARRAY(SELECT id FROM wanted))"
+        " RETURNING id, aggregate_id, seq, exchange, routing_key, headers, body, created_at, failures",
+        limit,
+        start,
+        lease,
+        timedelta(seconds=lease_seconds),
+    )
+    return sorted(rows, key=lambda row: (row["aggregate_id"], row["seq"]))
+
+
+async def lock_unsent(db: Db, *, limit: int, start: UUID = FIRST_AGGREGATE) -> Sequence[Row]:
+    """The same, held by the transaction instead of a lease, and without what they say."""
+    return await db.fetch(
+        _WANTED + " SELECT * FROM wanted ORDER BY aggregate_id, seq",  # noqa: S608 - our own words
+        limit,
+        start,
+    )
+
+
+def message_of(row: Row) -> Message:
+    return Message(
+        id=row["id"],
+        exchange=row["exchange"],
+        key=row["routing_key"],
+        body=row["body"].encode(),
+        headers=_read_headers.decode(row["headers"]),
+    )
+
+
+async def mark_sent(db: Db, ids: Iterable[UUID], *, lease: UUID) -> int:
+    """Put away what was confirmed, as far as the lease is still ours; answers how many."""
+    return await db.fetchval(
+        "WITH sent AS ("
+        "   DELETE FROM outbox WHERE id = ANY ($1::uuid[]) AND lease = $2"
+        "   RETURNING id, aggregate_id, seq, exchange, routing_key, headers, body, created_at),"
+        " kept AS ("
+        "   INSERT INTO outbox_sent (id, aggregate_id, seq, exchange, routing_key, headers, body, created_at)"
+        "   SELECT * FROM sent)"
+        " SELECT count(*) FROM sent",
+        list(ids),
+        lease,
+    )
+
+
+async def postpone(
+    db: Db, ids: Sequence[UUID], delays_seconds: Sequence[float], *, lease: UUID | None
+) -> None:
+    """Try these events again later; what follows them in their aggregates waits for them.
+
+    Without a lease, this transaction must have locked their aggregates (`lock_unsent`).
+    """
+    await db.execute(
+        "UPDATE outbox o SET lease = NULL, failures = o.failures + 1,"
+        "   leased_until = clock_timestamp() + make_interval(secs => late.seconds)"
+        " FROM unnest($1::uuid[], $2::float8[]) AS late (id, seconds)"
+        " WHERE o.id = late.id AND ($3::uuid IS NULL OR o.lease = $3)",
+        list(ids),
+        list(delays_seconds),
+        lease,
+    )
+
+
+async def release(db: Db, ids: Iterable[UUID], *, lease: UUID) -> None:
+    """Give up the claim to these, as far as it is still ours, for another to take at once."""
+    await db.execute(
+        "UPDATE outbox SET lease = NULL, leased_until = '-infinity'"
+        " WHERE id = ANY ($1::uuid[]) AND lease = $2",
+        list(ids),
+        lease,
+    )
+
+
+async def backlog(db: Db) -> tuple[int, float]:
+    """How many events are not sent yet, and the age of the oldest in seconds."""
+    row = await db.fetchrow(
+        "SELECT (SELECT count(*) FROM (SELECT FROM outbox LIMIT 100000) AS few) AS depth,"
+        " coalesce((SELECT extract(epoch FROM clock_timestamp() - created_at)"
+        "           FROM outbox ORDER BY position LIMIT 1), 0)::float8 AS age"
+    )
+    assert row is not None
+    return row["depth"], max(0.0, row["age"])
+
+
+async def prune_sent(db: Db, *, older_than: timedelta) -> int:
+    """Remove what was sent longer ago than that, a bounded number; answers how many."""
+    return await db.fetchval(
+        "WITH gone AS (DELETE FROM outbox_sent WHERE id = ANY (ARRAY("
+        "   SELECT id FROM outbox_sent WHERE sent_at < (SELECT clock_timestamp() - $1::interval)"
+        "   ORDER BY sent_at LIMIT $2 FOR UPDATE SKIP LOCKED)) RETURNING 1)"
+        " SELECT count(*) FROM gone",
+        older_than,
+        PRUNED_AT_ONCE,
+    )

@@ -1,0 +1,268 @@
+"""Durable timers: set in the business transaction, due by the database's clock, fired once.
+
+    OFFER_EXPIRES = TimerKind("rides.offer_expires")  # service.py
+    await timers.set_timer(db, OFFER_EXPIRES, offer.id, due_at=offer.expires_at)
+
+    fires = TimerHandlers()  # jobs.py
+
+    @fires(OFFER_EXPIRES)
+    async def expire_offer(db: Db, offer_id: UUID) -> None: ...
+
+A timer is a row, one for each kind and subject. The timekeeper claims what is due (a lease), runs the handler
+in a transaction of its own and removes the row at the end of it, if the lease is still its own; if not (the
+timer was moved, canceled or taken over), the handler's work is undone. At the end, because business code too
+changes its rows first and its timers then: where all lock in one order, nobody waits in a circle.
+"""
+
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import NewType
+from uuid import UUID
+
+from catraca.platform.database import LONG_TRANSACTION_SECONDS, Db, announce
+from catraca.platform.invariants import ConstraintHeld, Invariant, Rule
+
+TimerKind = NewType("TimerKind", str)
+Handler = Callable[[Db, UUID], Awaitable[None]]
+
+WAKE_TOPIC = "timers"
+# Every timekeeper looks at least this often, and so knows of most timers long before they are due.
+LOOK_SECONDS = 1.0
+# A timer due sooner is announced: the next look might come too late, all the more if the commit is slow.
+SOON = timedelta(seconds=LOOK_SECONDS + LONG_TRANSACTION_SECONDS)
+# What a dead timekeeper had in hand waits this long.
+LEASE_SECONDS = 10.0
+LONGEST_DELAY_SECONDS = 60.0
+# Two sweeps, a sweep being one lease: by then somebody else should have fired it.
+OVERDUE = timedelta(seconds=2 * LEASE_SECONDS)
+COUNTED_TO = 10_000
+
+
+class TimerHandlers:
+    """What a domain does when its timers are due: one handler a kind.
+
+    A handler gets an open transaction and never commits. Its change is guarded, so that it does nothing when
+    the subject has moved on.
+    """
+
+    def __init__(self) -> None:
+        self.by_kind: dict[TimerKind, Handler] = {}
+
+    def __call__(self, kind: TimerKind) -> Callable[[Handler], Handler]:
+        def add(handler: Handler) -> Handler:
+            assert kind not in self.by_kind, f"there already is a handler for {kind}"
+            self.by_kind[kind] = handler
+            return handler
+
+        return add
+
+
+async def set_timer(
+    db: Db,
+    kind: TimerKind,
+    *subject_ids: UUID,
+    due_in: timedelta | None = None,
+    due_at: datetime | None = None,
+) -> None:
+    """Set one timer for each subject, or move it if it is set; it fires if and only if this commits.
+
+    Due after a while, or at a moment that came from the database. Change the subjects' rows first.
+    """
+    assert (due_in is None) != (due_at is None), "due in a while or at a moment, one of them"
+    soon = await db.fetchval(
+        "WITH moment AS MATERIALIZED (SELECT coalesce($3::timestamptz, clock_timestamp() + $4) AS due),"
+        " timer AS ("
+        "   INSERT INTO timers AS t (kind, subject_id, due_at, awake_at)"
+        "   SELECT DISTINCT $1, id, due, due FROM unnest($2::uuid[]) AS id CROSS JOIN moment ORDER BY id"
+        "   ON CONFLICT (kind, subject_id) DO UPDATE"
+        "   SET due_at = EXCLUDED.due_at, awake_at = EXCLUDED.due_at, failures = 0,"
+        # A handler that sets its own timer again keeps the lease it will be asked for.
+        "     lease = CASE WHEN t.lease::text = current_setting('catraca.firing', true) THEN t.lease END"
+        "   RETURNING due_at)"
+        " SELECT bool_or(due_at < clock_timestamp() + $5) FROM timer",
+        kind,
+        list(subject_ids),
+        due_at,
+        due_in,
+        SOON,
+    )
+    if soon:
+        announce(db, WAKE_TOPIC)
+
+
+async def cancel_timer(db: Db, kind: TimerKind, *subject_ids: UUID) -> None:
+    """Once this commits, these timers do not fire. Safe to repeat; change the subjects' rows first."""
+    await db.execute(
+        # The one whose handler calls this goes when the handler is done, even if it was set again before.
+        "WITH firing AS ("
+        "   UPDATE timers SET awake_at = 'infinity' WHERE kind = $1 AND subject_id = ANY ($2::uuid[])"
+        "     AND lease::text = current_setting('catraca.firing', true))"
+        " DELETE FROM timers WHERE kind = $1 AND subject_id = ANY ($2::uuid[])"
+        "   AND (lease::text = current_setting('catraca.firing', true)) IS NOT TRUE",
+        kind,
+        list(subject_ids),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class DueTimer:
+    """A claimed timer; it is ours while its row has this lease."""
+
+    kind: TimerKind
+    subject_id: UUID
+    due_at: datetime
+    failures: int
+    lease: UUID
+
+
+async def claim_due(
+    db: Db, kinds: Collection[TimerKind], *, lease: UUID, lease_seconds: float, limit: int
+) -> list[DueTimer]:
+    """Claim what has been due the longest among these kinds. The lease must be new for every claim."""
+    rows = await db.fetch(
+        "UPDATE timers SET lease = $2, awake_at = clock_timestamp() + make_interval(secs => $3)"
+        # By place, not by key, which would let the planner read the whole table to join it.
+        " WHERE ctid = ANY (ARRAY("
+        "   SELECT due.place FROM unnest($1::text[]) AS wanted CROSS JOIN LATERAL ("
+        "     SELECT ctid AS place, awake_at FROM timers"
+        # A subselect is evaluated once; the bare function, for every row up to the end of the index.
+        "     WHERE kind = wanted AND awake_at <= (SELECT clock_timestamp())"
+        "     ORDER BY awake_at LIMIT $4 FOR UPDATE SKIP LOCKED) AS due"
+        "   ORDER BY due.awake_at LIMIT $4))"
+        " RETURNING kind, subject_id, due_at, failures",
+        list(kinds),
+        lease,
+        lease_seconds,
+        limit,
+    )
+    return [DueTimer(**row, lease=lease) for row in rows]
+
+
+async def seconds_to_next(db: Db, kinds: Collection[TimerKind]) -> float | None:
+    """How long until one of these kinds is to be looked at, negative if overdue; None if none is set."""
+    return await db.fetchval(
+        "SELECT extract(epoch FROM min(next.awake_at) - clock_timestamp())::float8"
+        " FROM unnest($1::text[]) AS wanted CROSS JOIN LATERAL ("
+        "   SELECT awake_at FROM timers WHERE kind = wanted ORDER BY awake_at LIMIT 1) AS next",
+        list(kinds),
+    )
+
+
+async def take_up(db: Db, timer: DueTimer) -> bool:
+    """Begin firing in this transaction, locking nothing yet; False when the timer is no longer ours."""
+    return await db.fetchval(
+        "SELECT set_config('catraca.firing', lease::text, true) IS NOT NULL FROM timers"
+        " WHERE kind = $1 AND subject_id = $2 AND lease = $3",
+        timer.kind,
+        timer.subject_id,
+        timer.lease,
+    )
+
+
+async def put_away(db: Db, timer: DueTimer) -> float | None:
+    """End firing: answers by how many seconds it was late, or None when the timer is no longer ours."""
+    return await db.fetchval(
+        "WITH gone AS ("
+        "   DELETE FROM timers WHERE kind = $1 AND subject_id = $2 AND lease = $3 AND awake_at > due_at"
+        "   RETURNING kind),"
+        # A claimed timer wakes at its lease's end; this one was set again by its own handler.
+        " again AS ("
+        "   UPDATE timers SET lease = NULL"
+        "   WHERE kind = $1 AND subject_id = $2 AND lease = $3 AND awake_at = due_at"
+        "   RETURNING kind)"
+        " SELECT extract(epoch FROM clock_timestamp() - $4)::float8"
+        " FROM (SELECT FROM gone UNION ALL SELECT FROM again) AS ours",
+        timer.kind,
+        timer.subject_id,
+        timer.lease,
+        timer.due_at,
+    )
+
+
+async def count_failure(db: Db, timer: DueTimer) -> None:
+    """Try it again later, and later every time."""
+    await db.execute(
+        "UPDATE timers SET lease = NULL, failures = failures + 1,"
+        "   awake_at = clock_timestamp() + make_interval(secs => least(2.0 ^ least(failures, 10), $4))"
+        " WHERE kind = $1 AND subject_id = $2 AND lease = $3",
+        timer.kind,
+        timer.subject_id,
+        timer.lease,
+        LONGEST_DELAY_SECONDS,
+    )
+
+
+async def postpone(db: Db, timer: DueTimer) -> None:
+    """Try it again in a while, which grows with its lateness; for faults that are not the timer's."""
+    await db.execute(
+        "UPDATE timers SET lease = NULL, awake_at = clock_timestamp()"
+        "   + least(greatest((clock_timestamp() - due_at) / 2, interval '0.2 s'), interval '5 s')"
+        " WHERE kind = $1 AND subject_id = $2 AND lease = $3",
+        timer.kind,
+        timer.subject_id,
+        timer.lease,
+    )
+
+
+async def give_back(db: Db, timers: Sequence[DueTimer]) -> None:
+    """Let anybody have these at once, as far as they are still ours."""
+    await db.execute(
+        "UPDATE timers t SET lease = NULL, awake_at = due_at"
+        " FROM unnest($1::text[], $2::uuid[], $3::uuid[]) AS ours (kind, subject_id, lease)"
+        " WHERE t.kind = ours.kind AND t.subject_id = ours.subject_id AND t.lease = ours.lease",
+        [timer.kind for timer in timers],
+        [timer.subject_id for timer in timers],
+        [timer.lease for timer in timers],
+    )
+    announce(db, WAKE_TOPIC)
+
+
+@dataclass(frozen=True, slots=True)
+class TimerCount:
+    """How many timers of one kind wait, and how many of them the doctor would name; counted to a limit."""
+
+    kind: TimerKind
+    pending: int
+    overdue: int
+
+
+async def count_timers(db: Db) -> list[TimerCount]:
+    """Every kind that has timers, whoever handles it; the cost is bounded, however many there are."""
+    rows = await db.fetch(
+        "WITH RECURSIVE kinds AS ("
+        "   (SELECT kind FROM timers ORDER BY kind LIMIT 1)"
+        "   UNION ALL"
+        "   SELECT (SELECT t.kind FROM timers t WHERE t.kind > k.kind ORDER BY t.kind LIMIT 1)"
+        "   FROM kinds k WHERE k.kind IS NOT NULL)"
+        " SELECT k.kind,"
+        "   (SELECT count(*) FROM (SELECT FROM timers t WHERE t.kind = k.kind LIMIT $1) AS t) AS pending,"
+        # Whatever is overdue wakes within the longest delay, and so stands at the front of the index.
+        "   (SELECT count(*) FROM (SELECT FROM timers t WHERE t.kind = k.kind"
+        "      AND t.awake_at <= (SELECT clock_timestamp() + make_interval(secs => $2))"
+        "      AND t.due_at < (SELECT clock_timestamp() - $3::interval) LIMIT $1) AS t) AS overdue"
+        " FROM kinds k WHERE k.kind IS NOT NULL",
+        COUNTED_TO,
+        LONGEST_DELAY_SECONDS,
+        OVERDUE,
+    )
+    return [TimerCount(**row) for row in rows]
+
+
+TIMER_INVARIANTS: tuple[Rule, ...] = (
+    Invariant(
+        number=14,
+        name="no timer is long overdue",
+        sentence=f"No timer is overdue by more than two sweeps ({OVERDUE.total_seconds():.0f} s).",
+        query="SELECT subject_id, failures FROM timers"  # noqa: S608 - a number of ours
+        f" WHERE due_at < clock_timestamp() - interval '{OVERDUE.total_seconds():.0f} s'",
+    ),
+    ConstraintHeld(
+        number=14,
+        name="one timer per kind and subject",
+        sentence="Setting a timer again moves it; there is never a second one to fire.",
+        table="timers",
+        constraint="timers_pkey",
+        definition=("PRIMARY KEY (kind, subject_id)",),
+    ),
+)

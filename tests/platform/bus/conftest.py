@@ -1,0 +1,65 @@
+"""The buses that must behave alike: PostgreSQL's on both stacks, and RabbitMQ."""
+
+from collections.abc import AsyncIterator
+from uuid import uuid4
+
+import pytest
+from structlog.testing import capture_logs
+
+from catraca.platform.bus import Topology, Transport
+from catraca.platform.bus.postgres import PostgresBus
+from catraca.platform.database import Database, DatabaseLimits
+from catraca.platform.migrations import migrate
+from tests.platform.bus.world import EFFECTS, Connect, World
+from tests.servers import Stack
+
+
+@pytest.fixture(scope="session")
+def carrier(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture(scope="session")
+async def bus_database_url(stack: Stack) -> str:
+    """A database of its own, in which handlers may leave their effects."""
+    url = await stack.new_database(f"bus_{uuid4().hex[:8]}")
+    await migrate(url)
+    database = await Database.open(url)
+    async with database.transaction() as db:
+        await db.execute(EFFECTS)
+    await database.close()
+    return url
+
+
+@pytest.fixture(scope="session")
+async def bus_database(bus_database_url: str) -> AsyncIterator[Database]:
+    database = await Database.open(bus_database_url, limits=DatabaseLimits(connections=20))
+    yield database
+    await database.close()
+
+
+@pytest.fixture(scope="session")
+def broker_url(request: pytest.FixtureRequest, carrier: str) -> str | None:
+    """Only the cases that need a broker start one."""
+    return request.getfixturevalue("amqp_url") if carrier == "rabbitmq" else None
+
+
+def connector(database: Database, broker_url: str | None) -> Connect:
+    def connect(topology: Topology) -> Transport:
+        if broker_url is None:
+            return PostgresBus(database, topology)
+        from catraca.platform.bus.rabbitmq import RabbitMqBus
+
+        return RabbitMqBus(broker_url, topology)
+
+    return connect
+
+
+@pytest.fixture
+async def world(bus_database: Database, broker_url: str | None) -> AsyncIterator[World]:
+    async with bus_database.connection() as db:
+        await db.execute("TRUNCATE outbox")  # what another test's relay could not send
+    world = World(bus_database, connector(bus_database, broker_url))
+    with capture_logs():  # printed for people to read, every traceback would take a second
+        yield world
+        await world.close()

@@ -1,0 +1,107 @@
+"""What is declared has the promises we count on, and what differs is told to the operator."""
+
+import re
+from dataclasses import replace
+
+import pytest
+from aiormq.channel import Channel
+
+from catraca.platform.bus import BusAway, Unroutable
+from catraca.platform.bus.rabbitmq import QueueDiffers
+from catraca.platform.bus.rabbitmq.declaring import retry_name
+from tests.platform.bus.rabbitmq.world import World, take
+from tests.servers import until
+
+WORKERS = "length(supervisor:which_children(rabbit_fifo_dlx_sup))."
+
+
+async def test_dead_letters_travel_at_least_once_from_every_queue_that_has_them(world: World) -> None:
+    async def workers() -> int:
+        return int(await world.broker.ctl("eval", WORKERS))
+
+    before = await workers()
+    await world.bus(retry_delays_seconds=(77,)).declare()
+
+    # `first`, `second` and `retry_77s`; where one of the arguments is missing, RabbitMQ only logs it.
+    await until(lambda: _is(workers, before + 3))
+
+
+async def _is(ask, wanted: int) -> bool:
+    return await ask() == wanted
+
+
+async def test_a_queue_of_that_name_made_otherwise_is_told_with_what_to_do(
+    world: World, stranger: Channel
+) -> None:
+    await world.bus().declare()
+    shorter = replace(world.first, max_length=7)
+    bus = world.bus(queues=(shorter, world.second, world.letters))
+    subscription = await world.subscribe(bus, world.second)
+
+    with pytest.raises(QueueDiffers, match=f"{world.first.name}.*let it run empty and delete it"):
+        await bus.declare()
+    with pytest.raises(QueueDiffers, match=re.escape(world.first.name)):
+        await bus.publish([world.message()])
+    with pytest.raises(QueueDiffers, match=re.escape(world.first.name)):
+        await subscription.next(1)
+
+    await stranger.queue_delete(world.first.name)
+    assert await bus.publish([world.message()]) == [None]
+
+
+async def test_declaring_again_changes_nothing(world: World) -> None:
+    bus = world.bus()
+    await bus.declare()
+    assert await bus.publish([world.message()]) == [None]
+
+    await world.bus().declare()
+
+    assert (await bus.depths())[world.first.name] == 1
+
+
+async def test_a_deleted_queue_is_made_again_after_a_message_came_back(
+    world: World, stranger: Channel
+) -> None:
+    bus = world.bus(queues=(world.first, world.letters))
+    assert await bus.publish([world.message()]) == [None]
+    await stranger.queue_delete(world.first.name)
+
+    [came_back] = await bus.publish([world.message()])
+    assert isinstance(came_back, Unroutable)
+    assert await bus.publish([world.message()]) == [None]
+    assert (await bus.depths())[world.first.name] == 1
+
+
+async def test_depths_of_a_deleted_queue_are_there_again_on_the_next_question(
+    world: World, stranger: Channel
+) -> None:
+    bus = world.bus()
+    await bus.declare()
+    await stranger.queue_delete(world.first.name)
+
+    with pytest.raises(BusAway):
+        await bus.depths()
+    assert (await bus.depths())[world.first.name] == 0
+
+
+async def test_a_queue_whose_dead_letters_go_nowhere_keeps_its_messages_however_often_they_return(
+    world: World,
+) -> None:
+    bus = world.bus(delivery_limit=1)
+    subscription = await world.subscribe(bus, world.letters)
+    letter = replace(world.message(), exchange=world.dlx)
+    assert await bus.publish([letter]) == [None]
+
+    for _ in range(25):  # newer brokers drop it after 20 unless told otherwise
+        [delivery] = await take(subscription, 1)
+        await subscription.give_back([delivery])
+
+    [delivery] = await take(subscription, 1)
+    assert delivery.message.id == letter.id
+
+
+@pytest.mark.parametrize(
+    ("seconds", "name"), [(1, "retry_1s"), (25, "retry_25s"), (0.25, "retry_250ms"), (1.5, "retry_1500ms")]
+)
+def test_a_retry_queue_is_named_after_its_delay(seconds: float, name: str) -> None:
+    assert retry_name(seconds) == name

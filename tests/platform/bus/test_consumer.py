@@ -1,0 +1,198 @@
+"""The consumer tells a bad message from a bad day, on every bus."""
+
+import asyncio
+from contextlib import suppress
+
+import asyncpg
+import pytest
+from structlog.contextvars import get_contextvars
+from structlog.testing import capture_logs
+
+from catraca.platform.bus import BusAway, Message, consumer
+from catraca.platform.database import Db
+from catraca.platform.errors import Busy, DatabaseUnavailable, OutcomeUnknown
+from catraca.platform.redis_client import RedisAway
+from catraca.platform.telemetry import render
+from tests.platform.bus.world import World, on_every_bus
+
+pytestmark = on_every_bus
+
+SECRET = "maria@example.org"
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(consumer, "FIRST_PAUSE_SECONDS", 0.01)
+
+
+@pytest.mark.parametrize("kind", [Busy, DatabaseUnavailable, OutcomeUnknown, RedisAway, BusAway])
+async def test_a_server_that_is_away_is_waited_for_and_counts_nothing(
+    world: World, kind: type[Exception]
+) -> None:
+    async def fall_away(_db: Db) -> None:
+        raise kind
+
+    await _holds_out(world, fall_away)
+
+
+async def test_a_connection_that_breaks_amid_the_work_counts_nothing(world: World) -> None:
+    async def break_connection(db: Db) -> None:
+        await db.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+
+    await _holds_out(world, break_connection)
+
+
+async def test_a_wait_for_a_lock_that_runs_out_counts_nothing(world: World) -> None:
+    async def wait_too_long(db: Db) -> None:
+        await db.execute("SET LOCAL statement_timeout = 20")
+        await db.execute("SELECT pg_sleep(1)")
+
+    await _holds_out(world, wait_too_long)
+
+
+async def _holds_out(world: World, fall_away) -> None:
+    """More such faults than a message has retries, and then it is applied, once, and nothing was counted."""
+    queue = world.queue("waiting", concurrency=1)
+    await world.open(queue)
+    attempts: list[int] = []
+
+    async def handle(db: Db, message: Message) -> None:
+        attempts.append(message.headers.retries)
+        if len(attempts) <= 5:
+            await fall_away(db)
+
+    async with world.consuming(queue, handle):
+        await world.publish(message := world.message(), last := world.message())
+        await world.until_applied(queue, 2)
+    assert await world.ids(queue) == [message.id, last.id], "it keeps what it has in hand, and waits"
+    assert attempts == [0] * 7
+    assert (await world.bus.depths())[world.dead.name] == 0
+
+
+async def test_who_finds_the_database_busy_again_and_again_is_itself_the_trouble(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consumer, "BUSY_AT_MOST", 3)
+    queue = world.queue("blocked", concurrency=1)
+    await world.open(queue, retry_delays_seconds=(0.05,))
+    bad, good = world.message(), world.message()
+    attempts: list[int] = []
+
+    async def block(_db: Db, message: Message) -> None:
+        if message.id == bad.id:
+            attempts.append(message.headers.retries)
+            raise Busy
+
+    async with world.consuming(queue, block):
+        await world.publish(bad, good)
+        await world.until_waiting(world.dead, 1)
+        assert await world.ids(queue) == [good.id]
+    (letter,) = await world.buried(1)
+    assert (letter.id, letter.headers.reason) == (bad.id, "busy")
+    assert attempts == [0, 0, 0, 1, 1, 1]
+
+
+async def test_redis_may_be_away_for_as_long_as_it_likes(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consumer, "BUSY_AT_MOST", 1)
+
+    async def fall_away(_db: Db) -> None:
+        raise RedisAway
+
+    await _holds_out(world, fall_away)
+
+
+async def test_a_bad_message_in_a_batch_neither_harms_nor_repeats_its_neighbours(world: World) -> None:
+    queue = world.queue("batched", batch=5, prefetch=20, concurrency=1)
+    await world.open(queue)
+    good = [world.message() for _ in range(12)]
+    bad = world.message()
+    gate = asyncio.Event()
+
+    async def handle(_db: Db, message: Message) -> None:
+        await gate.wait()
+        if message.id == bad.id:
+            raise ValueError
+
+    async with world.consuming(queue, handle):
+        await world.publish(*good[:8], bad, *good[8:])
+        gate.set()
+        await world.until_applied(queue, 12)
+        await world.until_waiting(world.dead, 1)
+    assert sorted(await world.ids(queue)) == sorted(message.id for message in good)
+    (letter,) = await world.buried(1)
+    assert letter.id == bad.id
+
+
+async def test_a_batch_is_one_transaction(world: World) -> None:
+    queue = world.queue("together", batch=5, prefetch=20, concurrency=1)
+    await world.open(queue)
+    transactions: list[int] = []
+
+    async def handle(db: Db, _message: Message) -> None:
+        transactions.append(await db.fetchval("SELECT txid_current()"))
+
+    await world.publish(*(world.message() for _ in range(11)))
+    async with world.consuming(queue, handle):
+        await world.until_applied(queue, 11)
+    assert len(transactions) == 11
+    assert len(set(transactions)) < 11
+
+
+async def test_an_error_that_a_handler_swallowed_is_a_message_fault(world: World) -> None:
+    queue = world.queue("careless")
+    await world.open(queue)
+
+    async def swallow(db: Db, _message: Message) -> None:
+        with suppress(asyncpg.PostgresError):
+            await db.execute("SELECT 1 / 0")
+
+    async with world.consuming(queue, swallow):
+        await world.publish(world.message())
+        await world.until_waiting(world.dead, 1)
+    assert await world.ids(queue) == [], "what it seemed to have done is not there"
+    (letter,) = await world.buried(1)
+    assert letter.headers.reason == "TransactionAborted"
+    assert letter.headers.retries == 3
+
+
+async def test_neither_log_nor_reason_says_what_a_message_or_an_error_said(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    queue = world.queue("discreet")
+    await world.open(queue)
+
+    async def tell(_db: Db, message: Message) -> None:
+        raise ValueError(f"no such person as {SECRET}") from KeyError(message.body.decode())
+
+    with capture_logs() as told:
+        async with world.consuming(queue, tell):
+            await world.publish(message := world.message(body=b'{"email": "%s"}' % SECRET.encode()))
+            await world.until_waiting(world.dead, 1)
+    lines = [render(None, "", dict(event)) for event in told]
+    assert [event["event"] for event in told if event["event"].startswith("message_")] == [
+        *["message_retried"] * 3,
+        "message_dead",
+    ]
+    assert any(str(message.id).encode() in line for line in lines)
+    assert any(b"ValueError" in line for line in lines)
+    assert not any(SECRET.encode() in line for line in lines)
+    assert SECRET not in caplog.text
+    (letter,) = await world.buried(1)
+    assert letter.headers.reason == "ValueError"
+    assert SECRET.encode() in letter.body
+
+
+async def test_a_handler_logs_under_the_id_of_the_request_that_caused_the_event(world: World) -> None:
+    queue = world.queue("traced")
+    await world.open(queue)
+    seen: list[object] = []
+
+    async def look(_db: Db, _message: Message) -> None:
+        seen.append(get_contextvars().get("request_id"))
+
+    async with world.consuming(queue, look):
+        await world.publish(world.message().with_headers(trace="r-1"))
+        await world.until_applied(queue, 1)
+    assert seen == ["r-1"]

@@ -1,0 +1,271 @@
+"""Patterns as AMQP reads them, topologies that are refused, and the one we run."""
+
+import re
+from dataclasses import replace
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from catraca.events import TOPOLOGY
+from catraca.platform.bus import Queue, Topology, TopologyRefused, check_topology
+from catraca.platform.bus.topology import matches
+from catraca.roles.consuming import check_wiring
+
+KEYS = st.lists(st.sampled_from(["ride", "x", "started", ""]), max_size=5).map(".".join)
+PATTERNS = st.lists(st.sampled_from(["ride", "x", "started", "", "*", "#"]), max_size=5).map(".".join)
+
+
+@given(PATTERNS, KEYS)
+@example("#", "")
+@example("*", "")
+@example("#.#", "ride")
+@example("ride.#", "ride")
+@example("ride.*", "ride")
+def test_patterns_match_as_amqp_says(pattern: str, key: str) -> None:
+    assert matches(pattern, key) == _matches_by_expression(pattern, key)
+
+
+def _matches_by_expression(pattern: str, key: str) -> bool:
+    """Each word with a dot behind it; `*` is one such word, `#` any number of them."""
+    meanings = {"*": r"[^.]*\.", "#": r"(?:[^.]*\.)*"}
+    words = pattern.split(".") if pattern else []
+    expression = "".join(meanings.get(word, re.escape(word) + r"\.") for word in words)
+    return re.fullmatch(expression, key + "." if key else "") is not None
+
+
+def queue(name: str, *binds: str, **options: object) -> Queue:
+    return Queue(name=name, binds=binds, role="notifier", does="Is tested.", **options)  # type: ignore[arg-type]
+
+
+DEAD = queue("dead_letter_queue", "dlx", dead_letters_to=None)
+EXCHANGES = {"rides.events": ("ride.started", "ride.ended"), "dlx": ()}
+
+
+def refusal(
+    *queues: Queue,
+    exchanges: dict[str, tuple[str, ...]] = EXCHANGES,
+    published: tuple[str, ...] = ("ride.started",),
+    handled: dict[str, tuple[str, ...] | None] | None = None,
+    **options: object,
+) -> str:
+    """What is said about this topology; nothing when it is accepted."""
+    topology = Topology(exchanges=exchanges, queues=queues, **options)  # type: ignore[arg-type]
+    consumed = {one.name: None for one in topology.live} if handled is None else handled
+    try:
+        check_topology(
+            topology, published={key: key.split(".")[0] + "s.events" for key in published}, handled=consumed
+        )
+    except TopologyRefused as error:
+        return str(error)
+    return ""
+
+
+def test_a_topology_that_loses_nothing_is_accepted() -> None:
+    assert refusal(queue("rides", "ride.*"), DEAD, published=("ride.started", "ride.ended")) == ""
+    handled = {"rides": ("ride.started", "ride.ended"), DEAD.name: None}
+    assert refusal(queue("rides", "ride.#"), DEAD, handled=handled) == ""
+
+
+def test_a_published_key_that_no_queue_gets_is_refused() -> None:
+    assert refusal(queue("rides", "ride.started"), DEAD, published=("ride.ended",)) == (
+        "ride.ended is published and no queue is bound to it: bind one, or do not publish it."
+    )
+    planned = queue("later", "ride.ended", planned=True)
+    assert "ride.ended is published" in refusal(
+        queue("rides", "ride.started"), planned, DEAD, published=("ride.ended",)
+    )
+
+
+def test_a_published_key_that_its_exchange_does_not_list_is_refused() -> None:
+    assert refusal(queue("rides", "#"), DEAD, published=("ride.flown",)) == (
+        "ride.flown is published to rides.events, which does not list it: add it to that exchange."
+    )
+
+
+def test_a_pattern_that_nothing_matches_is_refused() -> None:
+    assert refusal(queue("rides", "ride.*", "rode.*"), DEAD) == (
+        "rides is bound to rode.*, which no exchange carries: correct the pattern."
+    )
+
+
+def test_a_queue_that_nobody_consumes_is_refused() -> None:
+    assert refusal(queue("rides", "ride.*"), DEAD, handled={DEAD.name: None}) == (
+        "nobody consumes rides, so it would only fill: give role notifier its handlers, or mark it as"
+        " planned."
+    )
+
+
+def test_a_queue_that_gets_a_key_it_has_no_handler_for_is_refused() -> None:
+    said = refusal(
+        queue("rides", "ride.*"),
+        DEAD,
+        published=("ride.started", "ride.ended"),
+        handled={"rides": ("ride.started",), DEAD.name: None},
+    )
+    assert said == "rides gets ride.ended and has no handler for it: write one, or unbind the key."
+
+
+def test_handlers_of_a_planned_queue_or_of_none_are_refused() -> None:
+    planned = queue("later", "ride.*", planned=True)
+    handled = {"rides": None, "later": None, "rdies": None, DEAD.name: None}
+    assert refusal(queue("rides", "ride.*"), planned, DEAD, handled=handled).splitlines() == [
+        "later has handlers and is marked as planned: remove the mark.",
+        "there are handlers for rdies, which is no queue: correct the name.",
+    ]
+
+
+def test_dead_letters_that_come_back_are_refused() -> None:
+    own = queue("own", "dlx")
+    assert refusal(queue("rides", "ride.*"), own) == (
+        "dead letters of own come back to it by dlx: send them elsewhere, or nowhere."
+    )
+    there = queue("there", "ride.started", "back", dead_letters_to="forth")
+    here = queue("here", "forth", dead_letters_to="back")
+    said = refusal(there, here, exchanges={"rides.events": ("ride.started",), "forth": (), "back": ()})
+    assert said.splitlines() == [
+        "dead letters of there come back to it by forth: send them elsewhere, or nowhere.",
+        "dead letters of here come back to it by back: send them elsewhere, or nowhere.",
+    ]
+
+
+def test_dead_letters_that_nobody_gets_are_refused() -> None:
+    exchanges = {"rides.events": ("ride.started", "ride.ended"), "graves": ("grave",)}
+    rides = queue("rides", "ride.started", dead_letters_to="graves")
+    graves = queue("stones", "grave", dead_letters_to=None)
+    assert refusal(rides, graves, exchanges=exchanges) == (
+        "dead letters of rides go to graves, where no queue gets ride.started: bind one there."
+    )
+    nowhere = queue("rides", "ride.started", dead_letters_to="dxl")
+    assert refusal(nowhere, DEAD) == (
+        "dead letters of rides go to dxl, which is no exchange: correct the name."
+    )
+
+
+def test_a_prefetch_below_the_batch_is_refused() -> None:
+    assert refusal(queue("rides", "ride.*", prefetch=10, batch=11), DEAD) == (
+        "rides holds 10 messages and wants batches of 11, which could never fill: raise prefetch or lower"
+        " batch."
+    )
+    assert refusal(queue("rides", "ride.*", prefetch=11, batch=11), DEAD) == ""
+
+
+def test_a_key_that_one_queue_may_drop_and_another_may_not_is_refused() -> None:
+    fleeting = queue("positions", "ride.started", transient_seconds=5, dead_letters_to=None)
+    assert refusal(fleeting, queue("rides", "ride.*"), DEAD) == (
+        "ride.started goes to positions, which may drop it, and to rides, which may not: give each a key of"
+        " its own."
+    )
+
+
+def test_a_topology_without_a_retry_is_refused() -> None:
+    assert "retry_delays_seconds is empty" in refusal(queue("rides", "ride.*"), DEAD, retry_delays_seconds=())
+
+
+def test_every_fault_is_told_at_once() -> None:
+    said = refusal(queue("rides", "ride.started", batch=99), DEAD, published=("ride.ended",), handled={})
+    assert len(said.splitlines()) == 4
+
+
+def test_a_queue_is_reached_once_by_all_its_patterns_and_a_planned_one_never() -> None:
+    rides, later = queue("rides", "ride.*", "#", "ride.started"), queue("later", "#", planned=True)
+    topology = Topology(exchanges=EXCHANGES, queues=(rides, later, DEAD))
+    assert topology.route("rides.events", "ride.started") == [rides]
+    assert topology.route("rides.events", "ride.flown") == [rides], "a key of a newer version finds its way"
+    assert topology.route("dlx", "whatever") == [DEAD], "a fanout is bound by its name alone"
+    assert topology.route("elsewhere", "ride.started") == []
+
+
+# The table of the design, in its words: exchange by exchange, queue by queue.
+QUEUES = {
+    "matching_service_queue": ("dispatcher", "ride.requested", "ride.reassigning"),
+    "matching_retry_queue": ("dispatcher", "matching.driver_rejected", "matching.driver_timeout"),
+    "matching_timeout_queue": ("dispatcher", "matching.timeout", "matching.no_drivers_available"),
+    "matching_availability_queue": (
+        "dispatcher",
+        "location.driver.online",
+        "location.driver.offline",
+        "location.driver.idle",
+        "location.driver.entered_community",
+        "location.driver.left_community",
+    ),
+    "ride_updates_queue": (
+        "dispatcher",
+        "matching.driver_accepted",
+        "ride.completed",
+        "ride.cancelled",
+        "ride.reassigning",
+    ),
+    "notification_rides_queue": (
+        "notifier",
+        "ride.matched",
+        "ride.arriving",
+        "ride.started",
+        "ride.completed",
+        "ride.cancelled",
+        "ride.reassigning",
+        "ride.paid",
+        "ride.payment_expired",
+    ),
+    "notification_matching_queue": (
+        "notifier",
+        "matching.candidate_found",
+        "matching.timeout",
+        "matching.no_drivers_available",
+        "offer.canceled",
+    ),
+    "notification_appointments_queue": ("notifier", "appointment.*"),
+    "tracking_realtime_queue": ("notifier", "location.driver.updated"),
+    "billing_events_queue": ("housekeeper", "ride.started", "ride.completed", "ride.cancelled"),
+    "analytics_events_queue": ("housekeeper", "ride.*"),
+    "analytics_matching_queue": ("housekeeper", "matching.*"),
+    "audit_log_queue": ("housekeeper", "ride.*", "matching.*", "offer.*", "user.*", "appointment.*"),
+    "raffle_queue": ("ingester", "raffle_queue"),
+    "raffle_dlq": ("housekeeper", "raffle_dlq"),
+    "dead_letter_queue": ("housekeeper", "dlx"),
+}
+CARRIED = {
+    "rides.events": "ride.requested ride.matched ride.accepted ride.arriving ride.started ride.completed"
+    " ride.cancelled ride.reassigning ride.paid ride.payment_expired",
+    "matching.events": "matching.candidate_found matching.offer_sent matching.driver_accepted"
+    " matching.driver_rejected matching.driver_timeout matching.retry matching.timeout"
+    " matching.no_drivers_available offer.canceled",
+    "location.events": "location.driver.updated location.driver.online location.driver.offline"
+    " location.driver.idle location.driver.entered_community location.driver.left_community",
+    "users.events": "user.created user.rejected",
+    "appointments.events": "appointment.booked appointment.rescheduled appointment.canceled",
+}
+
+
+def test_our_queues_are_those_of_the_design() -> None:
+    assert {one.name: (one.role, set(one.binds)) for one in TOPOLOGY.queues} == {
+        name: (role, set(binds)) for name, (role, *binds) in QUEUES.items()
+    }
+
+
+def test_our_exchanges_carry_the_keys_of_the_design() -> None:
+    for exchange, keys in CARRIED.items():
+        assert set(TOPOLOGY.exchanges[exchange]) == set(keys.split())
+    assert TOPOLOGY.exchanges["dlx"] == ()
+
+
+def test_our_queues_are_durable_but_for_positions_and_bury_in_one_place() -> None:
+    for one in TOPOLOGY.queues:
+        assert (one.transient_seconds is not None) == (one.name == "tracking_realtime_queue")
+        ends_here = one.name in {"tracking_realtime_queue", "dead_letter_queue", "raffle_dlq"}
+        expected = None if ends_here else "raffle_dlx" if one.name == "raffle_queue" else "dlx"
+        assert one.dead_letters_to == expected
+    assert TOPOLOGY.retry_delays_seconds == tuple(sorted(TOPOLOGY.retry_delays_seconds))
+    assert len(TOPOLOGY.retry_delays_seconds) == 3
+    assert TOPOLOGY.delivery_limit == 50
+
+
+def test_our_topology_is_accepted() -> None:
+    check_wiring()
+
+
+def test_the_whole_design_is_accepted_once_its_consumers_are_built() -> None:
+    """But for sign-ups: which way their dead letters go is decided with their consumer."""
+    queues = [replace(one, planned=False) for one in TOPOLOGY.queues if one.name != "raffle_queue"]
+    built = replace(TOPOLOGY, queues=tuple(queues))
+    published = {key: exchange for exchange, keys in CARRIED.items() for key in keys.split()}
+    check_topology(built, published=published, handled={one.name: None for one in queues})

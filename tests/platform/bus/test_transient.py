@@ -1,0 +1,146 @@
+"""News that may be dropped and is never delivered late, on every bus."""
+
+import asyncio
+from uuid import UUID, uuid4
+
+from catraca.platform.bus import Message, Queue
+from catraca.platform.clock import monotonic_seconds
+from catraca.platform.database import Db
+from catraca.platform.errors import DatabaseUnavailable
+from tests.platform.bus.world import KEY, World, on_every_bus
+from tests.servers import until
+
+pytestmark = on_every_bus
+
+
+def positions(world: World, *, seconds: float, **options: int) -> Queue:
+    return world.queue("positions", transient_seconds=seconds, dead_letters_to=None, **options)
+
+
+async def no_longer_news(queue: Queue) -> None:
+    """Wait until what was published before is stale."""
+    assert queue.transient_seconds is not None
+    stale_at = monotonic_seconds() + queue.transient_seconds
+    await until(lambda: monotonic_seconds() > stale_at)
+
+
+async def published_until_applied(world: World, queue: Queue, *, but: int = 0) -> set[UUID]:
+    """Publish until one is applied: on a busy machine even the freshest may come too late. Answers all."""
+    fresh: set[UUID] = set()
+
+    async def applied() -> bool:
+        await world.bus.publish_transient([message := world.message()])
+        fresh.add(message.id)
+        return len(await world.ids(queue)) > but
+
+    await until(applied)
+    return fresh
+
+
+async def test_fresh_news_is_delivered_as_it_is_to_every_transient_queue(world: World) -> None:
+    queues = [world.queue(name, transient_seconds=30, dead_letters_to=None) for name in ("one", "other")]
+    await world.open(*queues)
+    messages = [world.message(body=b'{"n": %d}' % number, about=uuid4(), seq=1) for number in range(5)]
+    await world.bus.publish_transient(messages)
+    for queue in queues:
+        async with world.consuming(queue):
+            found = await world.until_applied(queue, 5)
+        assert sorted(found, key=lambda one: one.id) == messages
+
+
+async def test_what_nobody_took_in_time_is_dropped(world: World) -> None:
+    queue = positions(world, seconds=0.3)
+    await world.open(queue)
+    await world.bus.publish_transient([world.message() for _ in range(40)])
+    await no_longer_news(queue)
+    async with world.consuming(queue):
+        fresh = await published_until_applied(world, queue)
+    assert fresh.issuperset(await world.ids(queue))
+
+
+async def test_what_became_old_behind_slow_work_is_dropped(world: World) -> None:
+    queue = positions(world, seconds=1.0, prefetch=20, concurrency=1)
+    await world.open(queue)
+    first, waiting = world.message(), [world.message() for _ in range(3)]
+    began, gate = asyncio.Event(), asyncio.Event()
+
+    async def hold_the_first(_db: Db, message: Message) -> None:
+        if message.id == first.id:
+            began.set()
+            await gate.wait()
+
+    async with world.consuming(queue, hold_the_first):
+        await world.bus.publish_transient([first])
+        await began.wait()
+        await world.bus.publish_transient(waiting)
+        await no_longer_news(queue)
+        gate.set()
+        await world.until_applied(queue, 1)
+        fresh = await published_until_applied(world, queue, but=1)
+    begun, *others = await world.ids(queue)
+    assert begun == first.id
+    assert fresh.issuperset(others)
+
+
+async def test_what_became_old_while_a_server_was_away_is_dropped(world: World) -> None:
+    queue = positions(world, seconds=0.4, concurrency=1)
+    await world.open(queue)
+    away = True
+
+    async def find_it_away(_db: Db, _message: Message) -> None:
+        if away:
+            raise DatabaseUnavailable
+
+    async with world.consuming(queue, find_it_away):
+        await world.bus.publish_transient([world.message()])
+        await no_longer_news(queue)
+        away = False
+        fresh = await published_until_applied(world, queue)
+    assert fresh.issuperset(await world.ids(queue))
+
+
+async def test_a_consumer_of_news_holds_no_more_than_its_prefetch(world: World) -> None:
+    queue = positions(world, seconds=30, prefetch=3, concurrency=1)
+    await world.open(queue)
+    gate = asyncio.Event()
+
+    async def hold(_db: Db, _message: Message) -> None:
+        await gate.wait()
+
+    async with world.consuming(queue, hold):
+        await world.bus.publish_transient([world.message() for _ in range(10)])
+        # One in work, three at most waiting behind it: the others are for whoever else is there.
+        async with world.consuming(queue, bus=world.connect()):
+            await world.until_applied(queue, 6)
+        gate.set()
+        await world.until_applied(queue, 10)
+    assert len(set(await world.ids(queue))) == len(await world.ids(queue)) == 10
+
+
+async def test_news_that_fails_is_dropped_and_never_tried_again(world: World) -> None:
+    queue = positions(world, seconds=30, concurrency=1)
+    await world.open(queue)
+    bad, good = world.message(), world.message()
+    tried: list[Message] = []
+
+    async def fail(_db: Db, message: Message) -> None:
+        tried.append(message)
+        if message.id == bad.id:
+            raise ValueError
+
+    async with world.consuming(queue, fail):
+        await world.bus.publish_transient([bad])
+        await until(lambda: tried)
+        await world.bus.publish_transient([good])
+        await world.until_applied(queue, 1)
+    assert tried == [bad, good]
+    assert (await world.bus.depths())[world.dead.name] == 0
+
+
+async def test_news_that_nobody_wants_is_no_error(world: World) -> None:
+    queue = positions(world, seconds=30)
+    await world.open(queue, keys=(KEY, "thing.unknown"))
+    await world.bus.publish_transient([world.message("thing.unknown"), known := world.message()])
+    async with world.consuming(queue):
+        await world.until_applied(queue, 1)
+    assert await world.ids(queue) == [known.id]

@@ -1,0 +1,73 @@
+"""An event's body is flat JSON that says what it is and when; its key is its tag."""
+
+from datetime import UTC, datetime
+from uuid import uuid4
+
+import msgspec
+import pytest
+
+from catraca.platform.event import Event, encode, key_of
+
+
+class Painted(Event, tag="door.painted"):
+    exchange = "doors.events"
+    about = "door_id"
+
+    door_id: str
+    colours: tuple[str, ...] = ()
+    coats: int | None = None
+
+
+def test_an_event_comes_back_as_it_was() -> None:
+    event = Painted(door_id=str(uuid4()), colours=("azul", "verde-água"), coats=2)
+    assert msgspec.json.decode(encode(event), type=Painted) == event
+
+
+def test_the_body_is_flat_and_tells_its_type_and_time() -> None:
+    moment = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    event = Painted(door_id="d", colours=("azul",), timestamp=moment)
+    assert msgspec.json.decode(encode(event)) == {
+        "event_type": "door.painted",
+        "timestamp": "2026-01-02T03:04:05Z",
+        "door_id": "d",
+        "colours": ["azul"],
+        "coats": None,
+    }
+
+
+def test_an_event_happens_now_and_never_changes() -> None:
+    before = datetime.now(UTC)
+    event = Painted(door_id="d")
+    assert before <= event.timestamp <= datetime.now(UTC)
+    with pytest.raises(AttributeError):
+        event.coats = 3
+
+
+def test_the_body_of_one_event_is_not_read_as_another() -> None:
+    class Opened(Event, tag="door.opened"):
+        exchange = "doors.events"
+        about = "door_id"
+        door_id: str
+
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.json.decode(encode(Painted(door_id="d")), type=Opened)
+
+
+def test_fields_this_version_does_not_know_are_passed_over() -> None:
+    body = {"event_type": "door.painted", "timestamp": "2026-01-02T03:04:05Z", "door_id": "d", "new": 1}
+    assert msgspec.json.decode(msgspec.json.encode(body), type=Painted).door_id == "d"
+
+
+def test_an_event_knows_what_it_is_about() -> None:
+    assert Painted(door_id="d").aggregate_id == "d"
+    assert key_of(Painted) == "door.painted"
+
+
+def test_an_event_without_a_key_is_refused() -> None:
+    class Nameless(Event):
+        exchange = "doors.events"
+        about = "door_id"
+        door_id: str
+
+    with pytest.raises(AssertionError, match="Nameless"):
+        key_of(Nameless)

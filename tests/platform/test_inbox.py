@@ -1,0 +1,126 @@
+"""Each consumer applies each event once, whoever else tries at the same time."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from datetime import timedelta
+from uuid import UUID, uuid4
+
+import pytest
+
+from catraca.platform import inbox
+from catraca.platform.database import Database, Db
+from tests.servers import Stack, until
+from tests.support.outboxes import database_of_its_own, empty, somebody_waits_for_a_lock
+
+
+@pytest.fixture(scope="module")
+async def its_own(stack: Stack) -> AsyncIterator[Database]:
+    async with database_of_its_own(stack) as database:
+        yield database
+
+
+@pytest.fixture
+async def database(its_own: Database) -> Database:
+    await empty(its_own)
+    return its_own
+
+
+async def apply(database: Database, consumer: str, *ids: UUID) -> set[UUID]:
+    return await database.run(lambda db: inbox.remember(db, consumer, ids))
+
+
+async def test_a_repeat_is_known_also_within_a_batch_and_to_its_consumer_only(database: Database) -> None:
+    one, two, three = uuid4(), uuid4(), uuid4()
+    assert await apply(database, "a", one, one, two) == {one, two}
+    assert await apply(database, "a", two, three) == {three}
+    assert await apply(database, "b", one) == {one}
+    assert await apply(database, "b") == set()
+
+
+async def test_an_event_is_applied_once_by_many_at_once(database: Database) -> None:
+    """Batches in any order, some undone and tried again: together they apply each event once."""
+    events = [uuid4() for _ in range(40)]
+    applied: list[UUID] = []
+
+    async def consume(turn: int) -> None:
+        mine = events[turn:] + events[:turn]
+        for attempt in range(2):
+
+            async def work(db: Db, attempt: int = attempt) -> set[UUID]:
+                new = await inbox.remember(db, "a", mine)
+                if attempt == 0 and turn % 2:
+                    raise KeyError
+                return new
+
+            with suppress(KeyError):
+                applied.extend(await database.run(work))
+
+    await asyncio.gather(*(consume(turn) for turn in range(16)))
+    assert sorted(applied) == sorted(events)
+
+
+@pytest.mark.parametrize("first_commits", [True, False])
+async def test_the_second_of_two_waits_for_how_the_first_ends(
+    database: Database, first_commits: bool
+) -> None:
+    event = uuid4()
+    began, end = asyncio.Event(), asyncio.Event()
+
+    async def first(db: Db) -> set[UUID]:
+        new = await inbox.remember(db, "a", [event])
+        began.set()
+        await end.wait()
+        if not first_commits:
+            raise KeyError
+        return new
+
+    leading = asyncio.create_task(database.run(first))
+    await began.wait()
+    following = asyncio.create_task(apply(database, "a", event))
+    await until(lambda: somebody_waits_for_a_lock(database))
+    assert not following.done()
+    end.set()
+    if first_commits:
+        assert await leading == {event}
+    else:
+        with pytest.raises(KeyError):
+            await leading
+    assert await following == (set() if first_commits else {event})
+
+
+async def test_an_undone_handler_leaves_no_row(database: Database) -> None:
+    event = uuid4()
+
+    async def fail(db: Db) -> None:
+        await inbox.remember(db, "a", [event])
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        await database.run(fail)
+    assert await apply(database, "a", event) == {event}
+
+
+async def test_only_what_was_applied_long_ago_is_forgotten_a_bounded_number_at_a_time(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inbox, "PRUNED_AT_ONCE", 10)
+    async with database.connection() as db:
+        await db.execute(
+            "INSERT INTO inbox (consumer, event_id, handled_at)"
+            " SELECT 'a', gen_random_uuid(), now() - make_interval(hours => n)"
+            " FROM generate_series(1, 40) AS n"
+        )
+    async with database.transaction() as other:
+        await other.fetch("SELECT FROM inbox ORDER BY handled_at LIMIT 5 FOR UPDATE")
+        assert await _prune(database) == 10  # past those another has in hand
+        assert await _prune(database) == 6
+    assert await _prune(database) == 5
+    assert await _prune(database) == 0
+    async with database.connection() as db:
+        kept = await db.fetchval("SELECT count(*) FROM inbox WHERE handled_at > now() - interval '20 hours'")
+        assert await db.fetchval("SELECT count(*) FROM inbox") == kept == 19
+
+
+async def _prune(database: Database) -> int:
+    return await database.run(lambda db: inbox.prune_inbox(db, older_than=timedelta(hours=20)))

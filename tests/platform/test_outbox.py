@@ -1,0 +1,224 @@
+"""An event is there if and only if its change committed, numbered in the order of commits."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from datetime import timedelta
+from itertools import pairwise
+from uuid import UUID, uuid4
+
+import asyncpg
+import msgspec
+import pytest
+import structlog
+
+from catraca.platform import outbox
+from catraca.platform.database import Database, Db, TransactionAborted
+from tests.servers import Stack
+from tests.support.outboxes import Told, database_of_its_own, empty, record, waiting
+
+
+@pytest.fixture(scope="module")
+async def its_own(stack: Stack) -> AsyncIterator[Database]:
+    async with database_of_its_own(stack) as database:
+        yield database
+
+
+@pytest.fixture
+async def database(its_own: Database) -> Database:
+    await empty(its_own)
+    return its_own
+
+
+async def test_a_committed_change_has_its_event_and_wakes_the_relay_after_the_commit(
+    database: Database,
+) -> None:
+    subject = uuid4()
+    with database.wakeups.waiting_for(outbox.WAKE_TOPIC) as woken:
+        async with database.transaction() as db:
+            with structlog.contextvars.bound_contextvars(request_id="r1"):
+                await outbox.record(db, Told(subject_id=subject, word="olá"))
+            assert not await waiting(database)
+            assert not woken.is_set()
+        assert woken.is_set()
+    (row,) = await waiting(database)
+    message = outbox.message_of(row)
+    assert (message.exchange, message.key) == ("test.events", "test.told")
+    assert (message.headers.aggregate_id, message.headers.seq, message.headers.trace) == (subject, 1, "r1")
+    assert msgspec.json.decode(message.body, type=Told).word == "olá"
+
+
+async def record_and_fail(db: Db) -> None:
+    await outbox.record(db, Told(subject_id=uuid4()))
+    raise KeyError
+
+
+async def record_and_swallow(db: Db) -> None:
+    await outbox.record(db, Told(subject_id=uuid4()))
+    with suppress(asyncpg.UndefinedTableError):
+        await db.execute("SELECT FROM nowhere")
+
+
+async def record_and_be_canceled(db: Db) -> None:
+    await outbox.record(db, Told(subject_id=uuid4()))
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().call_soon(task.cancel)
+    await db.execute("SELECT pg_sleep(30)")
+
+
+@pytest.mark.parametrize(
+    ("work", "failure"),
+    [
+        (record_and_fail, KeyError),
+        (record_and_swallow, TransactionAborted),
+        (record_and_be_canceled, asyncio.CancelledError),
+    ],
+)
+async def test_an_undone_change_has_no_event_no_number_and_wakes_nobody(
+    database: Database, work, failure: type[BaseException]
+) -> None:
+    with database.wakeups.waiting_for(outbox.WAKE_TOPIC) as woken:
+        with pytest.raises(failure):
+            await asyncio.create_task(database.run(work))
+        assert not woken.is_set()
+        # Whoever gets the connection next tells only what is his own.
+        for _ in range(20):
+            async with database.transaction() as db:
+                await db.execute("SELECT")
+        assert not woken.is_set()
+    assert not await waiting(database)
+    async with database.connection() as db:
+        assert await db.fetchval("SELECT count(*) FROM outbox_heads") == 0
+
+
+async def test_a_statement_that_stands_alone_wakes_too(database: Database) -> None:
+    with database.wakeups.waiting_for(outbox.WAKE_TOPIC) as woken:
+        async with database.connection() as db:
+            await outbox.record(db, Told(subject_id=uuid4()))
+        assert woken.is_set()
+    assert len(await waiting(database)) == 1
+
+
+async def test_nothing_to_record_is_nothing(database: Database) -> None:
+    await record(database)
+    assert not await waiting(database)
+
+
+async def test_events_of_one_call_keep_their_order(database: Database) -> None:
+    one, two = uuid4(), uuid4()
+    await record(database, Told(subject_id=one))
+    words = [(random.choice((one, two)), str(n)) for n in range(40)]
+    await record(database, *(Told(subject_id=subject, word=word) for subject, word in words))
+    rows = await waiting(database)
+    for subject, first in ((one, 2), (two, 1)):
+        told = [
+            (row["seq"], msgspec.json.decode(row["body"])["word"])
+            for row in rows
+            if row["aggregate_id"] == subject and row["seq"] >= first
+        ]
+        mine = [word for to, word in words if to == subject]
+        assert told == list(enumerate(mine, first))
+    # The oldest first, also across aggregates: queues in the database are filled in this order.
+    by_position = sorted(rows, key=lambda row: row["position"])[1:]
+    assert [msgspec.json.decode(row["body"])["word"] for row in by_position] == [word for _, word in words]
+
+
+async def test_numbers_have_no_gaps_and_follow_the_commits_of_many_writers(database: Database) -> None:
+    """Whoever commits later has the higher number, so nobody can see 2 and not yet 1."""
+    subjects = [uuid4() for _ in range(5)]
+    committed: dict[UUID, int] = dict.fromkeys(subjects, 0)
+    seen_gaps: list[list[int]] = []
+
+    async def write() -> None:
+        for _ in range(50):
+            chosen = random.sample(subjects, k=random.randint(1, 3))
+            undone = random.random() < 0.2
+
+            async def work(db: Db, chosen: list[UUID] = chosen, undone: bool = undone) -> None:
+                await outbox.record(db, *(Told(subject_id=subject) for subject in chosen))
+                if undone:
+                    raise KeyError
+
+            with suppress(KeyError):
+                await database.run(work)
+                for subject in chosen:
+                    committed[subject] += 1
+
+    async def look(stop: asyncio.Event) -> None:
+        while not stop.is_set():
+            rows = await waiting(database)
+            for subject in subjects:
+                seqs = [row["seq"] for row in rows if row["aggregate_id"] == subject]
+                if seqs != list(range(1, len(seqs) + 1)):
+                    seen_gaps.append(seqs)
+            await asyncio.sleep(0.05)
+
+    stop = asyncio.Event()
+    looking = asyncio.create_task(look(stop))
+    async with asyncio.timeout(60):
+        await asyncio.gather(*(write() for _ in range(20)))
+    stop.set()
+    await looking
+    assert not seen_gaps
+    rows = await waiting(database)
+    for subject in subjects:
+        mine = [row for row in rows if row["aggregate_id"] == subject]
+        assert [row["seq"] for row in mine] == list(range(1, committed[subject] + 1))
+        assert all(earlier["position"] < later["position"] for earlier, later in pairwise(mine))
+
+
+async def test_writers_of_the_same_aggregates_do_not_wait_for_each_other_in_a_circle(
+    database: Database,
+) -> None:
+    """Each in one statement and one transaction: a deadlock would fail it."""
+    subjects = [uuid4() for _ in range(30)]
+
+    async def write() -> None:
+        for _ in range(10):
+            shuffled = random.sample(subjects, k=len(subjects))
+            async with database.transaction() as db:
+                await outbox.record(db, *(Told(subject_id=subject) for subject in shuffled))
+
+    await asyncio.gather(*(write() for _ in range(8)))
+    assert len(await waiting(database)) == 8 * 10 * len(subjects)
+
+
+async def test_the_backlog_tells_how_many_wait_and_how_old_the_oldest_is(database: Database) -> None:
+    async with database.connection() as db:
+        assert await outbox.backlog(db) == (0, 0.0)
+    await record(database, *(Told(subject_id=uuid4()) for _ in range(3)))
+    async with database.connection() as db:
+        await db.execute("UPDATE outbox SET created_at = created_at - interval '1 hour'")
+        depth, age_seconds = await outbox.backlog(db)
+    assert depth == 3
+    assert 3600 <= age_seconds < 3700
+
+
+async def test_only_what_was_sent_long_ago_is_pruned_a_bounded_number_at_a_time(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox, "PRUNED_AT_ONCE", 10)
+    async with database.connection() as db:
+        await db.execute(
+            "INSERT INTO outbox_sent"
+            "   (id, aggregate_id, seq, exchange, routing_key, headers, body, created_at, sent_at)"
+            " SELECT gen_random_uuid(), gen_random_uuid(), 1, 'e', 'k', '{}', '{}', now(),"
+            "   now() - make_interval(hours => n) FROM generate_series(1, 40) AS n"
+        )
+    async with database.transaction() as other:
+        await other.fetch("SELECT FROM outbox_sent ORDER BY sent_at LIMIT 5 FOR UPDATE")
+        assert await _prune(database) == 10  # past those another has in hand
+        assert await _prune(database) == 6
+    assert await _prune(database) == 5
+    assert await _prune(database) == 0
+    async with database.connection() as db:
+        kept = await db.fetchval(
+            "SELECT count(*) FROM outbox_sent WHERE sent_at > now() - interval '20 hours'"
+        )
+        assert await db.fetchval("SELECT count(*) FROM outbox_sent") == kept == 19
+
+
+async def _prune(database: Database) -> int:
+    return await database.run(lambda db: outbox.prune_sent(db, older_than=timedelta(hours=20)))

@@ -1,0 +1,169 @@
+"""Relays learn of events by wake-ups, find them without, and stop with nothing in hand."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from uuid import uuid4
+
+import pytest
+import structlog
+
+from catraca.platform import outbox
+from catraca.platform import relay as module
+from catraca.platform.bus import BusAway, Message
+from catraca.platform.database import Database
+from catraca.platform.relay import Relay
+from catraca.roles import relay as role
+from catraca.roles.parts import Parts
+from catraca.roles.runner import Life
+from tests.servers import Stack, until
+from tests.support.outboxes import (
+    Recorder,
+    Told,
+    another_process,
+    away,
+    database_of_its_own,
+    empty,
+    fill,
+    is_all_sent,
+    record,
+    running,
+    sent,
+    somebody_waits_for_a_lock,
+)
+
+
+@pytest.fixture(scope="module")
+async def its_own(stack: Stack) -> AsyncIterator[Database]:
+    async with database_of_its_own(stack) as database:
+        yield database
+
+
+@pytest.fixture
+async def database(its_own: Database) -> Database:
+    await empty(its_own)
+    return its_own
+
+
+async def test_what_is_in_hand_when_told_to_stop_is_still_sent(database: Database) -> None:
+    publishing, go_on = asyncio.Event(), asyncio.Event()
+
+    async def stall(_: Message) -> None:
+        publishing.set()
+        await go_on.wait()
+
+    subject = uuid4()
+    await record(database, Told(subject_id=subject))
+    stopping = asyncio.Event()
+    task = asyncio.create_task(Relay(database, Recorder(before=stall)).run(stopping))
+    await publishing.wait()
+    stopping.set()
+    go_on.set()
+    await task
+    assert await sent(database) == [(subject, 1)]
+
+
+async def test_an_event_whose_wake_up_was_lost_is_found(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "POLL_SECONDS", 0.05)
+    async with running(Relay(database, Recorder())):
+        for count in (6, 12):  # the first may be found by the relay's first look
+            await fill(database, aggregates=3, each=2)
+            await until(lambda: is_all_sent(database))
+            assert len(await sent(database)) == count
+
+
+async def test_a_wake_up_from_another_process_is_enough(
+    stack: Stack, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "POLL_SECONDS", 3600)
+    async with another_process(stack, database) as another, running(Relay(database, Recorder())):
+        for _ in range(3):
+            await record(another, Told(subject_id=uuid4()))
+            await until(lambda: is_all_sent(database))
+
+
+async def test_what_commits_late_is_sent_though_younger_events_went_before(database: Database) -> None:
+    early, late = uuid4(), uuid4()
+    transport = Recorder()
+    async with running(Relay(database, transport)):
+        async with database.transaction() as db:
+            await outbox.record(db, Told(subject_id=early))
+            await record(database, Told(subject_id=late))
+            await until(lambda: [m.headers.aggregate_id for m in transport.taken] == [late])
+        await until(lambda: is_all_sent(database))
+    first, second = (m.id for m in transport.taken)
+    assert first > second
+
+
+async def test_a_relay_pauses_while_the_database_is_away(
+    stack: Stack, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "FIRST_PAUSE_SECONDS", 0.01)
+    async with running(Relay(database, Recorder())):
+        with structlog.testing.capture_logs() as lines:
+            async with away(stack, database):
+                await until(lambda: sum(line["event"] == "relay_pauses" for line in lines) >= 3)
+        await record(database, Told(subject_id=uuid4()))
+        await until(lambda: is_all_sent(database))
+
+
+@pytest.mark.parametrize("order", [(1, 2), (2, 1)])
+async def test_a_relay_that_waits_in_a_circle_with_another_tries_again(
+    stack: Stack, database: Database, order: tuple[int, int]
+) -> None:
+    """As when one lost its lease: each has locked a row that the other wants, in one of the two orders."""
+    publishing, go_on = asyncio.Event(), asyncio.Event()
+
+    async def stall(_: Message) -> None:
+        publishing.set()
+        await go_on.wait()
+
+    subject = uuid4()
+    await record(database, Told(subject_id=subject), Told(subject_id=subject))
+    sending = asyncio.create_task(Relay(database, Recorder(before=stall)).send_batch())
+    await publishing.wait()
+    async with another_process(stack, database) as another, another.transaction() as db:
+        await db.execute("SELECT FROM outbox WHERE seq = $1 FOR UPDATE", order[0])
+        go_on.set()
+        await until(lambda: somebody_waits_for_a_lock(database))
+        await db.execute("SELECT FROM outbox WHERE seq = $1 FOR UPDATE", order[1])
+    assert await sending == 2
+    assert await sent(database) == [(subject, 1), (subject, 2)]
+
+
+async def test_the_role_sends_and_tells_how_far_behind_it_is(
+    parts: Parts, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(role, "LOOK_SECONDS", 0.05)
+    transport = Recorder(refuse=lambda _: BusAway())
+    life = Life()
+    task = asyncio.create_task(role.Relay(replace(parts, database=database, bus=transport)).run(life))  # type: ignore[arg-type]
+    await record(database, Told(subject_id=uuid4()), Told(subject_id=uuid4()))
+    await until(lambda: role.DEPTH._value.get() == 2 and role.AGE._value.get() > 0)
+    transport.refuse = lambda _: None
+    await until(lambda: role.DEPTH._value.get() == 0 and role.AGE._value.get() == 0)
+    life.stopping.set()
+    await task
+    assert len(await sent(database)) == 2
+
+
+async def test_a_plan_made_while_nothing_waited_is_not_kept_for_when_much_does(stack: Stack) -> None:
+    """PostgreSQL keeps a prepared statement's plan, and for an empty table reading all of it is best."""
+    async with database_of_its_own(stack, connections=1) as database:
+        relay = Relay(database, Recorder())
+        async with database.connection() as db:
+            await db.execute("VACUUM ANALYZE outbox")
+        for _ in range(8):
+            assert await relay.send_batch() == 0
+        await fill(database, aggregates=5_000, each=1)
+        assert await relay.send_batch() == module.BATCH
+        # Once or twice through so small a table is as good as an index; hundreds of times is not.
+        assert await _rows_read_from_whole_tables(database) <= 5 * 5_000
+
+
+async def _rows_read_from_whole_tables(database: Database) -> int:
+    async with database.connection() as db:
+        await db.execute("SELECT pg_stat_force_next_flush()")
+        return await db.fetchval("SELECT seq_tup_read FROM pg_stat_user_tables WHERE relname = 'outbox'")

@@ -1,0 +1,148 @@
+"""Where the world of `news.py` happens: its database, the bus beside it, the processes that run there."""
+
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from signal import SIGKILL, SIGTERM
+from typing import Any
+
+import asyncpg
+import msgspec
+
+from catraca.platform.embedded.children import end_with_parent
+from catraca.platform.migrations import migrate
+from tests.servers import until
+from tests.support import news
+from tests.support.news_process import Orders
+from tests.support.news_verdicts import broken_promises, is_quiet
+
+# Beyond these a part is stuck; a round takes seconds.
+QUIET_SECONDS = 90
+END_SECONDS = 60
+# How often repeats may be given back to a queue by those who end, before somebody must have taken them.
+DRAINS = 5
+EMPTIED = (
+    "changes, applied, routes, outbox, outbox_heads, outbox_sent, inbox, bus_messages, bus_delayed,"
+    " bus_active, dead_letters"
+)
+Process = subprocess.Popen[bytes]
+
+
+@dataclass
+class NewsRoom:
+    database_url: str
+    # None: the PostgreSQL bus.
+    amqp_url: str | None = None
+    processes: list[Process] = field(default_factory=list)
+    parts_of: dict[int, tuple[str, ...]] = field(default_factory=dict)
+
+    def start(self, *parts: str, **orders: Any) -> Process:
+        """A process with these parts: writer, relay, consumers."""
+        told = Orders(database_url=self.database_url, amqp_url=self.amqp_url, parts=parts, **orders)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.support.news_process", msgspec.json.encode(told).decode()],
+            env={name: value for name, value in os.environ.items() if name != "PROMETHEUS_MULTIPROC_DIR"},
+            stdin=subprocess.DEVNULL,
+            preexec_fn=end_with_parent(SIGKILL),
+        )
+        self.processes.append(process)
+        self.parts_of[process.pid] = parts
+        return process
+
+    async def changes(self) -> int:
+        async with self.connection() as db:
+            return await db.fetchval("SELECT count(*) FROM changes")
+
+    async def finish(self, *, changes: int) -> None:
+        """When so many changes were made and all their news has arrived: stop, and look at every promise."""
+        async with self.connection() as db:
+
+            async def all_arrived() -> bool:
+                made = await db.fetchval("SELECT count(*) FROM changes")
+                return made >= changes and await is_quiet(db)
+
+            try:
+                await until(all_arrived, seconds=QUIET_SECONDS)
+            except TimeoutError:
+                raise AssertionError("\n".join(["it never ended", *await broken_promises(db)])) from None
+            await stop(*(process for process in self.processes if process.poll() is None))
+            await self._drain_broker()
+            broken = await broken_promises(db)
+        assert not broken, "\n".join(broken)
+
+    async def _drain_broker(self) -> None:
+        """Whoever ends gives back what it has not begun, and by now that can only be repeats."""
+        if self.amqp_url is None:
+            return
+        from tests.support.news_rabbitmq import are_queues_empty
+
+        for _ in range(DRAINS):
+            if await are_queues_empty(self.amqp_url):
+                return
+            taker = self.start("consumers")
+            await until(partial(are_queues_empty, self.amqp_url), seconds=QUIET_SECONDS)
+            await stop(taker)
+        raise AssertionError("queues do not become empty")
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Any]:
+        connection = await asyncpg.connect(self.database_url)
+        try:
+            yield connection
+        finally:
+            await connection.close()
+
+
+@asynccontextmanager
+async def news_room(database_url: str, amqp_url: str | None = None) -> AsyncIterator[NewsRoom]:
+    """An empty world; whatever still runs there at the end is ended."""
+    room = NewsRoom(database_url, amqp_url)
+    async with room.connection() as db:
+        if not await db.fetchval("SELECT to_regclass('applied') IS NOT NULL"):
+            await migrate(database_url)
+            await db.execute(news.TABLES)
+        await db.execute(f"TRUNCATE {EMPTIED}")
+        await db.executemany("INSERT INTO routes VALUES ($1, $2)", news.ROUTES)
+    if amqp_url is not None:
+        from tests.support.news_rabbitmq import empty_queues
+
+        await empty_queues(amqp_url)
+    try:
+        yield room
+    finally:
+        for process in room.processes:
+            process.kill()
+            process.wait()
+
+
+async def database_beside(database_url: str, name: str) -> str:
+    """Another database of the same server, made if it is not there; answers its URL."""
+    connection = await asyncpg.connect(database_url)
+    try:
+        with suppress(asyncpg.DuplicateDatabaseError):
+            await connection.execute(f'CREATE DATABASE "{name}"')
+    finally:
+        await connection.close()
+    return database_url.replace("/catraca?", f"/{name}?")
+
+
+async def ended(process: Process) -> int:
+    """Its exit code, once it has one."""
+    with suppress(TimeoutError):
+        await until(lambda: process.poll() is not None, seconds=END_SECONDS)
+    assert process.returncode is not None, "it does not end"
+    return process.returncode
+
+
+async def stop(*processes: Process) -> None:
+    """As a deploy does: each finishes what it has in hand, and ends well."""
+    for process in processes:
+        process.send_signal(SIGTERM)
+    for process in processes:
+        code = await ended(process)
+        # One that had hardly begun has nothing to finish.
+        assert code in (0, -SIGTERM), f"told to stop, it ended with {code}"

@@ -1,0 +1,165 @@
+"""Where a process may die: real parts, wrapped so that one named moment of their work is the last.
+
+Nothing in Catraca knows of these; what is wrapped are the connections, the transport and its subscriptions.
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextvars import ContextVar
+from typing import Any
+
+from catraca.platform.bus import Delivery, Queue, Subscription, Topology
+from catraca.platform.bus.postgres import PostgresBus
+from catraca.platform.database import Database, Db, Row
+
+# In the order of an event's life.
+WINDOWS = (
+    "before_commit",
+    "after_commit",
+    "between_publish_and_confirm",
+    "between_confirm_and_mark",
+    "after_mark",
+    "in_handler",
+    "between_handler_commit_and_ack",
+    "during_retry",
+)
+# What the current task has just done, for whoever commits and must know what.
+after: ContextVar[str] = ContextVar("after", default="")
+
+
+class Fate:
+    """Ends this process, as `kill -9` does, when it passes the named window for the n-th time."""
+
+    def __init__(self, window: str | None, passage: int) -> None:
+        self.window = window
+        self._left = passage
+
+    def pass_by(self, window: str) -> None:
+        if self.is_up(window):
+            self.strike()
+
+    def is_up(self, window: str) -> bool:
+        """Whether this passage is the last one; for those who have something to do just before."""
+        if window != self.window:
+            return False
+        self._left -= 1
+        return self._left <= 0
+
+    def strike(self) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class WatchedConnection:
+    """A connection whose COMMIT may be the last thing its process does."""
+
+    def __init__(self, connection: Any, commit: Callable[[Any], Awaitable[str]]) -> None:
+        self._connection = connection
+        self._commit = commit
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+    async def execute(self, query: str, *arguments: object) -> str:
+        if query == "COMMIT":
+            return await self._commit(self._connection)
+        return await self._connection.execute(query, *arguments)
+
+
+def watch(database: Database, commit: Callable[[Any], Awaitable[str]]) -> Database:
+    """Have every transaction of this database end by `commit`."""
+    pool = database._pool
+    connect = pool._connect
+
+    async def connect_watched() -> WatchedConnection:
+        return WatchedConnection(await connect(), commit)
+
+    pool._connect = connect_watched
+    return database
+
+
+def writers_commit(fate: Fate) -> Callable[[Any], Awaitable[str]]:
+    async def commit(connection: Any) -> str:
+        fate.pass_by("before_commit")
+        tag = await connection.execute("COMMIT")
+        fate.pass_by("after_commit")
+        return tag
+
+    return commit
+
+
+def relays_commit(fate: Fate) -> Callable[[Any], Awaitable[str]]:
+    """On the PostgreSQL bus this publishes, confirms and puts away; on RabbitMQ it puts away."""
+
+    async def commit(connection: Any) -> str:
+        what = after.get()
+        after.set("")
+        if what == "moving" and fate.is_up("between_publish_and_confirm"):
+            await send_and_die(connection.execute("COMMIT"), fate)
+        tag = await connection.execute("COMMIT")
+        if what:
+            fate.pass_by("after_mark")
+        return tag
+
+    return commit
+
+
+def retries_commit(fate: Fate) -> Callable[[Any], Awaitable[str]]:
+    """Of the PostgreSQL bus, where the copy and the acknowledgement are one transaction."""
+
+    async def commit(connection: Any) -> str:
+        if after.get() == "failing" and fate.is_up("during_retry"):
+            await send_and_die(connection.execute("COMMIT"), fate)
+        return await connection.execute("COMMIT")
+
+    return commit
+
+
+async def send_and_die(work: Coroutine[Any, Any, Any], fate: Fate) -> None:
+    """Let the words leave for the server, and never hear the answer."""
+    sending = asyncio.create_task(work)
+    await let_it_leave()
+    fate.strike()
+    await sending
+
+
+async def let_it_leave() -> None:
+    """A few turns of the loop: to begin, to write, to flush."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+class FatedPostgresBus(PostgresBus):
+    def __init__(self, database: Database, topology: Topology, fate: Fate) -> None:
+        super().__init__(database, topology)
+        self._fate = fate
+
+    async def take_over(self, db: Db, events: Sequence[Row]) -> list[Exception | None]:
+        outcomes = await super().take_over(db, events)
+        self._fate.pass_by("between_confirm_and_mark")
+        after.set("moving")
+        return outcomes
+
+    async def subscribe(self, queue: Queue, *, when_ready: Callable[[], Awaitable[bool]]) -> Any:
+        return FatedSubscription(await super().subscribe(queue, when_ready=when_ready), self._fate)
+
+
+class FatedSubscription:
+    """What it does not say is the real subscription's."""
+
+    def __init__(self, subscription: Subscription, fate: Fate) -> None:
+        self._subscription = subscription
+        self._fate = fate
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._subscription, name)
+
+    async def done(self, deliveries: Sequence[Delivery]) -> None:
+        self._fate.pass_by("between_handler_commit_and_ack")
+        await self._subscription.done(deliveries)
+
+    async def retry(self, delivery: Delivery, *, delay_seconds: float) -> None:
+        after.set("failing")
+        await self._subscription.retry(delivery, delay_seconds=delay_seconds)
+        after.set("")
