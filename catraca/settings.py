@@ -130,6 +130,13 @@ class Settings(BaseSettings):
         default=True, description="Whether /metrics answers without an operator's token."
     )
     idempotency_retention: Duration = timedelta(hours=24)
+    outbox_retention: Annotated[Duration, Field(ge=timedelta(days=1))] = Field(
+        default=timedelta(days=7), description="How long events that were sent are kept, to be compared."
+    )
+    dead_letter_retention: Duration = Field(
+        default=timedelta(days=30),
+        description="How long messages that could not be handled wait for a person.",
+    )
 
     @field_validator("trusted_proxies", "cors_origins", mode="before")
     @classmethod
@@ -137,6 +144,11 @@ class Settings(BaseSettings):
         return (
             [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
         )
+
+    @property
+    def inbox_retention(self) -> timedelta:
+        """Beyond the dead letters' own: a replay of the last of them is still known if it was applied."""
+        return self.dead_letter_retention + timedelta(days=1)
 
     def secret_fault(self) -> str | None:
         """Why the secret is not fit for production; None when it is."""

@@ -47,6 +47,8 @@ GIVEN: dict[str, tuple[str, Any]] = {
     "cors_origins": ("https://a.example,https://b.example", ["https://a.example", "https://b.example"]),
     "metrics_public": ("false", False),
     "idempotency_retention": ("7d", timedelta(days=7)),
+    "outbox_retention": ("1d", timedelta(days=1)),
+    "dead_letter_retention": ("90d", timedelta(days=90)),
 }
 WRONG = {
     "environment": "staging",
@@ -69,6 +71,8 @@ WRONG = {
     "trusted_proxies": "10.0.0.0/8, hunter2",
     "metrics_public": "hunter2",
     "idempotency_retention": "-5",
+    "outbox_retention": "23h",
+    "dead_letter_retention": "never",
     "driver_approval": "hunter2",
 }
 
@@ -126,6 +130,11 @@ def test_the_command_line_names_every_wrong_variable_at_once() -> None:
 def test_settings_do_not_change_under_way() -> None:
     with pytest.raises(ValidationError):
         Settings().port = 1
+
+
+def test_what_was_applied_is_remembered_for_longer_than_a_dead_letter_can_be_replayed() -> None:
+    settings = Settings(dead_letter_retention="2d")
+    assert settings.inbox_retention > settings.dead_letter_retention == timedelta(days=2)
 
 
 def test_passwords_stay_out_of_representations() -> None:

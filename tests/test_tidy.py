@@ -8,7 +8,10 @@ import string
 from pathlib import Path
 
 import catraca
+from catraca.events import EVENTS
+from catraca.events.publishers import publishers_of
 from catraca.platform.errors import refusal_types
+from catraca.platform.event import Event
 from catraca.platform.texts import LANGUAGES, words
 
 PACKAGE = Path(catraca.__file__).parent
@@ -100,3 +103,32 @@ def test_languages_say_the_same_things() -> None:
         assert first.keys() == other.keys()
         for key in first:
             assert placeholders(first[key]) == placeholders(other[key]), key
+
+
+def events_in_the_package() -> set[type[Event]]:
+    import_everything()
+    found: set[type[Event]] = set()
+    kinds = [Event]
+    while kinds:
+        kinds += (more := kinds.pop().__subclasses__())
+        found |= {kind for kind in more if kind.__module__.startswith("catraca.events")}
+    return found
+
+
+def test_every_event_is_listed_says_what_it_is_and_is_published_by_somebody() -> None:
+    assert set(EVENTS) == events_in_the_package(), "EVENTS in catraca/events is the list of what is published"
+    for kind in EVENTS:
+        assert vars(kind).get("__doc__"), f"{kind.__name__} needs a sentence: the catalogue shows it"
+        assert publishers_of(kind), f"no domain makes a {kind.__name__}"
+
+
+def test_only_domains_record_events() -> None:
+    strays = [
+        f"{name}:{node.lineno}"
+        for name, tree in sources()
+        if not name.startswith("domains/")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        if node.attr == "record" and isinstance(node.value, ast.Name) and node.value.id == "outbox"
+    ]
+    assert not strays, "an event belongs to a change, and changes to domains"

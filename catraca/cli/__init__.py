@@ -3,6 +3,7 @@
 import typer
 
 from catraca.cli.doctor import doctor
+from catraca.cli.events import events
 from catraca.cli.migrating import migrate
 from catraca.cli.serve import serve
 from catraca.cli.tokens import token
@@ -16,7 +17,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     help="Catraca: one claim, one winner.\n\nStart with `catraca up`; settings are `CATRACA_` variables.",
 )
-for command in (up, serve, migrate, token, doctor, version):
+for command in (up, serve, migrate, token, doctor, events, version):
     app.command()(command)
 
 

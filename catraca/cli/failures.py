@@ -35,6 +35,7 @@ def _exit_code(error: Exception) -> int | None:
     # Imported on failure only: a command must not load every part to be able to fail.
     from pydantic import ValidationError
 
+    from catraca.platform.bus import TopologyRefused
     from catraca.platform.embedded import EmbeddedFailure
     from catraca.platform.migrations import DatabaseUnreachable, SchemaProblem
     from catraca.roles.instance import NotReady
@@ -43,7 +44,7 @@ def _exit_code(error: Exception) -> int | None:
     from catraca.roles.supervisor import WorkersFailed
     from catraca.settings import UnfitForProduction
 
-    if isinstance(error, (ValidationError, SchemaProblem, UnfitForProduction)):
+    if isinstance(error, (ValidationError, SchemaProblem, TopologyRefused, UnfitForProduction)):
         return REFUSED
     expected = (EmbeddedFailure, DatabaseUnreachable, ListenFailed, NotReady, RoleFailed, WorkersFailed)
     return FAILED if isinstance(error, expected) else None

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 
 def serve(
-    roles: Annotated[list[str], typer.Argument(help="api, housekeeper, or all.")],
+    roles: Annotated[
+        list[str], typer.Argument(help="api, relay, dispatcher, notifier, housekeeper, or all.")
+    ],
     workers: Annotated[
         int | None, typer.Option(help="How many processes; without it CATRACA_WORKERS.", min=1, max=64)
     ] = None,
@@ -44,6 +46,7 @@ def serve(
         settings = find_settings()
         settings.ensure_fit()
         need_database(settings)
+        _check_wiring()
         count = workers or settings.workers
         if count > 1:
             _serve_in_workers(settings, names, count, metrics)
@@ -58,6 +61,13 @@ def chosen_roles(roles: Sequence[str]) -> list[str]:
     if unknown := sorted(set(roles) - {*ROLES, "all"}):
         fail(f"no such role: {', '.join(unknown)}; there are {', '.join(ROLES)} and all", REFUSED)
     return list(ROLES) if "all" in roles else list(dict.fromkeys(roles))
+
+
+def _check_wiring() -> None:
+    """Before any port or connection is opened: with news that nobody would get there is nothing to serve."""
+    from catraca.roles.consuming import check_wiring
+
+    check_wiring()
 
 
 def exit_quietly_on_sigterm() -> None:

@@ -23,4 +23,28 @@ def _housekeeper(parts: "Parts") -> Role:
     return Housekeeper(parts)
 
 
-ROLES: dict[str, RoleType] = {"api": _api, "housekeeper": _housekeeper}
+def _relay(parts: "Parts") -> Role:
+    from catraca.roles.relay import Relay
+
+    return Relay(parts)
+
+
+def _dispatcher(parts: "Parts") -> Role:
+    from catraca.roles.dispatcher import Dispatcher
+
+    return Dispatcher(parts)
+
+
+def _notifier(parts: "Parts") -> Role:
+    from catraca.roles.notifier import Notifier
+
+    return Notifier(parts)
+
+
+ROLES: dict[str, RoleType] = {
+    "api": _api,
+    "relay": _relay,
+    "dispatcher": _dispatcher,
+    "notifier": _notifier,
+    "housekeeper": _housekeeper,
+}

@@ -49,7 +49,8 @@ class Api:
         self._parts = parts
         self._routers = [*ROUTERS, *more_routers]
         self._health = Health(
-            required={"database": parts.database.is_up}, reported={"redis": parts.redis.is_up}
+            required={"database": parts.database.is_up},
+            reported={"redis": parts.redis.is_up, "bus": parts.bus.is_up},
         )
 
     async def run(self, life: Life) -> None:
@@ -70,9 +71,14 @@ def build_app(parts: Parts, health: Health, routers: Sequence[APIRouter] = ROUTE
 
     async def tokens_valid_after(principal: Principal) -> datetime | None:
         async with parts.database.connection() as db:
-            return await people.ensure_user(
+            known = await people.standing_of(db, principal.id, roles=principal.roles)
+        if known is not None:
+            return known.tokens_valid_after
+        return await parts.database.run(
+            lambda db: people.ensure_user(
                 db, principal.id, roles=principal.roles, driver_approval=settings.driver_approval
             )
+        )
 
     rules = settings.token_rules()
     return create_app(

@@ -4,6 +4,7 @@ import asyncio
 
 from catraca.domains import people
 from catraca.platform.database import Database
+from catraca.platform.event_invariants import EVENT_INVARIANTS
 from catraca.platform.invariants import (
     INVARIANT_LIMITS,
     PLATFORM_INVARIANTS,
@@ -11,7 +12,9 @@ from catraca.platform.invariants import (
     Verdict,
     check_invariants,
 )
+from catraca.platform.timers import TIMER_INVARIANTS
 from catraca.roles.doctor_checks.access import check_identity_provider, check_secret
+from catraca.roles.doctor_checks.bus import check_bus
 from catraca.roles.doctor_checks.findings import Check, Finding, problem
 from catraca.roles.doctor_checks.machine import (
     check_names,
@@ -39,9 +42,15 @@ CHECKS: dict[str, Check] = {
     "PostgreSQL": check_postgres,
     "Redis": check_redis,
     "RabbitMQ": check_rabbitmq,
+    "Bus": check_bus,
 }
 # Every domain adds its own.
-RULES: tuple[Rule, ...] = (*PLATFORM_INVARIANTS, *people.INVARIANTS)
+RULES: tuple[Rule, ...] = (
+    *PLATFORM_INVARIANTS,
+    *EVENT_INVARIANTS,
+    *TIMER_INVARIANTS,
+    *people.INVARIANTS,
+)
 
 
 async def look_over(settings: Settings, checks: dict[str, Check] = CHECKS) -> list[Finding]:

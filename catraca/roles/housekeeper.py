@@ -1,39 +1,94 @@
-"""The role that tidies: what has passed its retention goes, a bounded amount at a time."""
+"""The role that tidies: what has passed its retention goes, a bounded amount at a time.
 
-import asyncio
+It also consumes what nobody waits for (the audit log, dead letters), and tells how much waits in the queues.
+"""
+
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 
 import structlog
+from prometheus_client import Gauge
 
+from catraca.domains.dead_letters import count_dead_letters, prune_dead_letters
 from catraca.domains.people.jobs import prune_password_links
+from catraca.platform.bus import BusAway
+from catraca.platform.database import Db
 from catraca.platform.errors import Refusal
 from catraca.platform.idempotency import prune_idempotency_keys
+from catraca.platform.inbox import prune_inbox
+from catraca.platform.outbox import prune_sent
+from catraca.platform.waiting import within
+from catraca.roles.consuming import consume
 from catraca.roles.parts import Parts
-from catraca.roles.runner import Life
+from catraca.roles.runner import Life, all_of
 
 log = structlog.get_logger()
 
 SWEEP_SECONDS = 60.0
+LOOK_SECONDS = 5.0
+
+# Of living processes only: what a dead one saw last must not stand for what is.
+QUEUE_DEPTH = Gauge(
+    "catraca_bus_queue_depth", "Messages waiting in a queue.", ["queue"], multiprocess_mode="livemostrecent"
+)
+DEAD_LETTERS = Gauge(
+    "catraca_dead_letters",
+    "Messages that could not be handled and are kept, by where and why; counted up to 10 000.",
+    ["queue", "reason"],
+    multiprocess_mode="livemostrecent",
+)
 
 
 class Housekeeper:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
+        self._told: set[tuple[str, str]] = set()
 
     async def run(self, life: Life) -> None:
+        await all_of(
+            consume(self._parts, "housekeeper", life), self._sweep_now_and_then(life), self._look(life)
+        )
+
+    async def _sweep_now_and_then(self, life: Life) -> None:
         while not life.stopping.is_set():
             try:
                 await self.sweep()
             except Refusal as refusal:  # the database is away: the next sweep finds the same work
                 log.warning("sweep_postponed", code=refusal.code)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(SWEEP_SECONDS):
-                    await life.stopping.wait()
+            await within(SWEEP_SECONDS, life.stopping)
 
     async def sweep(self) -> None:
         """One round of every duty. Safe at any number of housekeepers: rows are taken with SKIP LOCKED."""
-        retention = self._parts.settings.idempotency_retention
-        pruned = await self._parts.database.run(lambda db: prune_idempotency_keys(db, older_than=retention))
-        if pruned:
-            log.info("pruned", what="idempotency_keys", count=pruned)
-        await self._parts.database.run(prune_password_links)
+        settings = self._parts.settings
+        duties: dict[str, Callable[[Db], Awaitable[int]]] = {
+            "idempotency_keys": partial(prune_idempotency_keys, older_than=settings.idempotency_retention),
+            "password_links": prune_password_links,
+            "outbox_sent": partial(prune_sent, older_than=settings.outbox_retention),
+            "inbox": partial(prune_inbox, older_than=settings.inbox_retention),
+            "dead_letters": partial(prune_dead_letters, older_than=settings.dead_letter_retention),
+        }
+        for what, prune in duties.items():
+            if pruned := await self._parts.database.run(prune):
+                log.info("pruned", what=what, count=pruned)
+
+    async def _look(self, life: Life) -> None:
+        while not life.stopping.is_set():
+            # Whoever is away is told of by those who need it; the figures stay as they were.
+            with suppress(BusAway):
+                await self.measure_queues()
+            with suppress(Refusal):
+                await self.measure_dead_letters()
+            await within(LOOK_SECONDS, life.stopping)
+
+    async def measure_queues(self) -> None:
+        for queue, depth in (await self._parts.bus.depths()).items():
+            QUEUE_DEPTH.labels(queue).set(depth)
+
+    async def measure_dead_letters(self) -> None:
+        """By queue and reason; a group that is gone is told as none, else its last figure would stay."""
+        async with self._parts.database.connection() as db:
+            counts = await count_dead_letters(db)
+        for group in self._told | counts.keys():
+            DEAD_LETTERS.labels(*group).set(counts.get(group, 0))
+        self._told |= counts.keys()

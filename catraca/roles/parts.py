@@ -5,6 +5,8 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from catraca.events import TOPOLOGY
+from catraca.platform.bus import Topology, Transport
 from catraca.platform.database import Database, DatabaseLimits
 from catraca.platform.redis_client import RedisClient
 from catraca.settings import Settings
@@ -15,20 +17,37 @@ class Parts:
     settings: Settings
     database: Database
     redis: RedisClient
+    bus: Transport
+    topology: Topology
     # Inherited from a supervisor; without one the API opens its own.
     listener: socket.socket | None = None
 
 
 @asynccontextmanager
-async def open_parts(settings: Settings, *, listener: socket.socket | None = None) -> AsyncGenerator[Parts]:
+async def open_parts(
+    settings: Settings, *, listener: socket.socket | None = None, topology: Topology = TOPOLOGY
+) -> AsyncGenerator[Parts]:
     """Open everything without waiting for any server: one that is away is reported, not fatal."""
     assert settings.database_url is not None
     database = await Database.open(
         settings.database_url, limits=DatabaseLimits(connections=settings.database_connections)
     )
     redis = RedisClient(settings.redis_url)
+    bus = _bus(settings, database, topology)
     try:
-        yield Parts(settings, database, redis, listener)
+        yield Parts(settings, database, redis, bus, topology, listener)
     finally:
+        await bus.close()
         await redis.close()
         await database.close()
+
+
+def _bus(settings: Settings, database: Database, topology: Topology) -> Transport:
+    """RabbitMQ where one is given; else queues in the database itself."""
+    if settings.amqp_url is None:
+        from catraca.platform.bus.postgres import PostgresBus
+
+        return PostgresBus(database, topology)
+    from catraca.platform.bus.rabbitmq import RabbitMqBus
+
+    return RabbitMqBus(settings.amqp_url, topology)

@@ -90,7 +90,8 @@ async def test_killed_server_is_started_again_and_has_the_data(here: Instance, p
     async def back() -> bool:
         async with httpx.AsyncClient(base_url=here.url) as client:
             answer = await client.get("/readyz")
-        return answer.json()["parts"] == {"database": "up", "redis": "up"} and not is_alive(victim)
+        parts = answer.json()["parts"]
+        return parts == {"database": "up", "redis": "up", "bus": "up"} and not is_alive(victim)
 
     await until(back)
     assert await here.read_name(sub) == "Zeca"

@@ -51,7 +51,7 @@ async def test_fresh_folder_serves_stops_cleanly_and_has_its_data_at_the_next_st
     async with httpx.AsyncClient(base_url=here.url) as stranger:
         assert (await stranger.get("/readyz")).json() == {
             "status": "ready",
-            "parts": {"database": "up", "redis": "up"},
+            "parts": {"database": "up", "redis": "up", "bus": "up"},
         }
         for language, words in (("en", "This needs a token"), ("pt-BR", "É preciso um token")):
             answer = await stranger.get("/v1/me", headers={"accept-language": language})

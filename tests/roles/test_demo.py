@@ -31,6 +31,9 @@ async def test_starters_at_once_fill_the_city_once(empty: Database) -> None:
         assert await db.fetchval("SELECT count(*) FROM users") == 19
         assert await db.fetchval("SELECT count(*) FROM users WHERE password_hash IS NOT NULL") == 0
         assert [await people.may_drive(db, driver.id) for driver in DRIVERS] == [True] * 12
+        told = await db.fetch("SELECT aggregate_id FROM outbox WHERE routing_key = 'user.created'")
+    everyone = {person.id for person in (OPERATOR, *PASSENGERS, *DRIVERS)}
+    assert sorted(row["aggregate_id"] for row in told) == sorted(everyone)
 
 
 async def test_a_database_with_people_is_no_demo(empty: Database) -> None:

@@ -18,6 +18,7 @@ from catraca.domains.people.service import (
     get_user,
     get_users,
     may_drive,
+    standing_of,
 )
 from catraca.domains.people.store import INVARIANTS
 
@@ -38,4 +39,5 @@ __all__ = [
     "get_user",
     "get_users",
     "may_drive",
+    "standing_of",
 ]

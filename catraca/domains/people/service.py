@@ -23,12 +23,14 @@ from catraca.domains.people.model import (
     Login,
     NewPerson,
     Role,
+    Standing,
     User,
     UserChange,
     UserId,
     Verdict,
 )
-from catraca.platform import audit
+from catraca.events import UserCreated
+from catraca.platform import audit, outbox
 from catraca.platform.database import Db, Transact
 from catraca.platform.errors import Forbidden, NotFound, TokenRevoked
 from catraca.platform.idempotency import forget_responses
@@ -57,15 +59,25 @@ async def ensure_user(
 ) -> datetime | None:
     """Make the person, and the driver, on first use; answers since when their tokens count.
 
-    Safe to repeat and to race; one round trip for whoever is known. Of a known person's later tokens only
-    the role `driver` is kept; other roles hold as long as the token that brings them.
+    Safe to repeat and to race. Of a known person's later tokens only the role `driver` is kept; other roles
+    hold as long as the token that brings them.
     """
     roles = frozenset(roles)
+    is_new = await store.insert_user_if_new(db, user_id, roles=roles)
+    if "driver" in roles:
+        await store.insert_driver_if_new(db, user_id, approval=model.first_approval(driver_approval))
+    if is_new:
+        await outbox.record(db, UserCreated(user_id=user_id, roles=tuple(sorted(roles))))
+    standing = await store.read_standing(db, user_id)
+    return standing.tokens_valid_after if standing else None
+
+
+async def standing_of(db: Db, user_id: UUID, *, roles: Iterable[str]) -> Standing | None:
+    """What is known of a token's bearer; None when `ensure_user` has something to make first."""
     known = await store.read_standing(db, user_id)
-    if known is not None and (known.drives or known.erased or "driver" not in roles):
-        return known.tokens_valid_after
-    approval = model.first_approval(driver_approval) if "driver" in roles else None
-    return await store.insert_user_if_new(db, user_id, roles=roles, approval=approval)
+    if known is None or not (known.drives or known.erased or "driver" not in roles):
+        return None
+    return known
 
 
 async def get_user(db: Db, user_id: UserId) -> User:
@@ -140,7 +152,7 @@ async def decide_roles(
     roles = frozenset(roles)
     if user.driver is None and "driver" in roles:
         approval = model.first_approval(driver_approval)
-        await store.insert_user_if_new(db, user_id, roles=roles, approval=approval)
+        await store.insert_driver_if_new(db, user_id, approval=approval)
     await store.set_roles(db, user_id, roles)
     await store.revoke_tokens(db, user_id)
     await _record(db, "roles_decided", user_id, by=by, data={"from": sorted(user.roles), "to": sorted(roles)})
@@ -222,7 +234,8 @@ async def add_first_people(db: Db, people: Sequence[NewPerson]) -> bool:
     """Put these people in if there are none at all yet; answers whether it did. Two at once do it once."""
     if await store.has_users(db):
         return False
-    await store.insert_people(db, people)
+    new = await store.insert_people(db, people)
+    await outbox.record(db, *(UserCreated(user_id=p.id, roles=(p.role,)) for p in people if p.id in new))
     await store.insert_drivers(db, [person for person in people if person.role == "driver"])
     return True
 

@@ -44,27 +44,28 @@ async def read_standing(db: Db, user_id: UUID) -> Standing | None:
     return Standing(_moment(row["tokens_valid_after"]), row["erased"], row["drives"])
 
 
-async def insert_user_if_new(
-    db: Db, user_id: UUID, *, roles: Iterable[str], approval: Approval | None
-) -> datetime | None:
-    """The person, and with an `approval` the driver; whoever comes second finds the first one's rows."""
-    tokens_valid_after = await db.fetchval(
-        "WITH person AS ("
-        "   INSERT INTO users (id, roles) VALUES ($1, $2)"
-        "   ON CONFLICT (id) DO UPDATE SET roles ="
-        "     CASE WHEN $3::text IS NULL OR users.erased_at IS NOT NULL OR 'driver' = ANY (users.roles)"
-        "          THEN users.roles ELSE users.roles || 'driver'::text END"
-        "   RETURNING id, tokens_valid_after, erased_at),"
-        " driver AS ("
-        "   INSERT INTO drivers (user_id, approval)"
-        "   SELECT id, $3 FROM person WHERE $3::text IS NOT NULL AND erased_at IS NULL"
-        "   ON CONFLICT (user_id) DO NOTHING)"
-        " SELECT tokens_valid_after FROM person",
+async def insert_user_if_new(db: Db, user_id: UUID, *, roles: Iterable[str]) -> bool:
+    """Whether the person is new; whoever comes second waits for the first and finds their row."""
+    # Whichever unique index notices first: naming one would make a race lost on another an error.
+    found = await db.fetchval(
+        "INSERT INTO users (id, roles) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING true",
         user_id,
         sorted(roles),
+    )
+    return found is not None
+
+
+async def insert_driver_if_new(db: Db, user_id: UUID, *, approval: Approval) -> None:
+    """Give a person who is not erased the role and a driver's profile, as far as they lack them."""
+    await db.execute(
+        "WITH person AS ("
+        "   UPDATE users SET roles ="
+        "     CASE WHEN 'driver' = ANY (roles) THEN roles ELSE roles || 'driver'::text END"
+        "   WHERE id = $1 AND erased_at IS NULL RETURNING id)"
+        " INSERT INTO drivers (user_id, approval) SELECT id, $2 FROM person ON CONFLICT (user_id) DO NOTHING",
+        user_id,
         approval,
     )
-    return _moment(tokens_valid_after)
 
 
 async def lock_user(db: Db, user_id: UserId) -> bool:
@@ -280,12 +281,21 @@ async def has_users(db: Db) -> bool:
     return await db.fetchval("SELECT EXISTS (SELECT FROM users)")
 
 
-async def insert_people(db: Db, people: Sequence[NewPerson]) -> None:
-    await db.executemany(
-        "INSERT INTO users (id, roles, name, email, email_folded) VALUES ($1, $2, $3, $4, $5)"
-        " ON CONFLICT DO NOTHING",
-        [(p.id, [p.role], p.name, p.email, fold_email(p.email)) for p in people],
+async def insert_people(db: Db, people: Sequence[NewPerson]) -> set[UUID]:
+    """Those who are not there yet; answers who was put in."""
+    rows = await db.fetch(
+        "INSERT INTO users (id, roles, name, email, email_folded)"
+        " SELECT id, ARRAY[role], name, email, email_folded"
+        " FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[])"
+        "   AS person (id, role, name, email, email_folded)"
+        " ON CONFLICT DO NOTHING RETURNING id",
+        [p.id for p in people],
+        [p.role for p in people],
+        [p.name for p in people],
+        [p.email for p in people],
+        [fold_email(p.email) for p in people],
     )
+    return {row["id"] for row in rows}
 
 
 async def insert_drivers(db: Db, drivers: Sequence[NewPerson]) -> None:
@@ -326,7 +336,33 @@ def _user(row: Row) -> User:
     )
 
 
+# Sent events are kept for a day at least.
+TOLD = (
+    "SELECT id, aggregate_id FROM outbox WHERE routing_key = 'user.created' UNION ALL"
+    " SELECT id, aggregate_id FROM outbox_sent WHERE routing_key = 'user.created'"
+    "   AND sent_at > clock_timestamp() - interval '1 day'"
+)
+
 INVARIANTS: tuple[Rule, ...] = (
+    Invariant(
+        number=8,
+        name="every newcomer was told of",
+        sentence="Whoever came within the last day has their user.created.",
+        # People from before there were events have none; the first one who has shows where that ends.
+        query=f"WITH told AS ({TOLD})"  # noqa: S608 - our own
+        " SELECT u.id FROM users u WHERE u.created_at > clock_timestamp() - interval '1 day'"
+        "   AND NOT EXISTS (SELECT FROM told WHERE told.aggregate_id = u.id)"
+        "   AND u.created_at >= (SELECT min(f.created_at) FROM users f JOIN outbox_heads h"
+        "                        ON h.aggregate_id = f.id)",
+    ),
+    Invariant(
+        number=8,
+        name="nobody was told of who did not come",
+        sentence="Every user.created has its person.",
+        query=f"WITH told AS ({TOLD} ORDER BY id DESC LIMIT 100000)"  # noqa: S608 - our own
+        " SELECT id, aggregate_id FROM told"
+        " WHERE NOT EXISTS (SELECT FROM users u WHERE u.id = told.aggregate_id)",
+    ),
     ConstraintHeld(
         name="one person per e-mail address",
         sentence="No two people have one address, however they write it.",

@@ -78,13 +78,15 @@ def _writable(facts: PostgresFacts) -> Finding:
 
 
 def _connections(facts: PostgresFacts, settings: Settings) -> Finding:
-    # One more for migrations, the doctor and whoever looks after the server.
-    needed = settings.workers * settings.database_connections + 1
+    # Each process has one to be woken by beside its pool; one more is for migrations, the doctor and whoever
+    # looks after the server.
+    each = settings.database_connections + 1
+    needed = settings.workers * each + 1
     found = f"{facts.connections_allowed} allowed, up to {needed} needed"
     if facts.connections_allowed < needed:
         return problem(
             "Connections",
-            f"{found} ({settings.workers} workers with {settings.database_connections} each)",
+            f"{found} ({settings.workers} workers with {each} each)",
             "Raise max_connections (or the limit of the user or database), or lower CATRACA_WORKERS or"
             " CATRACA_DATABASE_CONNECTIONS.",
         )

@@ -5,15 +5,25 @@ from uuid import uuid4
 
 import pytest
 
+from catraca.platform.migrations import migrate
 from catraca.settings import Settings
 from tests.conftest import free_port
 from tests.servers import Stack
 
 
+@pytest.fixture(scope="session")
+async def quiet_url(stack: Stack) -> str:
+    """A migrated database in whose queues nobody else leaves anything."""
+    url = await stack.new_database(f"quiet-{uuid4().hex[:8]}")
+    await migrate(url)
+    return url
+
+
 @pytest.fixture
-def sound(settings: Settings, tmp_path: Path) -> Settings:
+def sound(settings: Settings, quiet_url: str, tmp_path: Path) -> Settings:
     """Settings with which all is well, to be spoilt."""
-    return settings.model_copy(update={"port": free_port(), "state_dir": tmp_path})
+    own = {"port": free_port(), "state_dir": tmp_path, "database_url": quiet_url}
+    return settings.model_copy(update=own)
 
 
 @pytest.fixture

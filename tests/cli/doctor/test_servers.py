@@ -81,7 +81,7 @@ async def test_what_a_database_is_set_to_counts_not_only_its_server(sound: Setti
     findings = await look_over(spoilt)
     assert amiss(findings) == {"Durability": "problem", "Writing": "problem", "Connections": "problem"}
     assert "synchronous_commit is off" in named(findings, "Durability").found
-    assert named(findings, "Connections").found.startswith("10 allowed, up to 11 needed")
+    assert named(findings, "Connections").found.startswith("10 allowed, up to 12 needed")
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ async def test_what_a_database_is_set_to_counts_not_only_its_server(sound: Setti
             "full_page_writes is off",
         ),
         (replace(POSTGRES, is_replica=True, is_read_only=True), "Writing", "read-only replica"),
-        (replace(POSTGRES, connections_allowed=40), "Connections", "4 workers with 10 each"),
+        (replace(POSTGRES, connections_allowed=44), "Connections", "4 workers with 11 each"),
         (replace(POSTGRES, revision=None), "Schema", "empty"),
         (replace(POSTGRES, revision="0000"), "Schema", "does not know"),
     ],
@@ -105,7 +105,8 @@ def test_what_cannot_be_spoilt_here_is_judged_by_its_facts(
 ) -> None:
     monkeypatch.setattr("catraca.roles.doctor_checks.postgres.newest_revision", lambda: "0001")
     settings = Settings(workers=4, database_connections=10)
-    assert amiss(judge_postgres(POSTGRES, settings)) == {}
+    enough = replace(POSTGRES, connections_allowed=45)
+    assert amiss(judge_postgres(enough, settings)) == {}
     findings = judge_postgres(facts, settings)
     assert amiss(findings) == {name: "problem"}
     assert words in named(findings, name).found

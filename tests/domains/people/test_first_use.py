@@ -1,12 +1,15 @@
 """A valid token makes its person, once."""
 
 import asyncio
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import httpx
+import msgspec
+import pytest
 
 from catraca.domains import people
-from catraca.platform.database import Database
+from catraca.events import UserCreated
+from catraca.platform.database import Database, Db
 from tests.conftest import bearer
 from tests.domains.people.someone import Someone
 
@@ -20,18 +23,46 @@ async def test_fifty_first_requests_of_one_driver_make_one_person(
     async with database.connection() as db:
         assert await db.fetchval("SELECT count(*) FROM users WHERE id = $1", driver.id) == 1
         assert await db.fetchval("SELECT count(*) FROM drivers WHERE user_id = $1", driver.id) == 1
+        told = await db.fetch("SELECT routing_key, body FROM outbox WHERE aggregate_id = $1", driver.id)
+    assert [row["routing_key"] for row in told] == ["user.created"]
+    event = msgspec.json.decode(told[0]["body"], type=UserCreated)
+    assert (event.user_id, event.roles) == (driver.id, ("driver",))
+
+
+async def test_a_person_is_told_of_if_and_only_if_they_come_to_be(database: Database) -> None:
+    """Not when the transaction is undone, and not again when a known person comes with another role."""
+    undone, known = uuid4(), uuid4()
+
+    class Undone(Exception):
+        pass
+
+    async def meet(db: Db, user_id: UUID, *roles: str) -> None:
+        await people.ensure_user(db, user_id, roles=roles, driver_approval="automatic")
+
+    with pytest.raises(Undone):
+        async with database.transaction() as db:
+            await meet(db, undone, "passenger")
+            raise Undone
+    await database.run(lambda db: meet(db, known, "passenger"))
+    await database.run(lambda db: meet(db, known, "passenger", "driver"))
+    async with database.connection() as db:
+        told = await db.fetch(
+            "SELECT aggregate_id, seq FROM outbox WHERE aggregate_id = ANY ($1::uuid[])", [undone, known]
+        )
+    assert [tuple(row.values()) for row in told] == [(known, 1)]
 
 
 async def test_many_processes_meeting_one_driver_make_one_person(database: Database) -> None:
-    """Past the memory of one process: every call reaches the database."""
-    driver = uuid4()
+    """Past the memory of one process: every call reaches the database, again and again at the same time."""
 
-    async def meet() -> None:
-        async with database.connection() as db:
-            await people.ensure_user(db, driver, roles=["driver"], driver_approval="automatic")
+    async def meet(db: Db, driver: UUID) -> None:
+        await people.ensure_user(db, driver, roles=["driver"], driver_approval="automatic")
 
-    await asyncio.gather(*(meet() for _ in range(50)))
+    for _ in range(20):
+        driver = uuid4()
+        await asyncio.gather(*(database.run(lambda db, who=driver: meet(db, who)) for _ in range(10)))
     async with database.connection() as db:
+        assert await db.fetchval("SELECT count(*) FROM outbox WHERE aggregate_id = $1", driver) == 1
         row = await db.fetchrow(
             "SELECT u.roles, d.approval FROM users u JOIN drivers d ON u.id = d.user_id WHERE u.id = $1",
             driver,

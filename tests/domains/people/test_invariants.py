@@ -40,6 +40,11 @@ async def test_the_rules_hold_and_each_breach_is_seen(own: Database) -> None:
     await own.run(lambda db: service.erase_person(db, erased, [people.PERSONAL_DATA], by=erased))
     assert await broken(own) == []
     breaches = {
+        "every newcomer was told of": f"DELETE FROM outbox WHERE aggregate_id = '{driver}'",
+        "nobody was told of who did not come": "INSERT INTO outbox_sent (id, aggregate_id, seq, exchange,"
+        "   routing_key, headers, body, created_at)"
+        " SELECT gen_random_uuid(), gen_random_uuid(), 1, exchange, routing_key, headers, body, created_at"
+        " FROM outbox",
         "one person per e-mail address": "ALTER TABLE users DROP CONSTRAINT users_email_folded_key",
         "the erased hold nothing": "ALTER TABLE users DROP CONSTRAINT erased_users_hold_nothing",
         "one unused password link per person": "DROP INDEX one_unused_password_link_a_user",
@@ -56,3 +61,35 @@ async def test_the_rules_hold_and_each_breach_is_seen(own: Database) -> None:
             await db.execute(breach)
         seen.append(name)
         assert await broken(own) == seen
+
+
+async def test_people_from_before_there_were_events_need_none(own: Database) -> None:
+    async with own.transaction() as db:
+        await db.execute("INSERT INTO users (id, roles) VALUES (gen_random_uuid(), '{}')")
+    assert await broken(own) == []
+    await own.run(
+        lambda db: service.ensure_user(db, uuid4(), roles=["passenger"], driver_approval="automatic")
+    )
+    assert await broken(own) == []
+    async with own.transaction() as db:
+        await db.execute("INSERT INTO users (id, roles) VALUES (gen_random_uuid(), '{}')")
+    assert await broken(own) == ["every newcomer was told of"]
+
+
+async def test_what_was_told_of_a_newcomer_may_be_sent_and_go_after_a_day(own: Database) -> None:
+    for _ in range(2):
+        await own.run(
+            lambda db: service.ensure_user(db, uuid4(), roles=["passenger"], driver_approval="automatic")
+        )
+    async with own.transaction() as db:
+        await db.execute(
+            "WITH sent AS (DELETE FROM outbox RETURNING *)"
+            " INSERT INTO outbox_sent"
+            "   (id, aggregate_id, seq, exchange, routing_key, headers, body, created_at)"
+            " SELECT id, aggregate_id, seq, exchange, routing_key, headers, body, created_at FROM sent"
+        )
+    assert await broken(own) == []
+    async with own.transaction() as db:
+        await db.execute("UPDATE users SET created_at = created_at - interval '25 hours'")
+        await db.execute("DELETE FROM outbox_sent")
+    assert await broken(own) == []

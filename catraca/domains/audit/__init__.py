@@ -1,0 +1,1 @@
+"""The audit log of events: what happened to what, and when; bodies stay where they are."""

@@ -1,0 +1,22 @@
+"""Keeps a line of every event: which one, about what, in which order."""
+
+from catraca.platform import audit
+from catraca.platform.bus import Message, handlers_for
+from catraca.platform.database import Db
+
+handles = handlers_for("audit_log_queue")
+
+
+@handles.anything
+async def log_event(db: Db, message: Message) -> None:
+    """Ids only: the log takes no deletion, and what a body says of people must stay erasable."""
+    headers = message.headers
+    data = {"event_id": message.id, "seq": headers.seq, "round": headers.round}
+    await audit.record(
+        db,
+        actor_id=None,
+        action=message.key,
+        subject_kind=message.key.partition(".")[0],
+        subject_id=headers.aggregate_id or message.id,
+        data={name: value for name, value in data.items() if value is not None},
+    )

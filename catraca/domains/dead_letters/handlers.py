@@ -1,0 +1,12 @@
+"""Whatever died in any queue comes here, and is written down."""
+
+from catraca.domains.dead_letters import store
+from catraca.platform.bus import Message, handlers_for
+from catraca.platform.database import Db
+
+handles = handlers_for("dead_letter_queue")
+
+
+@handles.anything
+async def store_dead_letter(db: Db, message: Message) -> None:
+    await store.insert_dead_letter(db, message)

@@ -1,0 +1,158 @@
+"""Every event there is: what it says, who publishes it, and which queues get it; all read from the code."""
+
+import inspect
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, cast
+from uuid import UUID
+
+import msgspec
+from msgspec import inspect as types
+
+from catraca.events import EVENTS, TOPOLOGY
+from catraca.events.publishers import publishers_of
+from catraca.platform.bus.topology import Queue, Topology
+from catraca.platform.event import Event, encode, key_of
+
+EXAMPLE_MOMENT = datetime(2025, 8, 14, 12, tzinfo=UTC)
+EXAMPLE_ID = UUID("0198a8b2-3c00-7000-8000-000000000001")
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    name: str
+    type: str
+    says: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    kind: type[Event]
+    key: str
+    exchange: str
+    says: str
+    fields: Sequence[Field]
+    publishers: Sequence[str]
+    # Also those that are planned: `queue.planned` tells.
+    queues: Sequence[Queue]
+    example: bytes
+
+
+def catalogue(events: Iterable[type[Event]] = EVENTS, topology: Topology = TOPOLOGY) -> list[Entry]:
+    """One entry an event, by key."""
+    return sorted((_entry(kind, topology) for kind in events), key=lambda entry: entry.key)
+
+
+def unpublished(
+    events: Iterable[type[Event]] = EVENTS, topology: Topology = TOPOLOGY
+) -> dict[str, list[str]]:
+    """The keys an exchange lists and nobody publishes yet, by exchange."""
+    published = {key_of(kind) for kind in events}
+    left = {name: [key for key in keys if key not in published] for name, keys in topology.exchanges.items()}
+    return {name: keys for name, keys in left.items() if keys}
+
+
+def _entry(kind: type[Event], topology: Topology) -> Entry:
+    key = key_of(kind)
+    return Entry(
+        kind=kind,
+        key=key,
+        exchange=kind.exchange,
+        says=inspect.getdoc(kind) or "",
+        fields=[
+            Field("event_type", f'"{key}"', "The routing key."),
+            *(_field(one, kind.about) for one in _fields(kind)),
+        ],
+        publishers=publishers_of(kind),
+        queues=_reached(topology, kind.exchange, key),
+        example=encode(example_of(kind)),
+    )
+
+
+def _reached(topology: Topology, exchange: str, key: str) -> list[Queue]:
+    """As the bus routes, but for queues that are planned: they count as well."""
+    whole = replace(topology, queues=tuple(replace(queue, planned=False) for queue in topology.queues))
+    return [topology.queue(queue.name) for queue in whole.route(exchange, key)]
+
+
+def example_of(kind: type[Event]) -> Event:
+    """An event of this kind, always the same one."""
+    return msgspec.convert(_example(types.type_info(kind)), kind)
+
+
+def _fields(kind: type[msgspec.Struct]) -> Sequence[types.Field]:
+    described = types.type_info(kind)
+    assert isinstance(described, types.StructType)
+    return described.fields
+
+
+def _field(field: types.Field, about: str) -> Field:
+    usual = {"timestamp": "When it happened.", about: "What it is about."}
+    says = _noted(field.type).get("description") or usual.get(field.name, "")
+    return Field(field.encode_name, words_for(field.type), says)
+
+
+def _noted(kind: types.Type) -> dict[str, Any]:
+    """What `Meta` says of it beside the type."""
+    noted = kind.extra_json_schema if isinstance(kind, types.Metadata) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    return cast(dict[str, Any], noted or {})
+
+
+def words_for(kind: types.Type) -> str:
+    """A type as a reader of JSON would name it."""
+    match kind:
+        case types.Metadata():
+            return words_for(kind.type)
+        case types.UnionType():
+            return " or ".join(words_for(one) for one in kind.types)
+        case types.LiteralType():
+            return " or ".join(f'"{value}"' for value in kind.values)
+        case types.ListType() | types.VarTupleType():
+            return f"list of {words_for(kind.item_type)}"
+        case types.DictType():
+            return f"object of {words_for(kind.value_type)}"
+        case types.StructType():
+            return f"object ({', '.join(one.encode_name for one in kind.fields)})"
+        case _:
+            return PLAIN_WORDS[type(kind)]
+
+
+PLAIN_WORDS: dict[type[types.Type], str] = {
+    types.UUIDType: "uuid",
+    types.DateTimeType: "date-time",
+    types.StrType: "string",
+    types.IntType: "integer",
+    types.FloatType: "number",
+    types.BoolType: "boolean",
+    types.NoneType: "null",
+}
+PLAIN_EXAMPLES: dict[type[types.Type], Any] = {
+    types.UUIDType: EXAMPLE_ID,
+    types.DateTimeType: EXAMPLE_MOMENT,
+    types.StrType: "text",
+    types.IntType: 1,
+    types.FloatType: 1.5,
+    types.BoolType: True,
+    types.NoneType: None,
+}
+
+
+def _example(kind: types.Type) -> Any:
+    match kind:
+        case types.Metadata():
+            given: Sequence[Any] = _noted(kind).get("examples", ())
+            return given[0] if given else _example(kind.type)
+        case types.UnionType():
+            return _example(kind.types[0])
+        case types.LiteralType():
+            return kind.values[0]
+        case types.ListType() | types.VarTupleType():
+            return [_example(kind.item_type)]
+        case types.DictType():
+            return {_example(kind.key_type): _example(kind.value_type)}
+        case types.StructType():
+            tag = {kind.tag_field: kind.tag} if kind.tag_field else {}
+            return tag | {one.encode_name: _example(one.type) for one in kind.fields}
+        case _:
+            return PLAIN_EXAMPLES[type(kind)]

@@ -1,0 +1,206 @@
+"""Which exchange carries which keys, which queue gets them, and which role consumes it.
+
+A queue marked `planned` is part of the plan and not of the running system: its consumer is not built yet, so
+it is neither made nor filled. Start-up refuses a topology that would lose news (`platform/bus/topology.py`).
+"""
+
+from catraca.platform.bus.topology import DEAD_LETTER_EXCHANGE, DEAD_LETTER_QUEUE, Queue, Topology
+
+EXCHANGES = {
+    "rides.events": (
+        "ride.requested",
+        "ride.matched",
+        "ride.accepted",
+        "ride.arriving",
+        "ride.started",
+        "ride.completed",
+        "ride.cancelled",
+        "ride.reassigning",
+        "ride.paid",
+        "ride.payment_expired",
+    ),
+    "matching.events": (
+        "matching.candidate_found",
+        "matching.offer_sent",
+        "matching.driver_accepted",
+        "matching.driver_rejected",
+        "matching.driver_timeout",
+        "matching.retry",
+        "matching.timeout",
+        "matching.no_drivers_available",
+        "offer.canceled",
+    ),
+    "location.events": (
+        "location.driver.updated",
+        "location.driver.online",
+        "location.driver.offline",
+        "location.driver.idle",
+        "location.driver.entered_community",
+        "location.driver.left_community",
+    ),
+    "users.events": ("user.created", "user.rejected"),
+    "appointments.events": ("appointment.booked", "appointment.rescheduled", "appointment.canceled"),
+    "raffle_exchange": ("raffle_queue",),
+    "raffle_dlx": ("raffle_dlq",),
+    DEAD_LETTER_EXCHANGE: (),
+}
+
+DISPATCHER = (
+    Queue(
+        name="matching_service_queue",
+        binds=("ride.requested", "ride.reassigning"),
+        role="dispatcher",
+        does="Starts a matching.",
+        planned=True,
+    ),
+    Queue(
+        name="matching_retry_queue",
+        binds=("matching.driver_rejected", "matching.driver_timeout"),
+        role="dispatcher",
+        does="Turns to the next candidate.",
+        planned=True,
+    ),
+    Queue(
+        name="matching_timeout_queue",
+        binds=("matching.timeout", "matching.no_drivers_available"),
+        role="dispatcher",
+        does="Releases what the ended matching held.",
+        planned=True,
+    ),
+    Queue(
+        name="matching_availability_queue",
+        binds=(
+            "location.driver.online",
+            "location.driver.offline",
+            "location.driver.idle",
+            "location.driver.entered_community",
+            "location.driver.left_community",
+        ),
+        role="dispatcher",
+        does="Wakes waiting searches, withdraws an offline driver's offer.",
+        planned=True,
+    ),
+    Queue(
+        name="ride_updates_queue",
+        binds=("matching.driver_accepted", "ride.completed", "ride.cancelled", "ride.reassigning"),
+        role="dispatcher",
+        does="Turns the lease into the ride and tells of the match; releases at the end.",
+        planned=True,
+    ),
+)
+
+NOTIFIER = (
+    Queue(
+        name="notification_rides_queue",
+        # All of a ride's, but for what only the machinery needs to know.
+        binds=tuple(
+            key for key in EXCHANGES["rides.events"] if key not in ("ride.requested", "ride.accepted")
+        ),
+        role="notifier",
+        does="Tells passenger and driver.",
+        single_active=True,
+        planned=True,
+    ),
+    Queue(
+        name="notification_matching_queue",
+        binds=(
+            "matching.candidate_found",
+            "matching.timeout",
+            "matching.no_drivers_available",
+            "offer.canceled",
+        ),
+        role="notifier",
+        does="Tells of offers, lost offers and that there is no driver.",
+        single_active=True,
+        planned=True,
+    ),
+    Queue(
+        name="notification_appointments_queue",
+        binds=("appointment.*",),
+        role="notifier",
+        does="Confirms and reminds.",
+        single_active=True,
+        planned=True,
+    ),
+    Queue(
+        name="tracking_realtime_queue",
+        binds=("location.driver.updated",),
+        role="notifier",
+        does="Shows positions; old ones are dropped.",
+        transient_seconds=5,
+        max_length=10_000,
+        dead_letters_to=None,
+        planned=True,
+    ),
+)
+
+HOUSEKEEPER = (
+    Queue(
+        name="billing_events_queue",
+        binds=("ride.started", "ride.completed", "ride.cancelled"),
+        role="housekeeper",
+        does="Charges.",
+        planned=True,
+    ),
+    Queue(
+        name="analytics_events_queue",
+        binds=("ride.*",),
+        role="housekeeper",
+        does="Counts and measures demand.",
+        batch=100,
+        prefetch=400,
+        planned=True,
+    ),
+    Queue(
+        name="analytics_matching_queue",
+        binds=("matching.*",),
+        role="housekeeper",
+        does="Counts, and warns when matches fail.",
+        batch=100,
+        prefetch=400,
+        planned=True,
+    ),
+    Queue(
+        name="audit_log_queue",
+        binds=("ride.*", "matching.*", "offer.*", "user.*", "appointment.*"),
+        role="housekeeper",
+        does="Keeps an append-only log of what happened to what.",
+        batch=100,
+        prefetch=400,
+        concurrency=1,
+        single_active=True,
+    ),
+    Queue(
+        name="raffle_dlq",
+        binds=("raffle_dlq",),
+        role="housekeeper",
+        does="Stores sign-ups that could not be taken, for review.",
+        dead_letters_to=None,
+        planned=True,
+    ),
+    Queue(
+        name=DEAD_LETTER_QUEUE,
+        binds=(DEAD_LETTER_EXCHANGE,),
+        role="housekeeper",
+        does="Stores each message that could not be handled, for review.",
+        batch=50,
+        prefetch=100,
+        concurrency=1,
+        # One message may die in several queues, and again after a replay: each time is news.
+        remembers=False,
+        dead_letters_to=None,
+    ),
+)
+
+INGESTER = (
+    Queue(
+        name="raffle_queue",
+        binds=("raffle_queue",),
+        role="ingester",
+        does="Writes sign-ups, in batches.",
+        dead_letters_to="raffle_dlx",
+        planned=True,
+    ),
+)
+
+TOPOLOGY = Topology(exchanges=EXCHANGES, queues=(*DISPATCHER, *NOTIFIER, *HOUSEKEEPER, *INGESTER))

@@ -1,0 +1,82 @@
+"""What waits in the queues, and what could not be handled."""
+
+import asyncio
+from collections.abc import Mapping
+
+import asyncpg
+
+from catraca.domains import dead_letters
+from catraca.events import TOPOLOGY
+from catraca.platform.bus.postgres import PostgresBus
+from catraca.platform.bus.topology import DEAD_LETTER_QUEUE
+from catraca.platform.bus.transport import BusAway
+from catraca.platform.database import Database, DatabaseLimits
+from catraca.platform.errors import Refusal
+from catraca.platform.server_facts import Unreachable, ask_queues
+from catraca.roles.doctor_checks.findings import Finding, ok, warning
+from catraca.settings import Settings
+
+LIMITS = DatabaseLimits(connections=1, acquire_seconds=1.5, connect_seconds=1.5, statement_seconds=1.5)
+MANY = 10_000
+
+Depths = Mapping[str, int | None]
+
+
+async def check_bus(settings: Settings) -> list[Finding]:
+    """Nothing is said here of a server that is away or empty: its own check says it."""
+    found = await asyncio.gather(_in_rabbitmq(settings), _in_postgres(settings))
+    return [finding for findings in found for finding in findings]
+
+
+async def _in_rabbitmq(settings: Settings) -> list[Finding]:
+    if settings.amqp_url is None:
+        return []
+    try:
+        return [judge_queues(await ask_queues(settings.amqp_url, [queue.name for queue in TOPOLOGY.live]))]
+    except Unreachable:
+        return []
+
+
+async def _in_postgres(settings: Settings) -> list[Finding]:
+    if settings.database_url is None:
+        return []
+    found: list[Finding] = []
+    database = await Database.open(settings.database_url, limits=LIMITS)
+    try:
+        if settings.amqp_url is None:
+            found.append(judge_queues(await PostgresBus(database, TOPOLOGY).depths()))
+        async with database.connection() as db:
+            found.append(judge_dead_letters(await dead_letters.count_dead_letters(db)))
+    except (BusAway, Refusal, asyncpg.UndefinedTableError):
+        return []
+    finally:
+        await database.close()
+    return found
+
+
+def judge_queues(depths: Depths) -> Finding:
+    name = "Queues"
+    if missing := [queue for queue, depth in depths.items() if depth is None]:
+        remedy = "Start `catraca serve relay`, which makes them; until then events wait in the outbox."
+        return warning(name, f"missing: {', '.join(missing)}", remedy)
+    waiting = {queue: depth for queue, depth in depths.items() if depth}
+    found = f"waiting: {', '.join(f'{depth} in {queue}' for queue, depth in waiting.items())}"
+    # What died is written down at once, unless nobody is there to do it.
+    late = [queue for queue, depth in waiting.items() if depth > MANY or queue == DEAD_LETTER_QUEUE]
+    if late:
+        roles = " ".join(sorted({TOPOLOGY.queue(queue).role for queue in late}))
+        return warning(name, found, f"See that `catraca serve {roles}` runs, and what its log says.")
+    return ok(name, found if waiting else "nothing waits")
+
+
+def judge_dead_letters(counts: Mapping[tuple[str, str], int]) -> Finding:
+    name = "Dead letters"
+    if not counts:
+        return ok(name, "none")
+    found = ", ".join(f"{count} of {queue} ({reason})" for (queue, reason), count in counts.items())
+    return warning(
+        name,
+        found,
+        "The log lines message_dead with that queue and reason say where it failed; mend that. The messages"
+        " are kept in the table dead_letters for CATRACA_DEAD_LETTER_RETENTION.",
+    )

@@ -1,0 +1,103 @@
+"""What the doctor says of queues and dead letters."""
+
+from dataclasses import replace
+from uuid import uuid4
+
+import aio_pika
+import pytest
+
+from catraca.events import TOPOLOGY
+from catraca.platform.migrations import migrate
+from catraca.roles.doctor import look_over
+from catraca.roles.doctor_checks import bus
+from catraca.roles.doctor_checks.bus import check_bus, judge_dead_letters, judge_queues
+from catraca.settings import Settings
+from tests.cli.doctor.findings import amiss, execute, named
+from tests.servers import until
+
+LETTER = (
+    "INSERT INTO dead_letters (id, queue, message_id, exchange, routing_key, reason, headers, body)"
+    " VALUES (gen_random_uuid(), '{}', gen_random_uuid(), '', 'user.created', '{}', '{{}}', '')"
+)
+MESSAGES = (
+    "INSERT INTO bus_messages (queue, message_id, exchange, routing_key, headers, body)"
+    " SELECT '{}', gen_random_uuid(), '', 'user.created', '{{}}', '' FROM generate_series(1, {})"
+)
+
+
+@pytest.fixture
+async def own(sound: Settings, fresh_url: str) -> Settings:
+    await migrate(fresh_url)
+    return sound.model_copy(update={"database_url": fresh_url})
+
+
+async def test_queues_in_postgres_are_told_by_their_depth(own: Settings) -> None:
+    assert named(await check_bus(own), "Queues").found == "nothing waits"
+    await execute(str(own.database_url), MESSAGES.format("audit_log_queue", 7))
+    finding = named(await look_over(own), "Queues")
+    assert (finding.verdict, finding.found) == ("ok", "waiting: 7 in audit_log_queue")
+
+
+async def test_what_waits_too_long_names_the_role_that_should_have_it(own: Settings) -> None:
+    await execute(str(own.database_url), MESSAGES.format("audit_log_queue", 10_001))
+    finding = named(await check_bus(own), "Queues")
+    assert (finding.verdict, finding.found) == ("warning", "waiting: 10001 in audit_log_queue")
+    assert "`catraca serve housekeeper`" in finding.remedy
+
+
+async def test_dead_letters_nobody_has_written_down_are_a_warning(own: Settings) -> None:
+    await execute(str(own.database_url), MESSAGES.format("dead_letter_queue", 1))
+    assert amiss(await check_bus(own)) == {"Queues": "warning"}
+
+
+async def test_dead_letters_are_a_warning_that_says_where_and_why(own: Settings) -> None:
+    assert named(await check_bus(own), "Dead letters").found == "none"
+    statements = [LETTER.format("audit_log_queue", "KeyError")] * 2
+    await execute(str(own.database_url), *statements, LETTER.format("billing_events_queue", "ride_unknown"))
+    findings = await look_over(own)
+    assert amiss(findings) == {"Dead letters": "warning"}
+    finding = named(findings, "Dead letters")
+    assert finding.found == "2 of audit_log_queue (KeyError), 1 of billing_events_queue (ride_unknown)"
+    assert "CATRACA_DEAD_LETTER_RETENTION" in finding.remedy
+
+
+async def test_of_an_empty_database_the_schema_is_said_and_no_more(sound: Settings, fresh_url: str) -> None:
+    findings = await look_over(sound.model_copy(update={"database_url": fresh_url}))
+    assert amiss(findings) == {"Schema": "problem"}
+
+
+async def test_queues_of_rabbitmq_are_missing_until_somebody_makes_them(
+    own: Settings, amqp_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = own.model_copy(update={"amqp_url": amqp_url})
+    # Other tests may have made the real ones on this broker.
+    fresh = tuple(replace(queue, name=f"doctor_{uuid4().hex}") for queue in TOPOLOGY.live)
+    monkeypatch.setattr(bus, "TOPOLOGY", replace(TOPOLOGY, queues=fresh))
+    names = [queue.name for queue in fresh]
+    finding = named(await check_bus(settings), "Queues")
+    assert (finding.verdict, finding.found) == ("warning", f"missing: {', '.join(names)}")
+    assert "`catraca serve relay`" in finding.remedy
+    connection = await aio_pika.connect(amqp_url)
+    try:
+        channel = await connection.channel()
+        queues = [await channel.declare_queue(name, durable=True) for name in names]
+        assert named(await check_bus(settings), "Queues").found == "nothing waits"
+        for _ in range(3):
+            await channel.default_exchange.publish(
+                aio_pika.Message(b"{}", message_id=str(uuid4())), routing_key=names[0]
+            )
+
+        async def told() -> bool:
+            return named(await check_bus(settings), "Queues").found == f"waiting: 3 in {names[0]}"
+
+        await until(told)
+    finally:
+        for queue in queues:
+            await queue.delete(if_empty=False, if_unused=False)
+        await connection.close()
+
+
+def test_what_is_found_is_judged() -> None:
+    assert judge_queues({"audit_log_queue": 10_000}).verdict == "ok"
+    assert judge_queues({"audit_log_queue": None, "dead_letter_queue": 3}).verdict == "warning"
+    assert judge_dead_letters({}).verdict == "ok"

@@ -1,0 +1,162 @@
+"""Every event leaves a line in the audit log: once, by ids, and nothing of a person."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+from uuid import UUID, uuid4
+
+import httpx
+import msgspec
+import pytest
+
+from catraca.events import EVENTS
+from catraca.platform import audit
+from catraca.platform.bus import Headers, Message
+from catraca.platform.redaction import is_personal
+from catraca.roles.parts import Parts
+from catraca.settings import Settings
+from tests.conftest import bearer, free_port, listening
+from tests.domains.people.someone import Someone
+from tests.servers import Stack, until
+from tests.support.working import own_parts, working
+
+CREW = ["relay", "relay", "housekeeper", "housekeeper"]
+PERSONAL_WORDS = {
+    "name",
+    "email",
+    "phone",
+    "address",
+    "plate",
+    "vehicle",
+    "password",
+    "token",
+    "birth",
+    "document",
+}
+
+
+@pytest.fixture(params=["postgres", "rabbitmq"])
+def broker_url(request: pytest.FixtureRequest) -> str | None:
+    return request.getfixturevalue("amqp_url") if request.param == "rabbitmq" else None
+
+
+@pytest.fixture
+async def parts(stack: Stack, settings: Settings, broker_url: str | None) -> AsyncIterator[Parts]:
+    """A whole Catraca's parts, on either bus."""
+    async with own_parts(stack, settings, port=free_port(), amqp_url=broker_url) as parts:
+        yield parts
+
+
+@pytest.fixture
+async def client(parts: Parts) -> AsyncIterator[httpx.AsyncClient]:
+    async with listening(parts) as url, httpx.AsyncClient(base_url=url, timeout=30) as client:
+        yield client
+
+
+async def lines_about(parts: Parts, subject_id: UUID) -> list[dict[str, Any]]:
+    async with parts.database.connection() as db:
+        rows = await db.fetch("SELECT * FROM audit_log WHERE subject_id = $1 ORDER BY at", str(subject_id))
+    return [dict(row) for row in rows]
+
+
+async def sent_about(parts: Parts, user_id: UUID) -> Message:
+    async with parts.database.connection() as db:
+        row = await db.fetchrow("SELECT * FROM outbox_sent WHERE aggregate_id = $1", user_id)
+    assert row is not None
+    headers = msgspec.structs.replace(msgspec.json.decode(row["headers"], type=Headers), seq=row["seq"])
+    return Message(
+        id=row["id"],
+        exchange=row["exchange"],
+        key=row["routing_key"],
+        body=row["body"].encode(),
+        headers=headers,
+    )
+
+
+async def test_a_first_token_becomes_one_line_however_often_it_is_told(
+    parts: Parts, client: httpx.AsyncClient
+) -> None:
+    ana = Someone("driver")
+    async with working(parts, CREW):
+        answers = await asyncio.gather(*(client.get("/v1/me", headers=ana.headers) for _ in range(20)))
+        assert {answer.status_code for answer in answers} == {200}
+        (line,) = await until(lambda: lines_about(parts, ana.id))
+        message = await sent_about(parts, ana.id)
+        # What a relay does that dies between sending and putting away.
+        assert await parts.bus.publish([message] * 3) == [None] * 3
+        rui = await Someone().known_to(client)
+        await until(lambda: lines_about(parts, rui.id))
+    assert await lines_about(parts, ana.id) == [line]
+    assert (line["actor_id"], line["action"], line["subject_kind"]) == (None, "user.created", "user")
+    assert msgspec.json.decode(line["data"]) == {"event_id": str(message.id), "seq": 1}
+    assert line["request_id"] in {answer.headers["x-request-id"] for answer in answers}
+
+
+async def test_an_erased_person_leaves_nothing_in_what_was_told(
+    parts: Parts, client: httpx.AsyncClient
+) -> None:
+    ana = Someone("driver")
+    profile = {"name": "Severino Lacerda", "email": ana.email, "phone": "+5571987654321"}
+    car = {"vehicle": "Fiat Cronos", "plate": "ABC1D23"}
+    async with working(parts, CREW):
+        assert (await ana.change(client, **profile, driver=car)).status_code == 200
+        await until(lambda: lines_about(parts, ana.id))
+        letter = (await sent_about(parts, ana.id)).with_headers(queue="audit_log_queue", reason="KeyError")
+        await parts.bus.publish([replace(letter, exchange="dlx")])
+        await until(lambda: everything(parts, "dead_letters"))
+        assert (await client.delete("/v1/me", headers=ana.headers)).status_code == 204
+    kept = ""
+    for table in (
+        "outbox",
+        "outbox_sent",
+        "outbox_heads",
+        "inbox",
+        "bus_messages",
+        "dead_letters",
+        "audit_log",
+    ):
+        kept += await everything(parts, table)
+    assert str(ana.id) in kept, "else the check below proves nothing"
+    traces = [*profile.values(), *car.values(), "Severino", "98765", "Cronos"]
+    assert not [trace for trace in traces if trace in kept]
+
+
+async def everything(parts: Parts, table: str) -> str:
+    """The table as text, and its bodies once more, readable."""
+    async with parts.database.connection() as db:
+        rows = await db.fetch(f"SELECT t::text AS row, to_jsonb(t) ->> 'body' AS body FROM {table} t")
+    texts = [f"{row['row']} {row['body']}" for row in rows]
+    return " ".join([*texts, *(readable(row["body"]) for row in rows)])
+
+
+def readable(body: str | None) -> str:
+    return bytes.fromhex(body[2:]).decode() if body and body.startswith("\\x") else ""
+
+
+async def test_an_export_tells_that_the_person_was_told_of(parts: Parts, client: httpx.AsyncClient) -> None:
+    ana = await Someone().known_to(client)
+    async with working(parts, ["relay", "housekeeper"]):
+        await until(lambda: lines_about(parts, ana.id))
+    await client.post(f"/v1/users/{ana.id}/password-link", headers=bearer("operator"))
+    sections = (await client.get("/v1/me/export", headers=ana.headers)).json()["sections"]
+    assert [entry["action"] for entry in sections["audit"]] == ["password_link_issued", "user.created"]
+    assert sections["people"]["id"] == str(ana.id)
+
+
+def test_no_event_has_a_field_for_what_is_a_persons() -> None:
+    """The log and what was sent are kept for long, and an erasure does not reach them."""
+    _, schemas = msgspec.json.schema_components(EVENTS)
+    fields = {field for schema in schemas.values() for field in schema.get("properties", ())}
+    assert "user_id" in fields, "else nothing was looked at"
+    assert not {field for field in fields if is_personal(field) or PERSONAL_WORDS & set(field.split("_"))}
+
+
+async def test_a_line_about_nothing_of_ours_names_the_event_itself(stack: Stack, settings: Settings) -> None:
+    message = Message(id=uuid4(), exchange="users.events", key="user.created", body=b"\xff")
+    async with own_parts(stack, settings) as parts, working(parts, ["housekeeper"]):
+        assert await parts.bus.publish([message]) == [None]
+        (line,) = await until(lambda: lines_about(parts, message.id))
+        async with parts.database.connection() as db:
+            assert len(await audit.entries_about(db, "user", message.id)) == 1
+    assert msgspec.json.decode(line["data"]) == {"event_id": str(message.id), "seq": 0}

@@ -1,0 +1,116 @@
+"""What the housekeeper tells of queues and dead letters, and what it removes when its time is over."""
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from uuid import uuid4
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
+
+from catraca.events import UserCreated
+from catraca.platform import outbox
+from catraca.platform.bus import Message
+from catraca.roles.housekeeper import Housekeeper
+from catraca.roles.parts import Parts
+from catraca.settings import Settings
+from tests.servers import Stack, until
+from tests.support.working import own_parts, working
+
+
+@pytest.fixture
+async def parts(stack: Stack, settings: Settings) -> AsyncIterator[Parts]:
+    retentions = {"outbox_retention": timedelta(days=2), "dead_letter_retention": timedelta(days=3)}
+    async with own_parts(stack, settings, **retentions) as parts:
+        yield parts
+
+
+def figures(name: str) -> dict[str, float]:
+    """What /metrics would tell of it, by its labels."""
+    registry = CollectorRegistry()
+    MultiProcessCollector(registry)
+    lines = generate_latest(registry).decode().splitlines()
+    found = [line.removeprefix(name).rsplit(" ", 1) for line in lines if line.startswith(f"{name}{{")]
+    return {labels: float(value) for labels, value in found}
+
+
+async def execute(parts: Parts, statement: str, *values: object) -> None:
+    async with parts.database.connection() as db:
+        await db.execute(statement, *values)
+
+
+async def bury(parts: Parts, queue: str, reason: str) -> None:
+    await execute(
+        parts,
+        "INSERT INTO dead_letters (id, queue, message_id, exchange, routing_key, reason, headers, body)"
+        " VALUES (gen_random_uuid(), $1, gen_random_uuid(), '', '', $2, '{}', '')",
+        queue,
+        reason,
+    )
+
+
+async def test_queue_depths_are_told_for_every_live_queue(parts: Parts) -> None:
+    housekeeper = Housekeeper(parts)
+    message = Message(id=uuid4(), exchange="users.events", key="user.created", body=b"{}")
+    await parts.bus.publish([message] * 3)
+    await housekeeper.measure_queues()
+    told = figures("catraca_bus_queue_depth")
+    depths = {queue.name: told[f'{{queue="{queue.name}"}}'] for queue in parts.topology.live}
+    assert depths == {"audit_log_queue": 3, "dead_letter_queue": 0}
+
+
+async def test_dead_letters_are_told_by_group_and_a_group_that_is_gone_is_none(parts: Parts) -> None:
+    housekeeper, queue = Housekeeper(parts), f"q_{uuid4().hex}"
+    for reason in ("KeyError", "KeyError", "ride_unknown"):
+        await bury(parts, queue, reason)
+
+    async def told() -> dict[str, float]:
+        await housekeeper.measure_dead_letters()
+        return {labels: value for labels, value in figures("catraca_dead_letters").items() if queue in labels}
+
+    one, two = f'{{queue="{queue}",reason="KeyError"}}', f'{{queue="{queue}",reason="ride_unknown"}}'
+    assert await told() == {one: 2, two: 1}
+    await execute(parts, "DELETE FROM dead_letters WHERE reason = 'KeyError'")
+    assert await told() == {one: 0, two: 1}
+    await bury(parts, queue, "KeyError")
+    assert await told() == {one: 1, two: 1}
+
+
+async def test_a_working_housekeeper_tells_without_being_asked(parts: Parts) -> None:
+    queue = f"q_{uuid4().hex}"
+    await bury(parts, queue, "KeyError")
+    async with working(parts, ["housekeeper"]):
+        await until(
+            lambda: figures("catraca_dead_letters").get(f'{{queue="{queue}",reason="KeyError"}}') == 1
+        )
+
+
+async def test_a_sweep_takes_what_has_passed_its_retention_and_no_more(parts: Parts) -> None:
+    event = UserCreated(user_id=uuid4(), roles=())
+    await parts.database.run(lambda db: outbox.record(db, event, event))
+    await execute(
+        parts,
+        "INSERT INTO outbox_sent"
+        " SELECT id, aggregate_id, seq, exchange, routing_key, headers, body, created_at,"
+        "        clock_timestamp() - CASE seq WHEN 1 THEN interval '49 hours' ELSE interval '47 hours' END"
+        " FROM outbox",
+    )
+    # A dead letter may be replayed on its last day; then it must still be known whether it was applied.
+    await execute(
+        parts,
+        "INSERT INTO inbox (consumer, event_id, handled_at)"
+        " SELECT 'q', gen_random_uuid(), clock_timestamp() - make_interval(hours => hours)"
+        " FROM unnest('{95, 97}'::int[]) AS hours",
+    )
+    await bury(parts, "q", "old")
+    await bury(parts, "q", "young")
+    await execute(
+        parts,
+        "UPDATE dead_letters SET died_at = clock_timestamp()"
+        " - CASE reason WHEN 'old' THEN interval '73 hours' ELSE interval '71 hours' END",
+    )
+    await Housekeeper(parts).sweep()
+    async with parts.database.connection() as db:
+        assert await db.fetchval("SELECT array_agg(seq) FROM outbox_sent") == [2]
+        assert await db.fetchval("SELECT array_agg(reason) FROM dead_letters") == ["young"]
+        assert await db.fetchval("SELECT count(*) FROM inbox") == 1

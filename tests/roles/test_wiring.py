@@ -1,0 +1,94 @@
+"""A start-up that would lose news is refused, by a real process, before it opens anything."""
+
+import asyncio
+import os
+import socket
+import sys
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from catraca.events import TOPOLOGY
+from catraca.roles import ROLES
+from catraca.roles.consuming import check_wiring
+from tests.servers import Stack
+from tests.support.wirings import FAULTS
+
+ROOT = Path(__file__).parents[2]
+REFUSALS = {
+    "unbound key": "location.driver.updated is published and no queue is bound to it: bind one, or do not"
+    " publish it.",
+    "unconsumed queue": "nobody consumes abandoned_queue, so it would only fill: give role housekeeper its"
+    " handlers, or mark it as planned.",
+    "unknown role": "abandoned_queue is for role plumber, which there is not: name one of api, relay,"
+    " dispatcher, notifier, housekeeper.",
+    "dead-letter cycle": "dead letters of dead_letter_queue come back to it by dlx: send them elsewhere, or"
+    " nowhere.",
+    "prefetch below batch": "audit_log_queue holds 99 messages and wants batches of 100, which could never"
+    " fill: raise prefetch or lower batch.",
+}
+
+
+async def ended(*command: str, **settings: str) -> tuple[int | None, str, list[str]]:
+    """Run a command to its end: exit code, what it printed, and the lines of its errors."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("CATRACA_")}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *command,
+        cwd=ROOT,
+        env={**kept, **settings},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    async with asyncio.timeout(60):
+        printed, errors = await process.communicate()
+    return process.returncode, printed.decode(), errors.decode().splitlines()
+
+
+def test_every_fault_has_its_words() -> None:
+    assert REFUSALS.keys() == FAULTS.keys()
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("workers", ["1", "2"])
+async def test_a_wiring_that_loses_news_is_refused_with_the_remedy(
+    fault: str, workers: str, tmp_path: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        code, printed, errors = await ended(
+            *("-m", "tests.support.wirings", fault, "serve", "all", "--workers", workers),
+            CATRACA_STATE_DIR=str(tmp_path),
+            # Whoever came as far as the port or the database would complain of these instead.
+            CATRACA_PORT=str(taken.getsockname()[1]),
+            CATRACA_DATABASE_URL="postgresql://catraca@127.0.0.1:1/catraca",
+        )
+    assert (code, printed, errors) == (2, "", [f"catraca: {REFUSALS[fault]}"])
+
+
+@pytest.mark.parametrize("stack", ["servers"], indirect=True)
+async def test_up_gives_up_when_its_workers_refuse_and_shows_why(stack: Stack, tmp_path: Path) -> None:
+    """Workers are started as they always are; the fault is in place before any of our code runs there."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "from tests.support.wirings import FAULTS\nFAULTS['unbound key']()\n"
+    )
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    code, printed, errors = await ended(
+        *("-m", "catraca", "up"),
+        PYTHONPATH=f"{tmp_path}:{ROOT}",
+        CATRACA_STATE_DIR=str(tmp_path / "state"),
+        CATRACA_PORT=str(port),
+        CATRACA_DATABASE_URL=await stack.new_database(f"wiring_{uuid4().hex}"),
+        CATRACA_REDIS_URL=stack.redis_url,
+    )
+    assert (code, printed) == (1, "")
+    assert errors[-1] == "catraca: a worker refused to start; its last line says why"
+    assert f"catraca: {REFUSALS['unbound key']}" in errors
+
+
+def test_what_is_built_is_wired_and_what_is_planned_names_roles_to_come() -> None:
+    check_wiring()
+    assert {queue.role for queue in TOPOLOGY.live} <= ROLES.keys()
+    assert {queue.role for queue in TOPOLOGY.queues if queue.planned} <= ROLES.keys() | {"ingester"}
