@@ -22,11 +22,13 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from bench.news.load import KEPT_FEW, KEPT_MANY, LATENCY_EVENTS, latency_milliseconds, run
 from bench.rows import Row, Servers, rows
 from catraca.platform.auth import sign_token
 from catraca.platform.embedded.children import end_with_parent
 from catraca.platform.migrations import migrate
 from tests.conftest import free_port
+from tests.rabbitmq import RabbitMq
 from tests.servers import Stack, private_folder, start_embedded, until
 
 SECRET = "only for measuring, and thrown away afterwards"
@@ -59,30 +61,47 @@ class Result:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """Told in milliseconds, because a person waits for it."""
+
+    name: str
+    want_below: float
+    median: float
+    p99: float
+
+
 async def main() -> None:
     options = _options()
     folder = private_folder()
     stack, stop = await start_embedded(folder)
     try:
         await migrate(stack.database_url)
+        broker = RabbitMq(folder / "rabbitmq")
+        broker.start()
+        await until(broker.answers)
         with ExitStack() as running:
-            servers = await _start_servers(stack, running)
-            results = _measure(rows(servers), options, folder)
+            servers = await _start_servers(stack, broker, running)
+            chosen = [row for row in rows(servers) if options.only in row.name]
+            results = _measure(chosen, options, folder)
+            delays = _measure_delays(servers) if options.only in "latency" else []
+        await broker.stop()
     finally:
         await stop()
         shutil.rmtree(folder, ignore_errors=True)
-    _report(results, options)
+    _report(results, delays, options)
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench", description="Ratios taken in one run.")
     parser.add_argument("--rounds", type=int, default=5, help="how often each pair is measured")
     parser.add_argument("--seconds", type=int, default=3, help="how long each measurement takes")
+    parser.add_argument("--only", default="", metavar="WORDS", help="rows whose name has these words")
     parser.add_argument("--json", type=Path, default=Path("var/bench.json"), help="where the figures go")
     return parser.parse_args()
 
 
-async def _start_servers(stack: Stack, running: ExitStack) -> Servers:
+async def _start_servers(stack: Stack, broker: RabbitMq, running: ExitStack) -> Servers:
     ports = {"bare": free_port(), "full": free_port()}
     for kind, port in ports.items():
         environment = os.environ | {
@@ -103,7 +122,24 @@ async def _start_servers(stack: Stack, running: ExitStack) -> Servers:
     for port in ports.values():
         await until(lambda port=port: _answers(port))
     token = sign_token(SECRET, subject=uuid4(), roles=["passenger"], lifetime=timedelta(hours=6))
-    return Servers(f"http://127.0.0.1:{ports['bare']}", f"http://127.0.0.1:{ports['full']}", token)
+    return Servers(
+        bare_url=f"http://127.0.0.1:{ports['bare']}",
+        full_url=f"http://127.0.0.1:{ports['full']}",
+        token=token,
+        database_url=await _news_database(stack, kept=0),
+        amqp_url=broker.url,
+        few_kept_url=await _news_database(stack, kept=KEPT_FEW),
+        many_kept_url=await _news_database(stack, kept=KEPT_MANY),
+    )
+
+
+async def _news_database(stack: Stack, *, kept: int) -> str:
+    """A database of its own, so that no measurement meets another's events."""
+    url = await stack.new_database(f"news_{kept}")
+    await migrate(url)
+    if kept:
+        run("keep", kept, database_url=url)
+    return url
 
 
 def _answers(port: int) -> bool:
@@ -127,7 +163,14 @@ def _measure(measured: list[Row], options: argparse.Namespace, folder: Path) -> 
     return [Result.of(row, pairs[row.name]) for row in measured]
 
 
-def _report(results: list[Result], options: argparse.Namespace) -> None:
+def _measure_delays(servers: Servers) -> list[Delay]:
+    return [
+        Delay(f"commit to handler, idle, {name}", 50, *latency_milliseconds(servers.database_url, amqp_url))
+        for name, amqp_url in (("PostgreSQL bus", None), ("RabbitMQ", servers.amqp_url))
+    ]
+
+
+def _report(results: list[Result], delays: list[Delay], options: argparse.Namespace) -> None:
     table = Table(title=f"Medians of {options.rounds} rounds, {CONNECTIONS} connections, one API process")
     for column in ("what", "against", "want", "ratio", "lowest-highest", "per second", "baseline"):
         table.add_column(column, justify="left" if column in ("what", "against") else "right")
@@ -142,11 +185,26 @@ def _report(results: list[Result], options: argparse.Namespace) -> None:
             f"{result.per_second:,.0f}",
             f"{result.baseline_per_second:,.0f}",
         )
-    Console(width=120).print(table)
+    Console(width=140).print(table)
+    if delays:
+        Console(width=140).print(_delay_table(delays))
     options.json.parent.mkdir(parents=True, exist_ok=True)
     machine = {"cpus": os.cpu_count(), "python": platform.python_version(), "system": platform.system()}
     record = {"at": datetime.now(UTC).isoformat(), "machine": machine, "rows": [asdict(r) for r in results]}
+    record["delays"] = [asdict(delay) for delay in delays]
     options.json.write_text(json.dumps(record, indent=2) + "\n")
+
+
+def _delay_table(delays: list[Delay]) -> Table:
+    table = Table(title=f"{LATENCY_EVENTS} events, one at a time, in milliseconds")
+    for column in ("what", "want p99", "p99", "median"):
+        table.add_column(column, justify="left" if column == "what" else "right")
+    for delay in delays:
+        verdict = "green" if delay.p99 < delay.want_below else "yellow"
+        table.add_row(
+            delay.name, f"< {delay.want_below:.0f}", f"[{verdict}]{delay.p99:.1f}[/]", f"{delay.median:.1f}"
+        )
+    return table
 
 
 if __name__ == "__main__":

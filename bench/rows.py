@@ -1,8 +1,15 @@
 """What is measured, against what, and how much of it we want."""
 
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
 
-from bench.wrk import KEYED_POST, PLAIN_POST, Load
+from bench.news.load import KEPT_FEW, KEPT_MANY, NewsLoad, RelayLoad
+from bench.wrk import KEYED_POST, PLAIN_POST, HttpLoad
+
+
+class Load(Protocol):
+    def per_second(self, *, seconds: int, connections: int, folder: Path) -> float: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,31 +25,65 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Servers:
-    """Where the two servers of one run listen, and a caller's token for the full one."""
+    """Where the servers of one run listen, and a caller's token for the full one."""
 
     bare_url: str
     full_url: str
     token: str
+    database_url: str
+    amqp_url: str
+    # Databases with few and with many events kept after sending.
+    few_kept_url: str
+    many_kept_url: str
 
 
 def rows(servers: Servers) -> list[Row]:
+    return [*_http_rows(servers), *_news_rows(servers)]
+
+
+def _http_rows(servers: Servers) -> list[Row]:
     caller = {"Authorization": f"Bearer {servers.token}", "Content-Type": "application/json"}
     anyone = {"Content-Type": "application/json"}
-    bare_get = Load(f"{servers.bare_url}/noop", anyone)
-    bare_post = Load(f"{servers.bare_url}/noop", anyone, PLAIN_POST)
     return [
         Row(
             "no-op GET with auth and limits",
             "the same route bare",
             0.5,
-            Load(f"{servers.full_url}/noop", caller),
-            bare_get,
+            HttpLoad(f"{servers.full_url}/noop", caller),
+            HttpLoad(f"{servers.bare_url}/noop", anyone),
         ),
         Row(
             "no-op POST with an idempotency key",
             "the same route bare",
             0.25,
-            Load(f"{servers.full_url}/noop", caller, KEYED_POST),
-            bare_post,
+            HttpLoad(f"{servers.full_url}/noop", caller, KEYED_POST),
+            HttpLoad(f"{servers.bare_url}/noop", anyone, PLAIN_POST),
+        ),
+    ]
+
+
+def _news_rows(servers: Servers) -> list[Row]:
+    postgres, rabbitmq = (servers.database_url, None), (servers.database_url, servers.amqp_url)
+    return [
+        Row(
+            "committed row to handled event, PostgreSQL bus",
+            "bare publish and consume, leased rows",
+            0.4,
+            NewsLoad("pipeline", *postgres, events_a_second=8000),
+            NewsLoad("bare", *postgres, events_a_second=30000),
+        ),
+        Row(
+            "committed row to handled event, RabbitMQ",
+            "bare publish and consume, aio-pika",
+            0.4,
+            NewsLoad("pipeline", *rabbitmq, events_a_second=2000),
+            NewsLoad("bare", *rabbitmq, events_a_second=3000),
+        ),
+        Row(
+            f"relay with {KEPT_MANY:,} sent events kept",
+            f"with {KEPT_FEW:,} kept",
+            0.9,
+            RelayLoad(servers.many_kept_url),
+            RelayLoad(servers.few_kept_url),
         ),
     ]

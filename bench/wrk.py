@@ -18,7 +18,7 @@ PLAIN_POST = KEYED_POST.replace('  wrk.headers["Idempotency-Key"] = run .. "-" .
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class HttpLoad:
     """One kind of request, to be sent as fast as it is answered."""
 
     url: str

@@ -1,0 +1,87 @@
+"""The real thing: relay, bus, consumer and inbox in one process."""
+
+import asyncio
+from statistics import quantiles
+from time import perf_counter, time
+from uuid import uuid4
+
+from bench.news.world import LIMIT_SECONDS, Measured, World, counting, open_world, record_events
+from catraca.platform import outbox
+from catraca.platform.bus import Consumer
+from catraca.platform.relay import Relay
+
+BATCH = 100
+PAUSE_SECONDS = 0.02
+
+
+async def events_per_second(database_url: str, amqp_url: str | None, *, count: int) -> float:
+    """From committed rows, all there at the start, to handled events, a hundred to a transaction."""
+    async with open_world(database_url, amqp_url, batch=BATCH) as world:
+        await record_events(world.database, count)
+        left = count
+        done = asyncio.Event()
+
+        def handled(_: Measured) -> None:
+            nonlocal left
+            left -= 1
+            if left == 0:
+                done.set()
+
+        began = perf_counter()
+        await _run(world, handled, done.wait())
+        return count / (perf_counter() - began)
+
+
+async def relayed_per_second(database_url: str, *, count: int) -> float:
+    """The relay alone, beside whatever is kept of earlier events."""
+    async with open_world(database_url, None, batch=BATCH) as world:
+        await record_events(world.database, count)
+        relay = Relay(world.database, world.transport)
+        began = perf_counter()
+        while await relay.send_batch():
+            pass
+        return count / (perf_counter() - began)
+
+
+async def latency_milliseconds(database_url: str, amqp_url: str | None, *, count: int) -> tuple[float, float]:
+    """Median and 99th percentile from commit to handler, one event at a time on an idle system."""
+    async with open_world(database_url, amqp_url, batch=1) as world:
+        took: list[float] = []
+        heard = asyncio.Event()
+
+        def handled(event: Measured) -> None:
+            took.append(time() - event.committed_at)
+            heard.set()
+
+        async def one_by_one() -> None:
+            for _ in range(count):
+                heard.clear()
+                await world.database.run(
+                    lambda db: outbox.record(db, Measured(subject_id=uuid4(), committed_at=time()))
+                )
+                await heard.wait()
+                await asyncio.sleep(PAUSE_SECONDS)
+
+        await _run(world, handled, one_by_one())
+        warm = [1000 * seconds for seconds in took[count // 10 :]]
+        percentiles = quantiles(warm, n=100)
+        return percentiles[49], percentiles[98]
+
+
+async def _run(world: World, handled, until) -> None:
+    stopping = asyncio.Event()
+    consumer = Consumer(
+        world.queue,
+        counting(world.queue, handled),
+        topology=world.topology,
+        transport=world.transport,
+        database=world.database,
+    )
+    relay = Relay(world.database, world.transport)
+    running = [asyncio.create_task(part.run(stopping)) for part in (consumer, relay)]
+    try:
+        async with asyncio.timeout(LIMIT_SECONDS):
+            await until
+    finally:
+        stopping.set()
+        await asyncio.gather(*running)
