@@ -1,12 +1,23 @@
 """The storms, with their full sizes. Each round raises AssertionError when a promise is broken."""
 
+import atexit
+import shutil
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from catraca.roles.parts import Parts
 from tests.journeys.instances import instance
 from tests.journeys.outages import kill_postgres_under_load
+from tests.rabbitmq import RabbitMq
+from tests.servers import private_folder, until
 from tests.support import effects
+from tests.support.news_fleet import fleet_at, roll
+from tests.support.news_room import database_beside, news_room
+from tests.support.news_storms import die_in_windows, jostle
+from tests.support.news_windows import WINDOWS
 from tests.support.storms import kill_server_among_repeats
 
 
@@ -32,10 +43,67 @@ async def _postgres_kill(_: Parts, __: int) -> None:
         assert await here.stop() == 0
 
 
+async def _news_crash(parts: Parts, number: int, *, on_rabbitmq: bool) -> None:
+    """Eight processes die in one window; the next round takes the next, and the next turn them apart."""
+    window, apart = WINDOWS[number % len(WINDOWS)], number // len(WINDOWS) % 2 == 1
+    async with news_room(await _beside(parts, "news"), await _broker_url(on_rabbitmq)) as room:
+        await die_in_windows(room, [window] * 8, more=100, apart=apart)
+
+
+async def _news_crowd(parts: Parts, _: int, *, on_rabbitmq: bool) -> None:
+    async with news_room(await _beside(parts, "news"), await _broker_url(on_rabbitmq)) as room:
+        await jostle(room, rounds=2)
+
+
+async def _news_rolling(parts: Parts, _: int, *, on_rabbitmq: bool) -> None:
+    url, broker_url = await _beside(parts, "news_rolling"), await _broker_url(on_rabbitmq)
+    assert parts.settings.redis_url is not None
+    with TemporaryDirectory(prefix="catraca-") as folder:
+        async with fleet_at(Path(folder), url, parts.settings.redis_url, broker_url) as fleet:
+            await roll(fleet, passes=2)
+
+
+async def _beside(parts: Parts, name: str) -> str:
+    assert parts.settings.database_url is not None
+    return await database_beside(parts.settings.database_url, name)
+
+
+async def _broker_url(wanted: bool) -> str | None:
+    if not wanted:
+        return None
+    await until(_broker().answers)
+    return _broker().url
+
+
+@cache
+def _broker() -> RabbitMq:
+    """One for all rounds, started when the first of them asks; it ends with us."""
+    folder = private_folder()
+    broker = RabbitMq(folder / "rabbitmq")
+    broker.start()
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    atexit.register(broker.kill)
+    return broker
+
+
+def _news(
+    name: str, run: Callable[..., Awaitable[None]], *, rounds: int, round_seconds: float
+) -> list[Storm]:
+    """On the PostgreSQL bus with both stacks, and on RabbitMQ."""
+    on_postgres, on_rabbitmq = partial(run, on_rabbitmq=False), partial(run, on_rabbitmq=True)
+    return [
+        Storm(name, rounds, round_seconds, on_postgres),
+        Storm(f"{name}-rabbitmq", rounds, round_seconds, on_rabbitmq, stacks=["servers"]),
+    ]
+
+
 STORMS = {
     storm.name: storm
     for storm in [
         Storm("idempotency-kill", rounds=200, round_seconds=90, run=_idempotency_kill),
         Storm("postgres-kill", rounds=50, round_seconds=120, run=_postgres_kill, stacks=["embedded"]),
+        *_news("news-crash", _news_crash, rounds=64, round_seconds=240),
+        *_news("news-crowd", _news_crowd, rounds=50, round_seconds=240),
+        *_news("news-rolling", _news_rolling, rounds=20, round_seconds=300),
     ]
 }

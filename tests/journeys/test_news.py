@@ -1,0 +1,94 @@
+"""News through crashes: whatever dies and whenever, each event arrives, and is applied once.
+
+A hundredth of what `make prove` does. The embedded stack has the PostgreSQL bus, the servers RabbitMQ.
+"""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
+from signal import SIGKILL
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from tests.journeys.instances import Instance, instance
+from tests.servers import Stack, until
+from tests.support.news_fleet import PROMISES, fleet_at, roll
+from tests.support.news_room import NewsRoom, news_room
+from tests.support.news_storms import die_in_windows, jostle
+from tests.support.news_windows import WINDOWS
+
+pytestmark = pytest.mark.xdist_group("news")
+
+
+@pytest.fixture
+def broker(stack: Stack, request: pytest.FixtureRequest) -> str | None:
+    return request.getfixturevalue("amqp_url") if stack.name == "servers" else None
+
+
+@pytest.fixture(scope="module")
+async def world_url(stack: Stack) -> str:
+    return await stack.new_database(f"news_{uuid4().hex}")
+
+
+@pytest.fixture
+async def room(world_url: str, broker: str | None) -> AsyncIterator[NewsRoom]:
+    async with news_room(world_url, broker) as room:
+        yield room
+
+
+async def test_processes_that_die_at_any_point_lose_nothing_and_repeat_nothing(room: NewsRoom) -> None:
+    await die_in_windows(room, WINDOWS, more=30, apart=False)
+
+
+async def test_relays_and_consumers_that_die_freeze_and_stop_beside_others_keep_the_order(
+    room: NewsRoom,
+) -> None:
+    await jostle(room, rounds=1)
+
+
+async def test_rolling_restarts_of_all_roles_under_load_dead_letter_nothing(
+    stack: Stack, broker: str | None, tmp_path: Path
+) -> None:
+    database_url = await stack.new_database(f"news_{uuid4().hex}")
+    async with fleet_at(tmp_path, database_url, stack.redis_url, broker) as fleet:
+        await roll(fleet, passes=1)
+
+
+@pytest.fixture
+async def here() -> AsyncIterator[Instance]:
+    async with instance() as found:
+        yield found
+
+
+async def test_after_kill_9_of_everything_under_load_the_next_start_tells_the_rest(here: Instance) -> None:
+    await here.start()
+    arrived = 0
+
+    async def arrive_until_dead() -> None:
+        nonlocal arrived
+        with suppress(httpx.TransportError):
+            while True:
+                await here.write_name("Dalva")
+                arrived += 1
+
+    arriving = [asyncio.create_task(arrive_until_dead()) for _ in range(4)]
+    await until(lambda: arrived >= 40)
+    for pid in here.family():
+        os.kill(pid, SIGKILL)
+    await asyncio.gather(*arriving)
+    assert await here.ended() == -SIGKILL
+    await here.start()
+
+    async def all_is_told() -> bool:
+        counts = [
+            await here.query(f"SELECT count(*) FROM ({query}) AS broken") for query in PROMISES.values()
+        ]
+        return not any(counts)
+
+    await until(all_is_told)
+    assert await here.query("SELECT count(*) FROM audit_log WHERE action = 'user.created'") >= arrived
+    assert await here.stop() == 0
