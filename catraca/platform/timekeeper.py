@@ -48,8 +48,15 @@ class Overtaken(Exception):
 class Timekeeper:
     """Any number may run at once, in any number of processes; each fires the kinds it has handlers for."""
 
-    def __init__(self, database: Database, handlers: Iterable[TimerHandlers]) -> None:
+    def __init__(
+        self,
+        database: Database,
+        handlers: Iterable[TimerHandlers],
+        hands: asyncio.Semaphore | None = None,
+    ) -> None:
+        """`hands` bounds the transactions of this process's background work, as a consumer's does."""
         self._database = database
+        self._hands = hands or asyncio.Semaphore(AT_ONCE)
         self._handlers: dict[TimerKind, Handler] = {}
         for each in handlers:
             twice = self._handlers.keys() & each.by_kind.keys()
@@ -117,7 +124,7 @@ class Timekeeper:
 
     async def _attempt(self, timer: DueTimer) -> str:
         try:
-            async with asyncio.timeout(HANDLER_SECONDS):
+            async with self._hands, asyncio.timeout(HANDLER_SECONDS):
                 late_seconds = await self._database.run(lambda db: self._apply(db, timer))
         except Overtaken:
             return "overtaken"

@@ -45,6 +45,7 @@ async def consume(parts: Parts, role: str, life: Life) -> None:
             topology=parts.topology,
             transport=parts.bus,
             database=parts.database,
+            hands=parts.hands,
         )
         for queue in parts.topology.live
         if queue.role == role

@@ -31,7 +31,7 @@ class Dispatcher:
         self._parts = parts
 
     async def run(self, life: Life) -> None:
-        timekeeper = Timekeeper(self._parts.database, TIMERS)
+        timekeeper = Timekeeper(self._parts.database, TIMERS, self._parts.hands)
         await all_of(
             consume(self._parts, "dispatcher", life), timekeeper.run(life.stopping), self._watch(life)
         )

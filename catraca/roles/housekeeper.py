@@ -26,6 +26,7 @@ from catraca.roles.runner import Life, all_of
 log = structlog.get_logger()
 
 SWEEP_SECONDS = 60.0
+ROUNDS_A_SWEEP = 200
 LOOK_SECONDS = 5.0
 
 # Of living processes only: what a dead one saw last must not stand for what is.
@@ -69,8 +70,18 @@ class Housekeeper:
             "dead_letters": partial(prune_dead_letters, older_than=settings.dead_letter_retention),
         }
         for what, prune in duties.items():
-            if pruned := await self._parts.database.run(prune):
+            if pruned := await self._repeat(prune):
                 log.info("pruned", what=what, count=pruned)
+
+    async def _repeat(self, prune: Callable[[Db], Awaitable[int]]) -> int:
+        """Until nothing is left, a bounded number of short transactions; answers how many rows went."""
+        total = 0
+        for _ in range(ROUNDS_A_SWEEP):
+            pruned = await self._parts.database.run(prune)
+            if pruned == 0:
+                break
+            total += pruned
+        return total
 
     async def _look(self, life: Life) -> None:
         while not life.stopping.is_set():

@@ -1,5 +1,6 @@
 """What the roles of one process share: opened once, closed last."""
 
+import asyncio
 import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -19,6 +20,8 @@ class Parts:
     redis: RedisClient
     bus: Transport
     topology: Topology
+    # How many transactions consumers and timers run at a time, all together: callers need connections too.
+    hands: asyncio.Semaphore
     # Inherited from a supervisor; without one the API opens its own.
     listener: socket.socket | None = None
 
@@ -35,7 +38,15 @@ async def open_parts(
     redis = RedisClient(settings.redis_url)
     bus = _bus(settings, database, topology)
     try:
-        yield Parts(settings, database, redis, bus, topology, listener)
+        yield Parts(
+            settings,
+            database,
+            redis,
+            bus,
+            topology,
+            hands=asyncio.Semaphore(max(1, settings.database_connections // 2)),
+            listener=listener,
+        )
     finally:
         await bus.close()
         await redis.close()

@@ -19,7 +19,7 @@ from catraca.platform.embedded.children import end_with_parent
 from catraca.platform.migrations import migrate
 from tests.conftest import SECRET
 from tests.servers import until
-from tests.support.news_room import Process, ended
+from tests.support.news_room import Process, ended, stop
 from tests.support.news_verdicts import NOTHING_LEFT, broken_promises
 
 ROLES = (("relay",), ("dispatcher", "notifier"), ("housekeeper",))
@@ -86,7 +86,10 @@ class Fleet:
     async def progress(self) -> None:
         """Wait until more arrivals have been told."""
         told = await self._count_told()
-        await until(lambda: self._has_told(told + PROGRESS), seconds=QUIET_SECONDS)
+        try:
+            await until(lambda: self._has_told(told + PROGRESS), seconds=QUIET_SECONDS)
+        except TimeoutError:
+            raise AssertionError("nothing goes on\n" + self.complaints()) from None
 
     async def broken(self) -> list[str]:
         async with self.database.connection() as db:
@@ -124,22 +127,18 @@ class Fleet:
 
 async def roll(fleet: Fleet, *, passes: int) -> None:
     """Replace every process in turn, politely or not; nothing is lost, told twice or given up."""
-    async with asyncio.TaskGroup() as arrivals:
-        for _ in range(ARRIVALS):
-            arrivals.create_task(fleet.arrive_until_over())
-        try:
-            for number in range(passes * len(fleet.processes)):
-                await fleet.progress()
-                place, turn = number % len(fleet.processes), number // len(fleet.processes)
-                await fleet.replace(place, SIGTERM if (place + turn) % 2 == 0 else SIGKILL)
+    arriving = [asyncio.create_task(fleet.arrive_until_over()) for _ in range(ARRIVALS)]
+    try:
+        for number in range(passes * len(fleet.processes)):
             await fleet.progress()
-        finally:
-            fleet.over = True
+            turn, place = divmod(number, len(fleet.processes))
+            await fleet.replace(place, SIGTERM if (place + turn) % 2 == 0 else SIGKILL)
+        await fleet.progress()
+    finally:
+        fleet.over = True
+        await asyncio.gather(*arriving)
     await fleet.settle()
-    for process in fleet.processes:
-        process.send_signal(SIGTERM)
-    for process in fleet.processes:
-        assert await ended(process) == 0, fleet.complaints()
+    await stop(*fleet.processes)
     assert not (broken := await fleet.broken()), "\n".join(broken)
 
 

@@ -53,12 +53,15 @@ class Consumer:
         topology: Topology,
         transport: Transport,
         database: Database,
+        hands: asyncio.Semaphore | None = None,
     ) -> None:
+        """`hands` bounds the transactions of all consumers together, so that others get connections too."""
         self._queue = queue
         self._handlers = handlers
         self._delays = topology.retry_delays_seconds
         self._transport = transport
         self._database = database
+        self._hands = hands or asyncio.Semaphore(queue.concurrency)
         self._stopping = asyncio.Event()
 
     async def run(self, stopping: asyncio.Event) -> None:
@@ -137,7 +140,6 @@ class Consumer:
                 await self._fault(subscription, delivery, error)
 
     async def _apply(self, subscription: Subscription, deliveries: Sequence[Delivery]) -> None:
-        began = monotonic_seconds()
 
         async def work(db: Db) -> int:
             admitted = await subscription.admit(db, deliveries)
@@ -146,7 +148,9 @@ class Consumer:
                     await self._handlers.run(db, delivery.message)
             return len(admitted)
 
-        applied = await self._database.run(work)
+        async with self._hands:
+            began = monotonic_seconds()
+            applied = await self._database.run(work)
         HANDLER_SECONDS.labels(self._queue.name).observe(monotonic_seconds() - began)
         OUTCOMES.labels(self._queue.name, "applied").inc(applied)
         if repeated := len(deliveries) - applied:

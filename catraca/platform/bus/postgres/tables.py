@@ -234,14 +234,6 @@ async def return_due(db: Db) -> list[str]:
     return sorted({row["queue"] for row in rows})
 
 
-async def prune_transient(db: Db) -> int:
-    """Remove old news that no consumer came for; answers how many."""
-    return await db.fetchval(
-        "WITH gone AS (DELETE FROM bus_transient WHERE stale_at <= clock_timestamp() RETURNING id)"
-        " SELECT count(*) FROM gone"
-    )
-
-
 async def renew(db: Db, queue: str, ids: Iterable[int], *, lease: UUID, lease_seconds: float) -> None:
     """Keep these for another while; those amid a transaction are locked, which keeps them as well."""
     await db.execute(

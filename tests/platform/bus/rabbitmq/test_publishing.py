@@ -10,7 +10,7 @@ from catraca.platform.bus.rabbitmq import RabbitMqBus, publisher
 from catraca.platform.ids import new_id
 from tests.conftest import free_port
 from tests.platform.bus.rabbitmq.world import World, always, take
-from tests.servers import until
+from tests.servers import START_SECONDS, until
 
 
 async def test_a_body_larger_than_a_frame_arrives_whole(world: World) -> None:
@@ -179,7 +179,7 @@ async def test_a_lost_connection_is_away_for_what_was_under_way_and_the_next_is_
     publishing = asyncio.create_task(publish_on_and_on())
     await world.broker.ctl("close_all_connections", "the test says so")
     lost.set()
-    await publishing
+    await asyncio.wait_for(publishing, START_SECONDS)
 
     assert all(outcome is None or isinstance(outcome, BusAway) for outcome in told)
     assert (await bus.depths())[world.first.name] >= sum(outcome is None for outcome in told)
