@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from catraca.events import UserCreated
-from catraca.platform import outbox
+from catraca.platform import inbox, outbox
 from catraca.platform.bus import Message
 from catraca.roles.housekeeper import Housekeeper
 from catraca.roles.parts import Parts
@@ -114,3 +114,16 @@ async def test_a_sweep_takes_what_has_passed_its_retention_and_no_more(parts: Pa
         assert await db.fetchval("SELECT array_agg(seq) FROM outbox_sent") == [2]
         assert await db.fetchval("SELECT array_agg(reason) FROM dead_letters") == ["young"]
         assert await db.fetchval("SELECT count(*) FROM inbox") == 1
+
+
+async def test_one_sweep_goes_on_until_nothing_is_old(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inbox, "PRUNED_AT_ONCE", 2)
+    await execute(
+        parts,
+        "INSERT INTO inbox (consumer, event_id, handled_at)"
+        " SELECT 'somebody', gen_random_uuid(), clock_timestamp() - interval '5 days'"
+        " FROM generate_series(1, 7)",
+    )
+    await Housekeeper(parts).sweep()
+    async with parts.database.connection() as db:
+        assert await db.fetchval("SELECT count(*) FROM inbox WHERE consumer = 'somebody'") == 0

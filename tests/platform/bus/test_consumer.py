@@ -196,3 +196,23 @@ async def test_a_handler_logs_under_the_id_of_the_request_that_caused_the_event(
         await world.publish(world.message().with_headers(trace="r-1"))
         await world.until_applied(queue, 1)
     assert seen == ["r-1"]
+
+
+async def test_consumers_share_their_hands(world: World) -> None:
+    first, second = world.queue("first"), world.queue("second")
+    await world.open(first, second)
+    at_work = most_at_work = 0
+
+    async def work(db: Db, _message: Message) -> None:
+        nonlocal at_work, most_at_work
+        at_work += 1
+        most_at_work = max(most_at_work, at_work)
+        await db.execute("SELECT pg_sleep(0.01)")
+        at_work -= 1
+
+    hands = asyncio.Semaphore(2)
+    async with world.consuming(first, work, hands=hands), world.consuming(second, work, hands=hands):
+        await world.publish(*(world.message() for _ in range(8)))
+        await world.until_applied(first, 8)
+        await world.until_applied(second, 8)
+    assert most_at_work == 2, "four workers of each queue, and two transactions at a time"

@@ -1,6 +1,7 @@
 """What only the PostgreSQL bus must take care of: leases, who is active, and rows that nobody takes."""
 
 import asyncio
+from dataclasses import replace
 
 import asyncpg
 import pytest
@@ -98,7 +99,8 @@ async def test_who_was_active_before_can_apply_nothing_more(world: World) -> Non
     assert isinstance(frozen, subscription.PostgresSubscription)
     in_hand = await until_taken(frozen, 4)
     freeze(frozen)
-    next_one = await world.connect().subscribe(queue, when_ready=world.database.is_up)
+    narrow = replace(queue, prefetch=2)
+    next_one = await world.connect().subscribe(narrow, when_ready=world.database.is_up)
     taken = await until_taken(next_one, 2)
     assert [delivery.message.id for delivery in taken] == [message.id for message in messages[:2]]
     async with world.database.transaction() as db:

@@ -84,20 +84,26 @@ class World:
 
     @asynccontextmanager
     async def consuming(
-        self, queue: Queue, handle: Handle | None = None, *, bus: Transport | None = None
+        self, queue: Queue, handle: Handle | None = None, *, bus: Transport | None = None, **options: Any
     ) -> AsyncIterator[asyncio.Event]:
         """A consumer, until the block ends or the event is set; what its handlers do is in `applied`."""
         handlers = QueueHandlers(queue.name)
         handlers.anything(self.noting(queue, handle))
-        async with self.running(queue, handlers, bus=bus) as stopping:
+        async with self.running(queue, handlers, bus=bus, **options) as stopping:
             yield stopping
 
     @asynccontextmanager
     async def running(
-        self, queue: Queue, handlers: QueueHandlers, *, bus: Transport | None = None
+        self, queue: Queue, handlers: QueueHandlers, *, bus: Transport | None = None, **options: Any
     ) -> AsyncIterator[asyncio.Event]:
-        bus = bus or self.bus
-        consumer = Consumer(queue, handlers, topology=self.topology, transport=bus, database=self.database)
+        consumer = Consumer(
+            queue,
+            handlers,
+            topology=self.topology,
+            transport=bus or self.bus,
+            database=self.database,
+            **options,
+        )
         async with until_over(consumer.run) as stopping:
             yield stopping
 
