@@ -61,9 +61,13 @@ async def lines_about(parts: Parts, subject_id: UUID) -> list[dict[str, Any]]:
 
 
 async def sent_about(parts: Parts, user_id: UUID) -> Message:
-    async with parts.database.connection() as db:
-        row = await db.fetchrow("SELECT * FROM outbox_sent WHERE aggregate_id = $1", user_id)
-    assert row is not None
+    """What was told of a person; a consumer may have it before the relay has put it away."""
+
+    async def put_away() -> Any:
+        async with parts.database.connection() as db:
+            return await db.fetchrow("SELECT * FROM outbox_sent WHERE aggregate_id = $1", user_id)
+
+    row = await until(put_away)
     headers = msgspec.structs.replace(msgspec.json.decode(row["headers"], type=Headers), seq=row["seq"])
     return Message(
         id=row["id"],

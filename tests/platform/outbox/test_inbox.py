@@ -1,7 +1,6 @@
 """Each consumer applies each event once, whoever else tries at the same time."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from contextlib import suppress
 from datetime import timedelta
 from uuid import UUID, uuid4
@@ -10,20 +9,8 @@ import pytest
 
 from catraca.platform import inbox
 from catraca.platform.database import Database, Db
-from tests.servers import Stack, until
-from tests.support.outboxes import database_of_its_own, empty, somebody_waits_for_a_lock
-
-
-@pytest.fixture(scope="module")
-async def its_own(stack: Stack) -> AsyncIterator[Database]:
-    async with database_of_its_own(stack) as database:
-        yield database
-
-
-@pytest.fixture
-async def database(its_own: Database) -> Database:
-    await empty(its_own)
-    return its_own
+from tests.servers import until
+from tests.support.outboxes import somebody_waits_for_a_lock
 
 
 async def apply(database: Database, consumer: str, *ids: UUID) -> set[UUID]:

@@ -1,7 +1,6 @@
 """Relays learn of events by wake-ups, find them without, and stop with nothing in hand."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from uuid import uuid4
 
@@ -23,7 +22,6 @@ from tests.support.outboxes import (
     another_process,
     away,
     database_of_its_own,
-    empty,
     fill,
     is_all_sent,
     record,
@@ -31,18 +29,6 @@ from tests.support.outboxes import (
     sent,
     somebody_waits_for_a_lock,
 )
-
-
-@pytest.fixture(scope="module")
-async def its_own(stack: Stack) -> AsyncIterator[Database]:
-    async with database_of_its_own(stack) as database:
-        yield database
-
-
-@pytest.fixture
-async def database(its_own: Database) -> Database:
-    await empty(its_own)
-    return its_own
 
 
 async def test_what_is_in_hand_when_told_to_stop_is_still_sent(database: Database) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -10,11 +10,9 @@ import pytest
 
 from catraca.platform import outbox
 from catraca.platform.database import Database, Row
-from tests.servers import Stack, until
+from tests.servers import until
 from tests.support.outboxes import (
     Told,
-    database_of_its_own,
-    empty,
     fill,
     record,
     sent,
@@ -23,18 +21,6 @@ from tests.support.outboxes import (
 )
 
 EXPIRED = -1.0
-
-
-@pytest.fixture(scope="module")
-async def its_own(stack: Stack) -> AsyncIterator[Database]:
-    async with database_of_its_own(stack) as database:
-        yield database
-
-
-@pytest.fixture
-async def database(its_own: Database) -> Database:
-    await empty(its_own)
-    return its_own
 
 
 async def claim(

@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
 from contextlib import suppress
 from datetime import timedelta
 from itertools import pairwise
@@ -15,20 +14,7 @@ import structlog
 
 from catraca.platform import outbox
 from catraca.platform.database import Database, Db, TransactionAborted
-from tests.servers import Stack
-from tests.support.outboxes import Told, database_of_its_own, empty, record, waiting
-
-
-@pytest.fixture(scope="module")
-async def its_own(stack: Stack) -> AsyncIterator[Database]:
-    async with database_of_its_own(stack) as database:
-        yield database
-
-
-@pytest.fixture
-async def database(its_own: Database) -> Database:
-    await empty(its_own)
-    return its_own
+from tests.support.outboxes import Told, record, waiting
 
 
 async def test_a_committed_change_has_its_event_and_wakes_the_relay_after_the_commit(

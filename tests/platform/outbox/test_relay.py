@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
 from uuid import UUID, uuid4
 
 import pytest
@@ -13,12 +12,10 @@ from catraca.platform.bus import BusAway, Message, QueueFull, Unroutable
 from catraca.platform.bus.postgres import PostgresBus
 from catraca.platform.database import Database
 from catraca.platform.relay import Relay
-from tests.servers import Stack, until
+from tests.servers import until
 from tests.support.outboxes import (
     Recorder,
     Told,
-    database_of_its_own,
-    empty,
     is_all_sent,
     numbers,
     record,
@@ -26,18 +23,6 @@ from tests.support.outboxes import (
     sent,
     waiting,
 )
-
-
-@pytest.fixture(scope="module")
-async def its_own(stack: Stack) -> AsyncIterator[Database]:
-    async with database_of_its_own(stack) as database:
-        yield database
-
-
-@pytest.fixture
-async def database(its_own: Database) -> Database:
-    await empty(its_own)
-    return its_own
 
 
 async def write_much(database: Database, subjects: list[UUID], *, writers: int, rounds: int) -> int:
