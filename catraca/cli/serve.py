@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -104,6 +105,7 @@ def _serve_here(settings: "Settings", names: Sequence[str], metrics: "MetricsFol
 
 
 async def _run_roles(settings: "Settings", names: Sequence[str], listener: "socket | None") -> None:
+    from catraca.platform.bus import BusAway
     from catraca.platform.migrations import DatabaseUnreachable, check_schema
     from catraca.roles import ROLES
     from catraca.roles.parts import open_parts
@@ -120,6 +122,8 @@ async def _run_roles(settings: "Settings", names: Sequence[str], listener: "sock
         # A database that is away is no reason not to start; what comes back is looked at then.
         late = [SchemaWatch(settings.database_url)]
     async with open_parts(settings, listener=listener) as parts:
+        with suppress(BusAway):  # no reason either; but queues that differ from ours are refused
+            await parts.bus.declare()
         roles = [ROLES[name](parts) for name in names]
         await run_roles([*roles, *late], life, drain_seconds=DRAIN_SECONDS + settings.drain_delay)
 

@@ -37,6 +37,7 @@ class Wakeups:
         self._waiting: dict[str, set[asyncio.Event]] = {}
         self._unsent: set[str] = set()
         self._pending = asyncio.Event()
+        self._closing = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     def announce(self, topic: str) -> None:
@@ -58,7 +59,11 @@ class Wakeups:
             self._waiting[topic].discard(event)
 
     async def close(self) -> None:
+        """Let what is under way end: the server takes a connection cut in the middle for a failure."""
         if self._task is not None:
+            self._closing.set()
+            self._pending.set()
+            await asyncio.wait([self._task], timeout=SEND_SECONDS)
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
@@ -67,14 +72,16 @@ class Wakeups:
             self._task = asyncio.create_task(self._run(), name="wakeups")
 
     async def _run(self) -> None:
-        while True:
+        while not self._closing.is_set():
             with suppress(*_LOST):
                 connection = await self._connect()
                 try:
                     await self._talk(connection)
+                    # What is told to a listener that has gone is a failure to the server, too.
+                    await connection.remove_listener(CHANNEL, self._hear)
                 finally:
                     connection.terminate()
-            await asyncio.sleep(RECONNECT_SECONDS)
+            await within(RECONNECT_SECONDS, self._closing)
 
     async def _talk(self, connection: Connection) -> None:
         lost = asyncio.Event()
@@ -87,7 +94,7 @@ class Wakeups:
         await connection.add_listener(CHANNEL, self._hear)
         for topic in self._waiting:  # whatever was announced while nobody listened
             self._wake(topic)
-        while not lost.is_set():
+        while not (lost.is_set() or self._closing.is_set()):
             if not await within(CHECK_SECONDS, self._pending):
                 await _ask(connection, "SELECT")
             self._pending.clear()

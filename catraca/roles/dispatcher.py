@@ -16,13 +16,16 @@ TIMERS: tuple[TimerHandlers, ...] = ()
 LOOK_SECONDS = 5.0
 
 PENDING = Gauge(
-    "catraca_timers_pending", "Timers set, counted up to 10 000.", ["kind"], multiprocess_mode="mostrecent"
+    "catraca_timers_pending",
+    "Timers set, counted up to 10 000.",
+    ["kind"],
+    multiprocess_mode="livemostrecent",
 )
 OVERDUE = Gauge(
     "catraca_timers_overdue",
     "Timers nobody fired in time, counted up to 10 000.",
     ["kind"],
-    multiprocess_mode="mostrecent",
+    multiprocess_mode="livemostrecent",
 )
 
 

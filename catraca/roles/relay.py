@@ -12,10 +12,10 @@ from catraca.roles.runner import Life, all_of
 LOOK_SECONDS = 5.0
 
 DEPTH = Gauge(
-    "catraca_outbox_depth", "Events not sent yet; counted up to 100 000.", multiprocess_mode="mostrecent"
+    "catraca_outbox_depth", "Events not sent yet; counted up to 100 000.", multiprocess_mode="livemostrecent"
 )
 AGE = Gauge(
-    "catraca_outbox_age_seconds", "Age of the oldest event not sent yet.", multiprocess_mode="mostrecent"
+    "catraca_outbox_age_seconds", "Age of the oldest event not sent yet.", multiprocess_mode="livemostrecent"
 )
 
 

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from uuid import uuid4
 
+import aiormq
 import pytest
 
 from catraca.events import TOPOLOGY
@@ -92,3 +93,26 @@ def test_what_is_built_is_wired_and_what_is_planned_names_roles_to_come() -> Non
     check_wiring()
     assert {queue.role for queue in TOPOLOGY.live} <= ROLES.keys()
     assert {queue.role for queue in TOPOLOGY.queues if queue.planned} <= ROLES.keys() | {"ingester"}
+
+
+@pytest.mark.xdist_group("rabbitmq")
+@pytest.mark.parametrize("stack", ["servers"], indirect=True)
+async def test_a_brokers_queue_that_differs_from_ours_is_refused_with_the_remedy(
+    stack: Stack, amqp_url: str, tmp_path: Path
+) -> None:
+    connection = await aiormq.connect(amqp_url)
+    channel = await connection.channel()
+    await channel.queue_declare("audit_log_queue", durable=True)
+    try:
+        code, printed, errors = await ended(
+            *("-m", "catraca", "serve", "relay"),
+            CATRACA_STATE_DIR=str(tmp_path),
+            CATRACA_DATABASE_URL=stack.database_url,
+            CATRACA_AMQP_URL=amqp_url,
+        )
+    finally:
+        await channel.queue_delete("audit_log_queue")
+        await connection.close()
+    assert (code, printed) == (2, "")
+    assert "already has queue audit_log_queue with other settings than ours" in errors[-1]
+    assert "let it run empty and delete it" in errors[-1]

@@ -11,7 +11,7 @@ from catraca.platform.bus.rabbitmq.declaring import count_messages, declare_topo
 from catraca.platform.bus.rabbitmq.lenient import tolerate_foreign_properties
 from catraca.platform.bus.rabbitmq.publisher import Publisher
 from catraca.platform.bus.rabbitmq.subscription import RabbitMqSubscription
-from catraca.platform.bus.topology import Queue, Topology
+from catraca.platform.bus.topology import Queue, Topology, TopologyRefused
 from catraca.platform.bus.transport import BusAway
 
 
@@ -61,7 +61,7 @@ class RabbitMqBus:
             connection = await self._consuming.connection()
             async with spare_channel(connection):
                 return True
-        except BusAway:
+        except (BusAway, TopologyRefused):
             return False
 
     async def close(self) -> None:
