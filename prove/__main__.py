@@ -78,7 +78,7 @@ async def _weather(storm: Storm, rounds: int, tally: Tally, parts: Parts, tallie
                 async with asyncio.timeout(storm.round_seconds):
                     await storm.run(parts, tally.rounds)
             except (AssertionError, TimeoutError) as error:
-                tally.broken = f"round {tally.rounds + 1}: {error or type(error).__name__}"
+                tally.broken = f"round {tally.rounds + 1}: {str(error) or type(error).__name__}"
             tally.rounds += 1
             tally.seconds += time.monotonic() - began
             status.update(f"{storm.name}: {tally.rounds} of {rounds} rounds, {tally.seconds:.0f} s")

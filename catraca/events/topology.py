@@ -41,7 +41,7 @@ EXCHANGES = {
     "users.events": ("user.created", "user.rejected"),
     "appointments.events": ("appointment.booked", "appointment.rescheduled", "appointment.canceled"),
     "raffle_exchange": ("raffle_queue",),
-    "raffle_dlx": ("raffle_dlq",),
+    "raffle_dlx": (),
     DEAD_LETTER_EXCHANGE: (),
 }
 
@@ -172,7 +172,7 @@ HOUSEKEEPER = (
     ),
     Queue(
         name="raffle_dlq",
-        binds=("raffle_dlq",),
+        binds=("raffle_dlx",),
         role="housekeeper",
         does="Stores sign-ups that could not be taken, for review.",
         dead_letters_to=None,

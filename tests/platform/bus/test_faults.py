@@ -1,12 +1,12 @@
 """What becomes of messages that cannot be handled, on every bus: tried later and later, then dead letters."""
 
-import asyncio
 from uuid import UUID, uuid4
 
 import pytest
 
 from catraca.domains.dead_letters.store import insert_dead_letter
 from catraca.platform.bus import Message, Queue, QueueHandlers
+from catraca.platform.bus.consumer import OUTCOMES
 from catraca.platform.database import Db
 from catraca.platform.errors import NotFound
 from catraca.platform.event import Event
@@ -55,14 +55,12 @@ async def test_each_retry_waits_longer_than_the_one_before(world: World) -> None
     await world.open(queue, retry_delays_seconds=(0.1, 2.0))
     early, late = world.message(), world.message()
     seen: list[tuple[UUID, int]] = []
-    failed_again = asyncio.Event()
+    put_off = OUTCOMES.labels(queue.name, "retried")
 
     async def fail_twice(_db: Db, message: Message) -> None:
         seen.append((message.id, message.headers.retries))
         if message.id == late.id and message.headers.retries == 0:
-            await failed_again.wait()
-        if message.id == early.id and message.headers.retries == 1:
-            failed_again.set()
+            await until(lambda: put_off._value.get() == 2)
         if message.headers.retries < 2:
             raise ValueError
 

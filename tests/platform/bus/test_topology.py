@@ -220,7 +220,7 @@ QUEUES = {
     "analytics_matching_queue": ("housekeeper", "matching.*"),
     "audit_log_queue": ("housekeeper", "ride.*", "matching.*", "offer.*", "user.*", "appointment.*"),
     "raffle_queue": ("ingester", "raffle_queue"),
-    "raffle_dlq": ("housekeeper", "raffle_dlq"),
+    "raffle_dlq": ("housekeeper", "raffle_dlx"),
     "dead_letter_queue": ("housekeeper", "dlx"),
 }
 CARRIED = {
@@ -264,8 +264,7 @@ def test_our_topology_is_accepted() -> None:
 
 
 def test_the_whole_design_is_accepted_once_its_consumers_are_built() -> None:
-    """But for sign-ups: which way their dead letters go is decided with their consumer."""
-    queues = [replace(one, planned=False) for one in TOPOLOGY.queues if one.name != "raffle_queue"]
+    queues = [replace(one, planned=False) for one in TOPOLOGY.queues]
     built = replace(TOPOLOGY, queues=tuple(queues))
     published = {key: exchange for exchange, keys in CARRIED.items() for key in keys.split()}
     check_topology(built, published=published, handled={one.name: None for one in queues})

@@ -111,6 +111,8 @@ async def test_a_relay_that_waits_in_a_circle_with_another_tries_again(
     sending = asyncio.create_task(Relay(database, Recorder(before=stall)).send_batch())
     await publishing.wait()
     async with another_process(stack, database) as another, another.transaction() as db:
+        # Whoever waits for so long looks for circles, and is the one to give way: that must be the relay.
+        await db.execute("SET LOCAL deadlock_timeout = '1 min'")
         await db.execute("SELECT FROM outbox WHERE seq = $1 FOR UPDATE", order[0])
         go_on.set()
         await until(lambda: somebody_waits_for_a_lock(database))

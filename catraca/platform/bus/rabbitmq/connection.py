@@ -9,6 +9,7 @@ import aiormq
 import structlog
 from aiormq.abc import AbstractChannel, AbstractConnection, ChannelFrame
 from aiormq.channel import Channel
+from aiormq.exceptions import AMQPError
 from prometheus_client import Counter
 from yarl import URL
 
@@ -23,6 +24,8 @@ CONNECT_SECONDS = 3.0
 CALL_SECONDS = 5.0
 PREPARE_SECONDS = 15.0
 CLOSE_SECONDS = 2.0
+
+_LOSSES = (AMQPError, OSError, RuntimeError, TimeoutError)
 
 RECONNECTIONS = Counter(
     "catraca_bus_reconnections_total", "Connections made to RabbitMQ in place of a lost one.", ["purpose"]
@@ -47,6 +50,9 @@ async def broker_call(seconds: float = CALL_SECONDS) -> AsyncGenerator[None]:
             raise
         raise BusAway("the connection was lost") from error
     except Exception as error:
+        if not isinstance(error, _LOSSES) and type(error) is not Exception:
+            # Perhaps a mistake of ours, which must not pass for an endless outage unseen.
+            log.exception("rabbitmq_call_failed")
         raise BusAway(type(error).__name__) from error
 
 

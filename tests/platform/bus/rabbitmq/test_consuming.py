@@ -17,6 +17,8 @@ from tests.platform.bus.rabbitmq.world import World, take
 from tests.rabbitmq import RabbitMq
 from tests.servers import until
 
+pytestmark = pytest.mark.xdist_group("rabbitmq")
+
 
 async def test_a_retry_comes_back_to_the_queue_it_failed_in_and_to_no_other(world: World) -> None:
     bus = world.bus()

@@ -1,5 +1,6 @@
 """What is declared has the promises we count on, and what differs is told to the operator."""
 
+import asyncio
 import re
 from dataclasses import replace
 
@@ -10,7 +11,9 @@ from catraca.platform.bus import BusAway, Unroutable
 from catraca.platform.bus.rabbitmq import QueueDiffers
 from catraca.platform.bus.rabbitmq.declaring import retry_name
 from tests.platform.bus.rabbitmq.world import World, take
-from tests.servers import until
+from tests.servers import START_SECONDS, until
+
+pytestmark = pytest.mark.xdist_group("rabbitmq")
 
 WORKERS = "length(supervisor:which_children(rabbit_fifo_dlx_sup))."
 
@@ -43,7 +46,7 @@ async def test_a_queue_of_that_name_made_otherwise_is_told_with_what_to_do(
     with pytest.raises(QueueDiffers, match=re.escape(world.first.name)):
         await bus.publish([world.message()])
     with pytest.raises(QueueDiffers, match=re.escape(world.first.name)):
-        await subscription.next(1)
+        await asyncio.wait_for(subscription.next(1), START_SECONDS)
 
     await stranger.queue_delete(world.first.name)
     assert await bus.publish([world.message()]) == [None]

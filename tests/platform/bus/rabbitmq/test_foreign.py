@@ -19,6 +19,8 @@ from catraca.platform.bus import Queue
 from catraca.platform.bus.rabbitmq.encoding import decode
 from tests.platform.bus.rabbitmq.world import World, take
 
+pytestmark = pytest.mark.xdist_group("rabbitmq")
+
 BODY = b"somebody else's"
 
 

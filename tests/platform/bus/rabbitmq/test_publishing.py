@@ -12,6 +12,8 @@ from tests.conftest import free_port
 from tests.platform.bus.rabbitmq.world import World, always, take
 from tests.servers import START_SECONDS, until
 
+pytestmark = pytest.mark.xdist_group("rabbitmq")
+
 
 async def test_a_body_larger_than_a_frame_arrives_whole(world: World) -> None:
     bus = world.bus()
