@@ -102,6 +102,7 @@ async def test_a_brokers_queue_that_differs_from_ours_is_refused_with_the_remedy
 ) -> None:
     connection = await aiormq.connect(amqp_url)
     channel = await connection.channel()
+    await channel.queue_delete("audit_log_queue")  # another test may have made it as it should be
     await channel.queue_declare("audit_log_queue", durable=True)
     try:
         code, printed, errors = await ended(
