@@ -7,6 +7,7 @@ from pathlib import Path
 from uuid import UUID, uuid4
 
 import pytest
+from structlog.testing import capture_logs
 
 from catraca.platform.bus import Message
 from catraca.platform.bus.postgres import subscription
@@ -214,3 +215,17 @@ class Gate:
 
     def open(self) -> None:
         self._opened.set()
+
+
+async def test_many_hands_that_finish_at_once_neither_lose_nor_repeat(world: World) -> None:
+    queue = world.queue("busy", batch=10, prefetch=200, concurrency=8)
+    await world.open(queue)
+    messages = [world.message() for _ in range(3000)]
+    for start in range(0, len(messages), 500):
+        await world.publish(*messages[start : start + 500])
+    with capture_logs() as logs:
+        async with world.consuming(queue):
+            await world.until_applied(queue, len(messages))
+            await world.until_waiting(queue, 0)
+    assert sorted(await world.ids(queue)) == sorted(message.id for message in messages)
+    assert [line for line in logs if line["event"] == "consumer_lost"] == []

@@ -26,6 +26,8 @@ class Session:
         self._queue = queue
         self._hand_over = hand_over
         self._consumer: str | None = None
+        # One at a time: an acknowledgement of all up to a number must not overtake words about single ones.
+        self._settling = asyncio.Lock()
         # By the channel's own numbers, which rise.
         self._in_hand: dict[int, Delivery] = {}
 
@@ -64,14 +66,12 @@ class Session:
 
     async def acknowledge(self, deliveries: Iterable[Delivery]) -> None:
         """Those that have lapsed are left to the broker, and to whoever gets them now."""
-        tags = self._settle(deliveries)
-        if not tags:
-            return
-        # Everything before the first that is still in hand goes with one word.
-        oldest = next(iter(self._in_hand), math.inf)
-        together = max((tag for tag in tags if tag < oldest), default=0)
         try:
-            async with broker_call():
+            async with broker_call(), self._settling:
+                tags = self._settle(deliveries)
+                # Everything before the first that is still in hand goes with one word.
+                oldest = next(iter(self._in_hand), math.inf)
+                together = max((tag for tag in tags if tag < oldest), default=0)
                 if together:
                     await self._channel.basic_ack(together, multiple=True, wait=False)
                 for tag in tags:
@@ -82,7 +82,7 @@ class Session:
 
     async def give_back(self, deliveries: Iterable[Delivery]) -> None:
         try:
-            async with broker_call():
+            async with broker_call(), self._settling:
                 for tag in self._settle(deliveries):
                     await self._channel.basic_nack(tag, requeue=True, wait=False)
         except BusAway:
