@@ -22,7 +22,15 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from bench.news.load import KEPT_FEW, KEPT_MANY, LATENCY_EVENTS, latency_milliseconds, run
+from bench.news.load import (
+    KEPT_FEW,
+    KEPT_MANY,
+    LATENCY_EVENTS,
+    latency_milliseconds,
+    run,
+    timer_lateness_milliseconds,
+)
+from bench.news.timing import PENDING
 from bench.rows import Row, Servers, rows
 from catraca.platform.auth import sign_token
 from catraca.platform.embedded.children import end_with_parent
@@ -164,10 +172,16 @@ def _measure(measured: list[Row], options: argparse.Namespace, folder: Path) -> 
 
 
 def _measure_delays(servers: Servers) -> list[Delay]:
-    return [
+    timers = Delay(
+        f"timer due to handler, idle, {PENDING:,} pending",
+        100,
+        *timer_lateness_milliseconds(servers.database_url),
+    )
+    events = [
         Delay(f"commit to handler, idle, {name}", 50, *latency_milliseconds(servers.database_url, amqp_url))
         for name, amqp_url in (("PostgreSQL bus", None), ("RabbitMQ", servers.amqp_url))
     ]
+    return [*events, timers]
 
 
 def _report(results: list[Result], delays: list[Delay], options: argparse.Namespace) -> None:
@@ -185,7 +199,8 @@ def _report(results: list[Result], delays: list[Delay], options: argparse.Namesp
             f"{result.per_second:,.0f}",
             f"{result.baseline_per_second:,.0f}",
         )
-    Console(width=140).print(table)
+    if results:
+        Console(width=140).print(table)
     if delays:
         Console(width=140).print(_delay_table(delays))
     options.json.parent.mkdir(parents=True, exist_ok=True)
@@ -196,7 +211,7 @@ def _report(results: list[Result], delays: list[Delay], options: argparse.Namesp
 
 
 def _delay_table(delays: list[Delay]) -> Table:
-    table = Table(title=f"{LATENCY_EVENTS} events, one at a time, in milliseconds")
+    table = Table(title=f"{LATENCY_EVENTS} events and timers, in milliseconds")
     for column in ("what", "want p99", "p99", "median"):
         table.add_column(column, justify="left" if column == "what" else "right")
     for delay in delays:

@@ -11,6 +11,7 @@ import uvloop
 
 from bench.news.bare import postgres_per_second, rabbitmq_per_second
 from bench.news.pipeline import events_per_second, latency_milliseconds, relayed_per_second
+from bench.news.timing import lateness_milliseconds
 from bench.news.world import keep_sent, open_world
 from catraca.platform.telemetry import configure_logging
 
@@ -22,6 +23,8 @@ async def main(what: str, count: int) -> None:
             print(await events_per_second(database_url, amqp_url, count=count))
         case "latency":
             print(*await latency_milliseconds(database_url, amqp_url, count=count))
+        case "timers":
+            print(*await lateness_milliseconds(database_url, count=count))
         case "relay":
             print(await relayed_per_second(database_url, count=count))
         case "keep":

@@ -41,6 +41,12 @@ def latency_milliseconds(database_url: str, amqp_url: str | None) -> tuple[float
     return float(median), float(high)
 
 
+def timer_lateness_milliseconds(database_url: str) -> tuple[float, float]:
+    """Median and 99th percentile from due to handler, with many pending."""
+    median, high = run("timers", LATENCY_EVENTS, database_url=database_url)
+    return float(median), float(high)
+
+
 def run(what: str, count: int, *, database_url: str, amqp_url: str | None = None) -> list[str]:
     environment = os.environ | {"BENCH_DATABASE_URL": database_url}
     if amqp_url is not None:
