@@ -47,7 +47,7 @@ async def _news_crash(parts: Parts, number: int, *, on_rabbitmq: bool) -> None:
     """Eight processes die in one window; the next round takes the next, and the next turn them apart."""
     window, apart = WINDOWS[number % len(WINDOWS)], number // len(WINDOWS) % 2 == 1
     async with news_room(await _beside(parts, "news"), await _broker_url(on_rabbitmq)) as room:
-        await die_in_windows(room, [window] * 8, more=400, apart=apart)
+        await die_in_windows(room, [window] * 8, more=2000, apart=apart)
 
 
 async def _news_crowd(parts: Parts, _: int, *, on_rabbitmq: bool) -> None:
