@@ -14,6 +14,8 @@ from catraca.platform.bus.rabbitmq.subscription import RabbitMqSubscription
 from catraca.platform.bus.topology import Queue, Topology, TopologyRefused
 from catraca.platform.bus.transport import BusAway
 
+ASK_SECONDS = 0.5
+
 
 class RabbitMqBus:
     """Two connections: the broker may stop reading from one that publishes, and acknowledging must not wait.
@@ -24,6 +26,7 @@ class RabbitMqBus:
     def __init__(self, url: str, topology: Topology) -> None:
         tolerate_foreign_properties()
         self._topology = topology
+        self._asking: asyncio.Task[bool] | None = None
         self._retry_delays_seconds = set(topology.retry_delays_seconds)
         self._declaring = asyncio.Lock()
         self._publishing = Link(url, purpose="publishing", prepare=self._prepare)
@@ -57,6 +60,13 @@ class RabbitMqBus:
             raise
 
     async def is_up(self) -> bool:
+        """Soon, whatever the broker does: those who ask have others waiting for their answer."""
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.create_task(self._ask(), name="rabbitmq is up?")
+        await asyncio.wait([self._asking], timeout=ASK_SECONDS)
+        return self._asking.done() and self._asking.result()
+
+    async def _ask(self) -> bool:
         try:
             connection = await self._consuming.connection()
             async with spare_channel(connection):
@@ -65,6 +75,9 @@ class RabbitMqBus:
             return False
 
     async def close(self) -> None:
+        if self._asking is not None:
+            self._asking.cancel()
+            await asyncio.gather(self._asking, return_exceptions=True)
         await self._publishing.close()
         await self._consuming.close()
 

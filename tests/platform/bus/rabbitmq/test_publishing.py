@@ -215,3 +215,18 @@ async def test_transient_news_reaches_transient_queues_alone(world: World) -> No
     assert delivery.message == position
     assert delivery.stale_at < asyncio.get_running_loop().time() + 30
     assert set((await bus.depths()).values()) == {0}
+
+
+async def test_who_asks_whether_a_hanging_broker_is_up_does_not_wait_for_it(world: World) -> None:
+    bus = world.bus()
+    assert await bus.is_up()
+
+    world.broker.pause()
+    try:
+        assert not await bus.is_up()
+        assert bus._asking is not None
+        assert not bus._asking.done(), "the question is still open; the answer to us was not"
+    finally:
+        world.broker.resume()
+
+    await until(bus.is_up)
