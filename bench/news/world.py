@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 from catraca.platform import outbox
 from catraca.platform.bus import Message, Queue, Topology, Transport, handlers_for
 from catraca.platform.bus.postgres import PostgresBus
-from catraca.platform.database import Database, Db
+from catraca.platform.database import BY_INDEX, Database, Db
 from catraca.platform.event import Event
 
 AGGREGATES = 1000
@@ -49,7 +49,7 @@ async def open_world(database_url: str, amqp_url: str | None, *, batch: int) -> 
         dead_letters_to=None,
     )
     topology = Topology(exchanges={"bench.events": ("bench.measured",)}, queues=(queue,))
-    database = await Database.open(database_url)
+    database = await Database.open(database_url, planning=BY_INDEX)
     transport = _transport(database, amqp_url, topology)
     try:
         await transport.declare()

@@ -67,6 +67,11 @@ class DatabaseLimits:
     idle_in_transaction_seconds: float = 10.0
 
 
+# For short statements that all have an index. A plan made while a queue is empty would read the whole table,
+# and is kept for when it is full; and compiling takes longer than any of them.
+BY_INDEX = {"enable_seqscan": "off", "jit": "off"}
+
+
 class TransactionAborted(Exception):
     """The work caught a database error and went on; nothing of it was committed."""
 
@@ -118,9 +123,17 @@ class Database:
 
     @classmethod
     async def open(
-        cls, url: str, *, limits: DatabaseLimits | None = None, application_name: str = "catraca"
+        cls,
+        url: str,
+        *,
+        limits: DatabaseLimits | None = None,
+        application_name: str = "catraca",
+        planning: Mapping[str, str] | None = None,
     ) -> Self:
-        """Make the pool without connecting yet: a database that is away is a 503, not a failed start."""
+        """Make the pool without connecting yet: a database that is away is a 503, not a failed start.
+
+        `planning` are settings of PostgreSQL's planner, such as `BY_INDEX`.
+        """
         limits = limits or DatabaseLimits()
         milliseconds = {
             "statement_timeout": limits.statement_seconds,
@@ -137,7 +150,12 @@ class Database:
                 timeout=limits.connect_seconds,
                 # The server's own timeout comes first; this one is for a server that stopped answering.
                 command_timeout=limits.statement_seconds + 1,
-                server_settings={**settings, "timezone": "UTC", "application_name": application_name},
+                server_settings={
+                    **settings,
+                    **(planning or {}),
+                    "timezone": "UTC",
+                    "application_name": application_name,
+                },
             )
 
         return cls(ConnectionPool(connect, size=limits.connections), limits, Wakeups(connect))

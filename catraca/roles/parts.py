@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from catraca.events import TOPOLOGY
 from catraca.platform.bus import Topology, Transport
-from catraca.platform.database import Database, DatabaseLimits
+from catraca.platform.database import BY_INDEX, Database, DatabaseLimits
 from catraca.platform.redis_client import RedisClient
 from catraca.settings import Settings
 
@@ -33,7 +33,9 @@ async def open_parts(
     """Open everything without waiting for any server: one that is away is reported, not fatal."""
     assert settings.database_url is not None
     database = await Database.open(
-        settings.database_url, limits=DatabaseLimits(connections=settings.database_connections)
+        settings.database_url,
+        limits=DatabaseLimits(connections=settings.database_connections),
+        planning=BY_INDEX,
     )
     redis = RedisClient(settings.redis_url)
     bus = _bus(settings, database, topology)

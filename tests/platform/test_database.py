@@ -247,3 +247,13 @@ async def test_a_long_transaction_is_counted(brisk: Database, monkeypatch: pytes
     async with brisk.transaction():
         pass
     assert module.LONG_TRANSACTIONS._value.get() == before + 1
+
+
+async def test_roles_find_rows_by_index_whatever_the_tables_size_was_when_they_first_asked(
+    database: Database,
+) -> None:
+    """A plan made for an empty queue is kept for a full one; so it must not be to read all of it."""
+    async with database.connection() as db:
+        assert [await db.fetchval(f"SHOW {name}") for name in ("enable_seqscan", "jit")] == ["off", "off"]
+        plan = await db.fetch("EXPLAIN SELECT FROM bus_messages WHERE queue = 'none' AND id = 1")
+    assert "Index" in plan[0][0]
