@@ -105,6 +105,15 @@ def announce(db: Db, topic: str) -> None:
     _announced.setdefault(id(db), set()).add(topic)
 
 
+# And what else is to be done then.
+_afterwards: dict[int, list[Callable[[], object]]] = {}
+
+
+def after_commit(db: Db, act: Callable[[], object]) -> None:
+    """Do this when and if the work on this connection has committed: for figures, never for facts."""
+    _afterwards.setdefault(id(db), []).append(act)
+
+
 async def plan_afresh(db: Db) -> None:
     """Until this transaction ends, plan for the tables as they are now.
 
@@ -175,6 +184,16 @@ class Database:
         except Refusal:
             return False
 
+    async def takes_writes(self) -> bool:
+        """Whether it is up, and neither a replica nor set to read only: after a failover it may be."""
+        try:
+            async with self.connection() as db:
+                return await db.fetchval(
+                    "SELECT NOT pg_is_in_recovery() AND current_setting('transaction_read_only') = 'off'"
+                )
+        except Refusal:
+            return False
+
     @asynccontextmanager
     async def connection(self) -> AsyncGenerator[Db]:
         """A connection outside any transaction: each statement stands alone."""
@@ -183,6 +202,8 @@ class Database:
             yield connection
             for topic in _announced.get(id(connection), ()):
                 self.wakeups.announce(topic)
+            for act in _afterwards.get(id(connection), ()):
+                act()
         except BaseException as error:
             if isinstance(error, UNFINISHED):
                 _cut(connection)
@@ -192,6 +213,7 @@ class Database:
             raise refusal from error
         finally:
             _announced.pop(id(connection), None)
+            _afterwards.pop(id(connection), None)
             self._pool.release(connection)
 
     @asynccontextmanager

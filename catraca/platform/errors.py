@@ -3,6 +3,10 @@
 from typing import ClassVar
 
 
+class Away(Exception):
+    """A server beside the database does not answer right now: nobody's fault, so wait and try again."""
+
+
 class Refusal(Exception):
     """A request or act turned down for a reason the caller can understand and act on."""
 

@@ -16,6 +16,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from catraca.platform.clock import monotonic_seconds
+from catraca.platform.errors import Away
 
 log = structlog.get_logger()
 
@@ -32,7 +33,7 @@ _UNABLE = re.compile(
 )
 
 
-class RedisAway(Exception):
+class RedisAway(Away):
     """Redis cannot be asked right now: do without, or say "try again"; never take it for an empty answer."""
 
 

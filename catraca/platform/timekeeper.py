@@ -13,8 +13,8 @@ import structlog
 from prometheus_client import Counter, Histogram
 
 from catraca.platform import timers
-from catraca.platform.bus.consumer import AWAY
 from catraca.platform.database import Database, Db
+from catraca.platform.patience import AWAY
 from catraca.platform.timers import DueTimer, Handler, TimerHandlers, TimerKind
 from catraca.platform.waiting import within
 

@@ -8,6 +8,22 @@ DEAD_LETTER_QUEUE = "dead_letter_queue"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RetryQueue:
+    """Where one queue's messages wait for another try, when that is not the place all others share.
+
+    `name` says its delay, for a queue's delay cannot be changed: another delay is another queue.
+    """
+
+    name: str
+    exchange: str
+    delay_seconds: float
+    # How often a message may come here.
+    times: int
+    # The exchange and key by which it returns.
+    returns_by: tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:
     """Durable and without a time limit, unless it is transient: then old news is dropped, never delivered."""
 
@@ -17,6 +33,10 @@ class Queue:
     does: str
     # How many messages one transaction handles: more for cheap handlers, one where latency counts.
     batch: int = 1
+    # How long a batch may wait to be full, where messages are prepared singly and written in batches.
+    fill_seconds: float = 0
+    # How many messages one process prepares at a time, there.
+    processors: int = 1
     # How many such transactions one process runs at a time.
     concurrency: int = 4
     # How many messages one process holds at most, in work and waiting.
@@ -29,6 +49,7 @@ class Queue:
     # Where what cannot be handled goes; None: nowhere, it stays.
     dead_letters_to: str | None = DEAD_LETTER_EXCHANGE
     transient_seconds: float | None = None
+    retries_in: RetryQueue | None = None
     # Its consumer is not built yet: the queue is not made and nothing is put into it.
     planned: bool = False
 
@@ -63,6 +84,11 @@ class Topology:
     def queue(self, name: str) -> Queue:
         return self._by_name[name]
 
+    def delays_of(self, queue: Queue) -> tuple[float, ...]:
+        """How long the first, second, ... retry of a message of this queue waits."""
+        own = queue.retries_in
+        return self.retry_delays_seconds if own is None else (own.delay_seconds,) * own.times
+
     @property
     def live(self) -> list[Queue]:
         """The queues that are made and consumed."""
@@ -90,6 +116,16 @@ class Topology:
             if is_fanout or matches(pattern, key)
         }
         return list(found.values())
+
+
+def milliseconds(seconds: float) -> int:
+    return max(1, round(seconds * 1000))
+
+
+def delay_name(seconds: float) -> str:
+    """As queues are called after their delay: `10s`, `1500ms`."""
+    delay = milliseconds(seconds)
+    return f"{delay // 1000}s" if delay % 1000 == 0 else f"{delay}ms"
 
 
 class TopologyRefused(Exception):
@@ -220,6 +256,15 @@ def _too_small(topology: Topology) -> Iterable[str]:
     if not topology.retry_delays_seconds:
         yield "retry_delays_seconds is empty, and what fails is tried again at least once: give a delay."
     for queue in topology.live:
+        own = queue.retries_in
+        if own is not None and topology.route(*own.returns_by) != [queue]:
+            exchange, key = own.returns_by
+            yield (
+                f"retries of {queue.name} return by {exchange} as {key}, which does not lead to it alone:"
+                " give it a key of its own."
+            )
+        if not topology.delays_of(queue) and queue.dead_letters_to is None:
+            yield f"{queue.name} keeps what fails, and has no delay to try it again: give it one."
         if queue.prefetch < queue.batch:
             yield (
                 f"{queue.name} holds {queue.prefetch} messages and wants batches of {queue.batch}, which"

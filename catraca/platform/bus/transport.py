@@ -6,9 +6,10 @@ from typing import Protocol, runtime_checkable
 from catraca.platform.bus.message import Delivery, Message
 from catraca.platform.bus.topology import Queue
 from catraca.platform.database import Db, Row
+from catraca.platform.errors import Away
 
 
-class BusAway(Exception):
+class BusAway(Away):
     """The bus cannot be asked right now: pause and try again. What was sent may or may not have arrived."""
 
 
@@ -43,8 +44,8 @@ class Subscription(Protocol):
         """After the commit: they will not be delivered again."""
         ...
 
-    async def retry(self, delivery: Delivery, *, delay_seconds: float) -> None:
-        """Deliver it again later, to this queue alone, with one more retry on its headers."""
+    async def retry(self, delivery: Delivery, *, delay_seconds: float, reason: str) -> None:
+        """Deliver it again later, to this queue alone, with one more retry on its headers and why."""
         ...
 
     async def dead_letter(self, delivery: Delivery, *, reason: str) -> None:
@@ -87,6 +88,10 @@ class Transport(Protocol):
 
     async def depths(self) -> Mapping[str, int]:
         """How many messages wait in each live queue; raises BusAway."""
+        ...
+
+    async def retrying(self) -> Mapping[str, int]:
+        """How many messages wait for another try, by the name of where they wait; raises BusAway."""
         ...
 
     async def is_up(self) -> bool: ...

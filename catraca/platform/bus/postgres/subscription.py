@@ -68,8 +68,8 @@ class PostgresSubscription:
     async def done(self, deliveries: Sequence[Delivery]) -> None:
         self._forget(deliveries)
 
-    async def retry(self, delivery: Delivery, *, delay_seconds: float) -> None:
-        message = delivery.message.with_headers(retries=delivery.message.headers.retries + 1)
+    async def retry(self, delivery: Delivery, *, delay_seconds: float, reason: str) -> None:
+        message = delivery.message.again(reason)
         await self._database.run(
             lambda db: tables.delay_message(db, delivery, message, lease=self._lease, seconds=delay_seconds)
         )

@@ -7,9 +7,10 @@ from aiormq.abc import AbstractConnection
 
 from catraca.platform.bus.message import Message
 from catraca.platform.bus.rabbitmq.connection import Link, spare_channel
-from catraca.platform.bus.rabbitmq.declaring import count_messages, declare_topology
+from catraca.platform.bus.rabbitmq.declaring import count_messages, declare_topology, retry_name
 from catraca.platform.bus.rabbitmq.lenient import tolerate_foreign_properties
 from catraca.platform.bus.rabbitmq.publisher import Publisher
+from catraca.platform.bus.rabbitmq.receiving import receive_quickly
 from catraca.platform.bus.rabbitmq.subscription import RabbitMqSubscription
 from catraca.platform.bus.topology import Queue, Topology, TopologyRefused
 from catraca.platform.bus.transport import BusAway
@@ -25,6 +26,7 @@ class RabbitMqBus:
 
     def __init__(self, url: str, topology: Topology) -> None:
         tolerate_foreign_properties()
+        receive_quickly()
         self._topology = topology
         self._asking: asyncio.Task[bool] | None = None
         self._retry_delays_seconds = set(topology.retry_delays_seconds)
@@ -50,11 +52,17 @@ class RabbitMqBus:
         return RabbitMqSubscription(queue, self._consuming, self._publisher, when_ready)
 
     async def depths(self) -> Mapping[str, int]:
+        return await self._count([queue.name for queue in self._topology.live])
+
+    async def retrying(self) -> Mapping[str, int]:
+        names = [retry_name(delay) for delay in sorted(self._retry_delays_seconds)]
+        names += [queue.retries_in.name for queue in self._topology.live if queue.retries_in is not None]
+        return await self._count(names)
+
+    async def _count(self, names: Sequence[str]) -> Mapping[str, int]:
         connection = await self._consuming.connection()
         try:
-            return {
-                queue.name: (await count_messages(connection, queue.name))[0] for queue in self._topology.live
-            }
+            return {name: (await count_messages(connection, name))[0] for name in names}
         except BusAway:
             self._consuming.undeclare()  # a queue may be missing
             raise

@@ -1,5 +1,6 @@
 """Makes the topology true on the broker: exchanges, queues with their promises, bindings, retry queues."""
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -7,26 +8,28 @@ from aiormq.abc import AbstractChannel, AbstractConnection
 from aiormq.exceptions import ChannelPreconditionFailed
 
 from catraca.platform.bus.rabbitmq.connection import broker_call, spare_channel
-from catraca.platform.bus.topology import Queue, Topology, TopologyRefused
+from catraca.platform.bus.topology import (
+    Queue,
+    RetryQueue,
+    Topology,
+    TopologyRefused,
+    delay_name,
+    milliseconds,
+)
 
 # Newer brokers drop a message after 20 deliveries where nothing is said, and a queue whose dead letters go
 # nowhere must keep it.
 NO_DELIVERY_LIMIT = 1_000_000_000
-RETRY_PREFIX = "retry_"
+RETRY_NAME = re.compile(r"(\w+_)?retry_[0-9]+m?s")
 
 
 class QueueDiffers(TopologyRefused):
     """The broker has a queue or exchange of that name, made otherwise; only the operator can decide."""
 
 
-def milliseconds(seconds: float) -> int:
-    return max(1, round(seconds * 1000))
-
-
 def retry_name(delay_seconds: float) -> str:
     """Of the exchange and the queue for one delay; a changed setting makes new ones, the old ones drain."""
-    delay = milliseconds(delay_seconds)
-    return f"{RETRY_PREFIX}{delay // 1000}s" if delay % 1000 == 0 else f"{RETRY_PREFIX}{delay}ms"
+    return f"retry_{delay_name(delay_seconds)}"
 
 
 def queue_arguments(queue: Queue, topology: Topology) -> dict[str, Any]:
@@ -52,15 +55,21 @@ def queue_arguments(queue: Queue, topology: Topology) -> dict[str, Any]:
     return arguments
 
 
-def retry_arguments(delay_seconds: float) -> dict[str, Any]:
-    """What expires goes to the default exchange under its key: the name of the queue it failed in."""
-    return {
+def retry_arguments(delay_seconds: float, own: RetryQueue | None = None) -> dict[str, Any]:
+    """What expires goes to the default exchange under its key: the name of the queue it failed in.
+
+    From a queue's own retry queue it returns by that queue's exchange.
+    """
+    arguments: dict[str, Any] = {
         "x-queue-type": "quorum",
         "x-message-ttl": milliseconds(delay_seconds),
         "x-overflow": "reject-publish",
         "x-dead-letter-exchange": "",
         "x-dead-letter-strategy": "at-least-once",
     }
+    if own is not None:
+        arguments["x-dead-letter-exchange"], arguments["x-dead-letter-routing-key"] = own.returns_by
+    return arguments
 
 
 async def declare_topology(
@@ -80,6 +89,11 @@ async def declare_topology(
             await _declare_exchange(channel, name, "fanout")
             await _declare_queue(channel, name, retry_arguments(delay), durable=True)
             await _bind(channel, name, name, "")
+        for own in (queue.retries_in for queue in topology.live):
+            if own is not None:
+                await _declare_exchange(channel, own.exchange, "direct")
+                await _declare_queue(channel, own.name, retry_arguments(own.delay_seconds, own), durable=True)
+                await _bind(channel, own.name, own.exchange, own.name)
 
 
 async def count_messages(connection: AbstractConnection, queue: str) -> tuple[int, int]:

@@ -14,6 +14,9 @@ from catraca.platform.bus.rabbitmq.encoding import decode
 from catraca.platform.bus.topology import Queue
 from catraca.platform.bus.transport import BusAway
 
+# Between the connection's reader and the channel's: with few, the two take turns for every third message.
+FRAMES_BUFFERED = 1000
+
 
 class Session:
     """Lost once, lost for good: what it delivered then lapses, for the broker has taken it back."""
@@ -37,7 +40,7 @@ class Session:
     ) -> "Session":
         """A channel, without a consumer yet; raises `BusAway`."""
         async with broker_call():
-            channel = await connection.channel(publisher_confirms=False)
+            channel = await connection.channel(publisher_confirms=False, frame_buffer_size=FRAMES_BUFFERED)
         assert isinstance(channel, Channel)
         session = cls(channel, queue, hand_over)
         when_closed(channel, session.lose)

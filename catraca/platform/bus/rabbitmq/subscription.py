@@ -74,10 +74,11 @@ class RabbitMqSubscription:
         if self._session is not None:
             await self._session.acknowledge(deliveries)
 
-    async def retry(self, delivery: Delivery, *, delay_seconds: float) -> None:
+    async def retry(self, delivery: Delivery, *, delay_seconds: float, reason: str) -> None:
         if self._holds(delivery):
-            message = delivery.message.with_headers(retries=delivery.message.headers.retries + 1)
-            await self._publisher.put_off(message, self._queue.name, delay_seconds=delay_seconds)
+            await self._publisher.put_off(
+                delivery.message.again(reason), self._queue, delay_seconds=delay_seconds
+            )
             await self.done([delivery])
 
     async def dead_letter(self, delivery: Delivery, *, reason: str) -> None:

@@ -1,0 +1,98 @@
+"""Letters by SMTP: a server that is away is waited for, an address it refuses is that letter's fault."""
+
+import asyncio
+import smtplib
+import ssl
+from dataclasses import dataclass
+from email.headerregistry import Address
+from email.message import EmailMessage
+from urllib.parse import unquote, urlsplit
+
+from catraca.platform.errors import Away
+
+SEND_SECONDS = 5.0
+PORTS = {"smtp": 587, "smtps": 465}
+PERMANENT = 500
+
+
+class MailAway(Away):
+    """The mail server cannot be asked right now, or says "later"."""
+
+
+class MailRefused(Exception):
+    """The mail server will not take this letter, however often it is asked."""
+
+    code = "mail_refused"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Letter:
+    to: str
+    subject: str
+    text: str
+
+
+class Mailer:
+    """Sends one letter at a time, off the event loop; `url` is `smtp://user:password@host:port`, or smtps.
+
+    With `smtp` the connection is encrypted before a password is sent, or not used.
+    """
+
+    def __init__(self, url: str, *, sender: str) -> None:
+        parts = urlsplit(url)
+        self._encrypted = parts.scheme == "smtps"
+        self._host = parts.hostname or "localhost"
+        self._port = parts.port or PORTS[parts.scheme]
+        self._user = unquote(parts.username) if parts.username else None
+        self._password = unquote(parts.password or "")
+        self._sender = sender
+
+    async def send(self, letter: Letter) -> None:
+        """Raises `MailAway` or `MailRefused`; after either the letter may be sent again."""
+        await asyncio.to_thread(self._send, self._composed(letter))
+
+    def _composed(self, letter: Letter) -> EmailMessage:
+        message = EmailMessage()
+        message["From"] = self._sender
+        message["To"] = Address(addr_spec=letter.to) if letter.to.isascii() else letter.to
+        message["Subject"] = letter.subject
+        message.set_content(letter.text)
+        return message
+
+    def _send(self, message: EmailMessage) -> None:
+        try:
+            server = self._connected()
+        except (OSError, smtplib.SMTPException) as error:  # a wrong password too: ours to mend, so wait
+            raise MailAway(type(error).__name__) from error
+        with server:
+            try:
+                server.send_message(message)
+            except smtplib.SMTPRecipientsRefused as error:
+                raise _judged(max(code for code, _ in error.recipients.values())) from error
+            except smtplib.SMTPResponseException as error:
+                raise _judged(error.smtp_code) from error
+            except (smtplib.SMTPNotSupportedError, ValueError) as error:  # an address it cannot write to
+                raise MailRefused(type(error).__name__) from error
+            except (OSError, smtplib.SMTPException) as error:
+                raise MailAway(type(error).__name__) from error
+
+    def _connected(self) -> smtplib.SMTP:
+        context = ssl.create_default_context()
+        if self._encrypted:
+            server = smtplib.SMTP_SSL(self._host, self._port, timeout=SEND_SECONDS, context=context)
+        else:
+            server = smtplib.SMTP(self._host, self._port, timeout=SEND_SECONDS)
+        try:
+            if self._user is not None:
+                if not self._encrypted:
+                    server.starttls(context=context)
+                server.login(self._user, self._password)
+        except BaseException:
+            server.close()
+            raise
+        return server
+
+
+def _judged(code: int) -> Exception:
+    """4xx is "later", 5xx is "never"."""
+    return MailRefused(str(code)) if code >= PERMANENT else MailAway(str(code))
