@@ -3,6 +3,10 @@
 Rows of one aggregate are sent in the order of their `seq`. A relay claims them for a while (a lease) and
 moves them to `outbox_sent` only while the lease is still its own; one that dies or is overtaken causes
 repeats, which consumers absorb.
+
+A row with a `queue` is a replay: a message that died, sent again to that queue alone under its own
+`message_id`. It is no news of its aggregate, has no number among it, and may have to wait for its time:
+`created_at` is then that time, so that nobody takes it for late before.
 """
 
 from collections.abc import Iterable, Sequence
@@ -87,7 +91,7 @@ _WANTED = (
     "   WHERE firsts.leased_until <= clock_timestamp() LIMIT $1),"
     " wanted AS MATERIALIZED ("
     "   SELECT run.* FROM ours CROSS JOIN LATERAL ("
-    "     SELECT id, aggregate_id, seq, exchange, routing_key, created_at, failures"
+    "     SELECT id, aggregate_id, seq, exchange, routing_key, queue, created_at, failures"
     # Numbers have no gaps, so this bound only spares the planner the thought of sorting them all.
     "     FROM outbox WHERE aggregate_id = ours.aggregate_id AND seq < ours.seq + $1"
     "     ORDER BY seq LIMIT $1) AS run LIMIT $1)"
@@ -102,7 +106,8 @@ async def claim_unsent(
         _WANTED  # noqa: S608 - our own words
         + " UPDATE outbox SET lease = $3, leased_until = clock_timestamp() + $4"
         " WHERE id = ANY (ARRAY(SELECT id FROM wanted))"
-        " RETURNING id, aggregate_id, seq, exchange, routing_key, headers, body, created_at, failures",
+        " RETURNING id, aggregate_id, seq, exchange, routing_key, headers, body, created_at, failures,"
+        "   queue, message_id",
         limit,
         start,
         lease,
@@ -122,11 +127,12 @@ async def lock_unsent(db: Db, *, limit: int, start: UUID = FIRST_AGGREGATE) -> S
 
 def message_of(row: Row) -> Message:
     return Message(
-        id=row["id"],
+        id=row["message_id"] or row["id"],
         exchange=row["exchange"],
         key=row["routing_key"],
         body=row["body"].encode(),
         headers=_read_headers.decode(row["headers"]),
+        queue=row["queue"],
     )
 
 
@@ -135,9 +141,11 @@ async def mark_sent(db: Db, ids: Iterable[UUID], *, lease: UUID) -> int:
     return await db.fetchval(
         "WITH sent AS ("
         "   DELETE FROM outbox WHERE id = ANY ($1::uuid[]) AND lease = $2"
-        "   RETURNING id, aggregate_id, seq, exchange, routing_key, headers, body, created_at),"
+        "   RETURNING id, aggregate_id, seq, exchange, routing_key, headers, body, created_at,"
+        "     queue, message_id),"
         " kept AS ("
-        "   INSERT INTO outbox_sent (id, aggregate_id, seq, exchange, routing_key, headers, body, created_at)"
+        "   INSERT INTO outbox_sent (id, aggregate_id, seq, exchange, routing_key, headers, body, created_at,"
+        "     queue, message_id)"
         "   SELECT * FROM sent)"
         " SELECT count(*) FROM sent",
         list(ids),
@@ -173,12 +181,23 @@ async def release(db: Db, ids: Iterable[UUID], *, lease: UUID) -> None:
     )
 
 
+async def withdraw(db: Db, aggregate_ids: Iterable[UUID]) -> set[UUID]:
+    """Take back the replays under these ids that nobody is sending yet; answers whose there were."""
+    rows = await db.fetch(
+        "DELETE FROM outbox WHERE aggregate_id = ANY ($1::uuid[]) AND queue IS NOT NULL AND lease IS NULL"
+        " RETURNING aggregate_id",
+        list(aggregate_ids),
+    )
+    return {row["aggregate_id"] for row in rows}
+
+
 async def backlog(db: Db) -> tuple[int, float]:
-    """How many events are not sent yet, and the age of the oldest in seconds."""
+    """How many events could be sent and are not yet, and the age of the oldest in seconds."""
     row = await db.fetchrow(
-        "SELECT (SELECT count(*) FROM (SELECT FROM outbox LIMIT 100000) AS few) AS depth,"
-        " coalesce((SELECT extract(epoch FROM clock_timestamp() - created_at)"
-        "           FROM outbox ORDER BY position LIMIT 1), 0)::float8 AS age"
+        "SELECT count(*) AS depth,"
+        " coalesce(extract(epoch FROM clock_timestamp() - min(created_at)), 0)::float8 AS age"
+        " FROM (SELECT created_at FROM outbox WHERE created_at <= clock_timestamp()"
+        "       ORDER BY position LIMIT 100000) AS oldest"
     )
     assert row is not None
     return row["depth"], max(0.0, row["age"])

@@ -155,7 +155,10 @@ def _delay_seconds(event: Row) -> float:
 
 def _count(events: Sequence[Row], outcomes: Sequence[Exception | None]) -> None:
     sent = [event for event, outcome in zip(events, outcomes, strict=True) if outcome is None]
-    for exchange, count in CountOf(event["exchange"] for event in sent).items():
+    # A replay's exchange may be a stranger's word; what counts is that it went to its queue alone.
+    for exchange, count in CountOf(
+        "replays" if event["queue"] else event["exchange"] for event in sent
+    ).items():
         SENT.labels(exchange).inc(count)
     for reason, count in CountOf(type(outcome).__name__ for outcome in outcomes if outcome).items():
         FAILED.labels(reason).inc(count)

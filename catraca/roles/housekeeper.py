@@ -20,6 +20,7 @@ from catraca.platform.inbox import prune_inbox
 from catraca.platform.outbox import prune_sent
 from catraca.platform.waiting import within
 from catraca.roles.consuming import consume
+from catraca.roles.duties import queue_duties
 from catraca.roles.parts import Parts
 from catraca.roles.runner import Life, all_of
 
@@ -33,9 +34,15 @@ LOOK_SECONDS = 5.0
 QUEUE_DEPTH = Gauge(
     "catraca_bus_queue_depth", "Messages waiting in a queue.", ["queue"], multiprocess_mode="livemostrecent"
 )
+RETRY_DEPTH = Gauge(
+    "catraca_bus_retry_depth",
+    "Messages waiting for another try, by the name of where they wait.",
+    ["queue"],
+    multiprocess_mode="livemostrecent",
+)
 DEAD_LETTERS = Gauge(
     "catraca_dead_letters",
-    "Messages that could not be handled and are kept, by where and why; counted up to 10 000.",
+    "Messages that could not be handled and wait for a person, by where and why; counted up to 10 000.",
     ["queue", "reason"],
     multiprocess_mode="livemostrecent",
 )
@@ -67,7 +74,11 @@ class Housekeeper:
             "password_links": prune_password_links,
             "outbox_sent": partial(prune_sent, older_than=settings.outbox_retention),
             "inbox": partial(prune_inbox, older_than=settings.inbox_retention),
-            "dead_letters": partial(prune_dead_letters, older_than=settings.dead_letter_retention),
+            "dead_letters": partial(
+                prune_dead_letters,
+                older_than=settings.dead_letter_retention,
+                duties=queue_duties(self._parts.topology),
+            ),
         }
         for what, prune in duties.items():
             if pruned := await self._repeat(prune):
@@ -95,6 +106,8 @@ class Housekeeper:
     async def measure_queues(self) -> None:
         for queue, depth in (await self._parts.bus.depths()).items():
             QUEUE_DEPTH.labels(queue).set(depth)
+        for queue, depth in (await self._parts.bus.retrying()).items():
+            RETRY_DEPTH.labels(queue).set(depth)
 
     async def measure_dead_letters(self) -> None:
         """By queue and reason; a group that is gone is told as none, else its last figure would stay."""

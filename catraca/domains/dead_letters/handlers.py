@@ -5,8 +5,10 @@ from catraca.platform.bus import Message, handlers_for
 from catraca.platform.database import Db
 
 handles = handlers_for("dead_letter_queue")
+sign_up_handles = handlers_for("raffle_dlq")
 
 
 @handles.anything
+@sign_up_handles.anything
 async def store_dead_letter(db: Db, message: Message) -> None:
     await store.insert_dead_letter(db, message)

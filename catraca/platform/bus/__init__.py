@@ -1,7 +1,7 @@
 """The bus: events from the outbox to every queue bound to them, on RabbitMQ or in PostgreSQL alike."""
 
 from catraca.platform.bus.consumer import Consumer
-from catraca.platform.bus.handlers import QueueHandlers, handlers_for
+from catraca.platform.bus.handlers import QueueHandlers, Unreadable, handlers_for
 from catraca.platform.bus.message import Delivery, Headers, Message
 from catraca.platform.bus.topology import Queue, Topology, TopologyRefused, check_topology
 from catraca.platform.bus.transport import (
@@ -27,6 +27,7 @@ __all__ = [
     "Topology",
     "TopologyRefused",
     "Transport",
+    "Unreadable",
     "Unroutable",
     "check_topology",
     "handlers_for",

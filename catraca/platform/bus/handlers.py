@@ -10,7 +10,7 @@ whatever is delivered how often. It never commits, and it raises what it cannot 
 """
 
 from collections.abc import Awaitable, Callable, Collection
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import msgspec
 
@@ -24,7 +24,20 @@ AnyHandler = Callable[[Db, Message], Awaitable[None]]
 
 
 class Unreadable(Exception):
-    """The body is not what its key promises, and no retry will change that."""
+    """The body is not what its key promises, and no retry will change that; the code says how."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(code)
+        self.code = code
+
+    @classmethod
+    def because(cls, error: Exception) -> Self:
+        """What decoding raised, without its words: those quote values."""
+        return cls("wrong_shape" if isinstance(error, msgspec.ValidationError) else "malformed_json")
+
+
+# What decoding a body can raise.
+DECODING_FAULTS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class UnknownKey(Exception):
@@ -58,6 +71,14 @@ class QueueHandlers:
         self._anything = handler
         return handler
 
+    def check(self, key: str, body: bytes) -> None:
+        """Raise `Unreadable` for a body that a message with this key could not be handled with.
+
+        Where nobody here has read such a message before, it need only be JSON.
+        """
+        decoder, _ = self._by_key.get(key, (_any_json, None))
+        _decoded(decoder, body)
+
     async def run(self, db: Db, message: Message) -> None:
         """Hand the message to its handler, in this transaction."""
         if self._anything is not None:
@@ -67,11 +88,17 @@ class QueueHandlers:
         if found is None:
             raise UnknownKey(message.key)
         decoder, handler = found
-        try:
-            event = decoder.decode(message.body)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise Unreadable(message.key) from error
-        await handler(db, event, message)
+        await handler(db, _decoded(decoder, message.body), message)
+
+
+_any_json = msgspec.json.Decoder[Any]()
+
+
+def _decoded(decoder: msgspec.json.Decoder[Any], body: bytes) -> Any:
+    try:
+        return decoder.decode(body)
+    except DECODING_FAULTS as error:
+        raise Unreadable.because(error) from error
 
 
 def handlers_for(queue: str) -> QueueHandlers:

@@ -19,6 +19,10 @@ class Headers(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     trace: str | None = None
     # Raised by ourselves, on message faults only; the broker's own count also rises with every deploy.
     retries: int = 0
+    # Why the latest of them, as a code.
+    retry_reason: str | None = None
+    # When it was published, in milliseconds since 1970: to measure how long things take.
+    sent_at: int | None = None
     # Of a dead letter: where it died, and why, as a code.
     queue: str | None = None
     reason: str | None = None
@@ -33,9 +37,15 @@ class Message:
     key: str
     body: bytes
     headers: Headers = field(default_factory=Headers)
+    # To this queue alone, instead of all that are bound to the key.
+    queue: str | None = None
 
     def with_headers(self, **changes: object) -> Self:
         return replace(self, headers=msgspec.structs.replace(self.headers, **changes))
+
+    def again(self, reason: str) -> Self:
+        """The same, for one more try."""
+        return self.with_headers(retries=self.headers.retries + 1, retry_reason=reason)
 
 
 @dataclass(slots=True, eq=False, kw_only=True)

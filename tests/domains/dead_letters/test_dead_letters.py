@@ -1,22 +1,30 @@
 """What could not be handled is kept as it was, once for each queue it died in, until its retention ends."""
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
-from uuid import uuid4
 
 import msgspec
 import pytest
 
 from catraca.domains import dead_letters
-from catraca.domains.dead_letters import handlers
-from catraca.platform.bus import Headers, Message
+from catraca.domains.dead_letters import Duties
+from catraca.platform.bus import Headers
 from catraca.platform.database import Database
 from catraca.roles.parts import Parts
-from catraca.settings import Settings
-from tests.servers import Stack, until
-from tests.support.working import own_parts, working
+from tests.domains.dead_letters.conftest import Told
+from tests.domains.dead_letters.letters import (
+    STRICT,
+    bury,
+    die_again,
+    execute,
+    letter,
+    of,
+    store,
+    stored,
+)
+from tests.servers import until
+from tests.support.working import working
 
 BODIES = {
     "empty": b"",
@@ -24,37 +32,6 @@ BODIES = {
     "a megabyte": bytes(range(256)) * 4096,
     "not JSON": b"{",
 }
-
-
-@pytest.fixture(scope="module")
-async def own(stack: Stack, settings: Settings) -> AsyncIterator[Parts]:
-    async with own_parts(stack, settings) as parts:
-        yield parts
-
-
-@pytest.fixture
-async def database(own: Parts) -> Database:
-    """A database in which nobody else's letters are."""
-    async with own.database.connection() as db:
-        await db.execute("TRUNCATE dead_letters")
-    return own.database
-
-
-def letter(body: bytes = b"{}", **headers: Any) -> Message:
-    headers = {"queue": "audit_log_queue", "reason": "KeyError", "retries": 3, **headers}
-    return Message(
-        id=uuid4(), exchange="users.events", key="user.created", body=body, headers=Headers(**headers)
-    )
-
-
-async def store(database: Database, *messages: Message) -> None:
-    for message in messages:
-        await database.run(lambda db, message=message: handlers.store_dead_letter(db, message))
-
-
-async def stored(database: Database) -> list[dict[str, Any]]:
-    async with database.connection() as db:
-        return [dict(row) for row in await db.fetch("SELECT * FROM dead_letters ORDER BY died_at")]
 
 
 @pytest.mark.parametrize("body", BODIES)
@@ -118,16 +95,70 @@ async def test_letters_are_counted_by_queue_and_reason(
     assert await counted() == {("a", "x"): 2, ("a", "y"): 1, ("b", "x"): 1}
 
 
-async def test_letters_go_when_their_retention_ends(database: Database) -> None:
-    old, young = letter(), letter()
-    await store(database, old, young)
+async def test_only_those_that_wait_are_counted(database: Database) -> None:
+    decided, waiting = await bury(database), await bury(database, reason="ride_unknown")
+    await execute(
+        database,
+        "UPDATE dead_letters SET state = 'replayed', decided_at = now() WHERE id = $1",
+        decided,
+    )
     async with database.connection() as db:
-        await db.execute(
-            "UPDATE dead_letters SET died_at = clock_timestamp() - interval '31 days' WHERE message_id = $1",
-            old.id,
+        assert await dead_letters.count_dead_letters(db) == {("audit_log_queue", "ride_unknown"): 1}
+    assert (await of(database, waiting))["state"] == "waiting"
+
+
+@pytest.mark.parametrize("state", ["replayed", "discarded"])
+async def test_a_letter_that_dies_again_waits_again(database: Database, state: str) -> None:
+    letter_id = await bury(database)
+    await execute(
+        database,
+        "UPDATE dead_letters SET state = $2, decided_at = now(), decided_by = gen_random_uuid(),"
+        "   decision_reason = CASE $2 WHEN 'discarded' THEN 'a test' END WHERE id = $1",
+        letter_id,
+        state,
+    )
+    await die_again(database, letter_id, reason="ride_unknown")
+    row = await of(database, letter_id)
+    assert (row["state"], row["times"], row["version"], row["reason"]) == ("waiting", 2, 2, "ride_unknown")
+    assert row["decided_at"] is row["decided_by"] is row["decision_reason"] is None
+
+
+async def test_long_words_of_strangers_are_cut_so_that_they_can_be_indexed(database: Database) -> None:
+    """Of letters that do not repeat, for those PostgreSQL would make shorter by itself."""
+    words = "".join(chr(0x4E00 + n) for n in range(5000))
+    await store(database, replace(letter(queue=words, reason=words, trace=words), exchange=words, key=words))
+    (row,) = await stored(database)
+    cut = words[:255]
+    assert [row[name] for name in ("queue", "reason", "exchange", "routing_key")] == [cut] * 4
+
+
+async def test_letters_go_when_their_retention_ends(
+    database: Database, duties: Duties, told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("catraca.domains.dead_letters.service.OPENED_AT_ONCE", 2)
+    old = [await bury(database, str(n).encode(), queue=STRICT) for n in range(5)]
+    elsewhere, decided, young = await bury(database), await bury(database, queue=STRICT), await bury(database)
+    await execute(
+        database,
+        "UPDATE dead_letters SET died_at = now() - interval '31 days' WHERE id = ANY ($1::uuid[])",
+        [*old, elsewhere, decided],
+    )
+    await execute(
+        database, "UPDATE dead_letters SET state = 'replayed', decided_at = now() WHERE id = $1", decided
+    )
+
+    async def prune() -> int:
+        return await database.run(
+            lambda db: dead_letters.prune_dead_letters(db, older_than=timedelta(days=30), duties=duties)
         )
-        assert await dead_letters.prune_dead_letters(db, older_than=timedelta(days=30)) == 1
-    assert [row["message_id"] for row in await stored(database)] == [young.id]
+
+    monkeypatch.setattr("catraca.domains.dead_letters.jobs.PRUNED_AT_ONCE", 6)
+    assert [await prune(), await prune(), await prune()] == [6, 1, 0]
+    assert [row["id"] for row in await stored(database)] == [young]
+    # Who has an interest in them hears of those that nobody had decided on, with what they said.
+    assert sorted((one.id, one.body) for one in told.letters) == sorted(
+        (letter_id, str(n).encode()) for n, letter_id in enumerate(old)
+    )
 
 
 async def test_what_a_queue_cannot_handle_arrives_here(own: Parts, database: Database) -> None:

@@ -23,6 +23,7 @@ class PostgresBus:
     def __init__(self, database: Database, topology: Topology) -> None:
         self._database = database
         self._topology = topology
+        self._by_name = {queue.name: queue for queue in topology.live if queue.transient_seconds is None}
         self._room = Room(topology)
 
     async def declare(self) -> None:
@@ -33,14 +34,15 @@ class PostgresBus:
         copies: list[tuple[str, Message]] = []
 
         async def work(db: Db) -> list[Exception | None]:
-            outcomes = await self._judge(
-                db, [(message.headers.aggregate_id, message.exchange, message.key) for message in messages]
-            )
+            ways = [self._way(message.exchange, message.key, message.queue) for message in messages]
+            # What is addressed to one queue keeps no order with the rest of its aggregate.
+            lanes = [message.headers.aggregate_id if message.queue is None else None for message in messages]
+            outcomes = await self._judge(db, [message.key for message in messages], lanes, ways)
             copies[:] = [
                 (queue.name, message)
-                for message, outcome in zip(messages, outcomes, strict=True)
+                for message, way, outcome in zip(messages, ways, outcomes, strict=True)
                 if outcome is None
-                for queue in self._lasting(message.exchange, message.key)
+                for queue in way
             ]
             await tables.insert_messages(db, copies)
             return outcomes
@@ -54,30 +56,35 @@ class PostgresBus:
 
     async def take_over(self, db: Db, events: Sequence[Row]) -> list[Exception | None]:
         """From the outbox into their queues, in this transaction: here nothing can come between."""
-        outcomes = await self._judge(
-            db, [(event["aggregate_id"], event["exchange"], event["routing_key"]) for event in events]
-        )
-        taken = [event for event, outcome in zip(events, outcomes, strict=True) if outcome is None]
-        routes = [
-            (exchange, key, queue.name)
-            for exchange, key in {(event["exchange"], event["routing_key"]) for event in taken}
-            for queue in self._lasting(exchange, key)
+        ways = [self._way(event["exchange"], event["routing_key"], event["queue"]) for event in events]
+        keys, lanes = [event["routing_key"] for event in events], [event["aggregate_id"] for event in events]
+        outcomes = await self._judge(db, keys, lanes, ways)
+        taken = [
+            (event, way)
+            for event, way, outcome in zip(events, ways, outcomes, strict=True)
+            if outcome is None
         ]
-        await tables.move_from_outbox(db, [event["id"] for event in taken], routes)
-        for name in {queue for _, _, queue in routes}:
+        routes = {
+            (event["exchange"], event["routing_key"], queue.name)
+            for event, way in taken
+            if event["queue"] is None
+            for queue in way
+        }
+        await tables.move_from_outbox(db, [event["id"] for event, _ in taken], list(routes))
+        added = Counter(queue.name for _, way in taken for queue in way)
+        for name in added:
             announce(db, wake_topic(name))
-        self._room.add(
-            queue.name for event in taken for queue in self._lasting(event["exchange"], event["routing_key"])
-        )
+        self._room.add(added.elements())
         return outcomes
 
-    async def _judge(self, db: Db, letters: Sequence[tuple[UUID | None, str, str]]) -> list[Exception | None]:
-        """Whether each (aggregate, exchange, key) has queues, and they have room."""
+    async def _judge(
+        self, db: Db, keys: Sequence[str], lanes: Sequence[UUID | None], ways: Sequence[Sequence[Queue]]
+    ) -> list[Exception | None]:
+        """Whether each has queues on its way, and they have room."""
         outcomes: list[Exception | None] = []
         staged: Counter[str] = Counter()
         refused: dict[UUID, Exception] = {}
-        for aggregate_id, exchange, key in letters:
-            queues = self._lasting(exchange, key)
+        for key, aggregate_id, queues in zip(keys, lanes, ways, strict=True):
             # After a refused event, those behind it must wait too, or they would overtake it.
             outcome = refused.get(aggregate_id) if aggregate_id is not None else None
             if outcome is None:
@@ -89,8 +96,10 @@ class PostgresBus:
             outcomes.append(outcome)
         return outcomes
 
-    def _lasting(self, exchange: str, key: str) -> list[Queue]:
+    def _way(self, exchange: str, key: str, only: str | None) -> list[Queue]:
         """Where confirmed news goes: a queue that may drop it does not count."""
+        if only is not None:
+            return [self._by_name[only]] if only in self._by_name else []
         return [queue for queue in self._topology.route(exchange, key) if queue.transient_seconds is None]
 
     async def _refusal(
@@ -136,6 +145,14 @@ class PostgresBus:
         try:
             async with self._database.connection() as db:
                 return await tables.count_messages(db, names, at_most=[COUNTED_TO] * len(names))
+        except Refusal as refusal:
+            raise BusAway(refusal.code) from refusal
+
+    async def retrying(self) -> Mapping[str, int]:
+        names = [queue.name for queue in self._topology.live]
+        try:
+            async with self._database.connection() as db:
+                return await tables.count_delayed(db, names, at_most=COUNTED_TO)
         except Refusal as refusal:
             raise BusAway(refusal.code) from refusal
 

@@ -28,18 +28,25 @@ async def insert_messages(db: Db, copies: Sequence[tuple[str, Message]]) -> None
 
 
 async def move_from_outbox(db: Db, ids: Sequence[UUID], routes: Sequence[tuple[str, str, str]]) -> None:
-    """Put away these events and put a copy into each queue; `routes` are (exchange, key, queue)."""
+    """Put away these events and put a copy into each queue; `routes` are (exchange, key, queue).
+
+    What is addressed to one queue goes there, whatever its key.
+    """
     await db.execute(
         "WITH sent AS ("
         "   DELETE FROM outbox WHERE id = ANY ($1::uuid[])"
-        "   RETURNING id, position, aggregate_id, seq, exchange, routing_key, headers, body, created_at),"
+        "   RETURNING id, position, aggregate_id, seq, exchange, routing_key, headers, body, created_at,"
+        "     queue, message_id),"
         " kept AS ("
-        "   INSERT INTO outbox_sent (id, aggregate_id, seq, exchange, routing_key, headers, body, created_at)"
-        "   SELECT id, aggregate_id, seq, exchange, routing_key, headers, body, created_at FROM sent)"
+        "   INSERT INTO outbox_sent (id, aggregate_id, seq, exchange, routing_key, headers, body, created_at,"
+        "     queue, message_id)"
+        "   SELECT id, aggregate_id, seq, exchange, routing_key, headers, body, created_at, queue, message_id"
+        "   FROM sent)"
         " INSERT INTO bus_messages (queue, message_id, exchange, routing_key, headers, body)"
-        " SELECT r.queue, s.id, s.exchange, s.routing_key, s.headers, convert_to(s.body::text, 'UTF8')"
-        " FROM sent s JOIN unnest($2::text[], $3::text[], $4::text[]) AS r (exchange, key, queue)"
-        "   ON r.exchange = s.exchange AND r.key = s.routing_key"
+        " SELECT coalesce(s.queue, r.queue), coalesce(s.message_id, s.id), s.exchange, s.routing_key,"
+        "   s.headers, convert_to(s.body::text, 'UTF8')"
+        " FROM sent s LEFT JOIN unnest($2::text[], $3::text[], $4::text[]) AS r (exchange, key, queue)"
+        "   ON s.queue IS NULL AND r.exchange = s.exchange AND r.key = s.routing_key"
         " ORDER BY s.position",
         ids,
         *([route[part] for route in routes] for part in range(3)),
@@ -288,5 +295,16 @@ async def count_messages(db: Db, queues: Sequence[str], *, at_most: Sequence[int
         " FROM unnest($1::text[], $2::bigint[]) AS q (name, most)",
         list(queues),
         list(at_most),
+    )
+    return {row["name"]: row["depth"] for row in rows}
+
+
+async def count_delayed(db: Db, queues: Sequence[str], *, at_most: int) -> dict[str, int]:
+    """How many of each queue's messages wait for another try, counted no further than so many in all."""
+    rows = await db.fetch(
+        "SELECT name, count(d.queue) AS depth FROM unnest($1::text[]) AS q (name)"
+        " LEFT JOIN (SELECT queue FROM bus_delayed LIMIT $2) AS d ON d.queue = name GROUP BY name",
+        list(queues),
+        at_most,
     )
     return {row["name"]: row["depth"] for row in rows}

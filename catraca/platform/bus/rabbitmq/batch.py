@@ -26,6 +26,7 @@ class Batch:
         to: Address | None,
         *,
         exchanges: Collection[str],
+        queues: Collection[str],
         room: asyncio.Semaphore,
     ) -> None:
         # Until the broker has spoken, nothing is sent.
@@ -33,13 +34,14 @@ class Batch:
         self._messages = messages
         self._to = to
         self._exchanges = exchanges
+        self._queues = queues
         self._room = room
         self._rooms_taken = 0
         self._progress = asyncio.Event()
         self._in_flight: dict[Confirmation, Lane] = {}
         lanes: dict[UUID, Lane] = {}
         for index, message in enumerate(messages):
-            lanes.setdefault(message.headers.aggregate_id or message.id, deque()).append(index)
+            lanes.setdefault(_lane_of(message), deque()).append(index)
         self._ready = deque(lanes.values())
 
     async def run(self, channel: ConfirmChannel) -> None:
@@ -87,10 +89,15 @@ class Batch:
 
     def _encoded(self, channel: ConfirmChannel, message: Message) -> bytes | None:
         """None for what has no address: an exchange for which the broker would close the channel, say."""
-        if self._to is None and message.exchange and message.exchange not in self._exchanges:
+        to = self._to
+        if to is None and message.queue is not None:
+            if message.queue not in self._queues:
+                return None
+            to = Address("", message.queue)
+        if to is None and message.exchange and message.exchange not in self._exchanges:
             return None
         try:
-            return channel.encode(message, self._to)
+            return channel.encode(message, to)
         except (ValueError, TypeError):  # such as a key beyond 255 bytes
             return None
 
@@ -120,6 +127,11 @@ class Batch:
     def _leave_room(self) -> None:
         self._rooms_taken -= 1
         self._room.release()
+
+
+def _lane_of(message: Message) -> UUID:
+    """What is addressed to one queue keeps no order with the rest of its aggregate."""
+    return message.id if message.queue is not None else message.headers.aggregate_id or message.id
 
 
 def _outcome_of(confirmation: Confirmation, message: Message) -> Outcome:

@@ -17,9 +17,9 @@ from pamqp.commands import Basic
 from pamqp.header import ContentHeader
 
 from catraca.platform.bus.message import Delivery, Headers, Message
-from catraca.platform.bus.rabbitmq.declaring import RETRY_PREFIX, milliseconds
+from catraca.platform.bus.rabbitmq.declaring import RETRY_NAME
 from catraca.platform.bus.rabbitmq.lenient import MARK
-from catraca.platform.bus.topology import Queue
+from catraca.platform.bus.topology import Queue, milliseconds
 from catraca.platform.clock import monotonic_seconds
 
 CONTENT_TYPE = "application/json"
@@ -94,7 +94,9 @@ def _publish_frame(channel: int, exchange: str, key: str, mandatory: bool) -> by
 
 def _table_of(message: Message, to: Address | None) -> dict[str, Any]:
     headers = message.headers
-    table: dict[str, Any] = {"x-seq": headers.seq, "x-version": headers.version}
+    table: dict[str, Any] = {"x-version": headers.version}
+    if headers.seq:  # what is no event has none
+        table["x-seq"] = headers.seq
     if headers.aggregate_id is not None:
         table["x-aggregate-id"] = str(headers.aggregate_id)
     if headers.round is not None:
@@ -103,6 +105,10 @@ def _table_of(message: Message, to: Address | None) -> dict[str, Any]:
         table["x-trace"] = headers.trace
     if headers.retries:
         table["x-retries"] = headers.retries
+    if headers.retry_reason is not None:
+        table["x-retry-reason"] = headers.retry_reason
+    if headers.sent_at is not None:
+        table[SENT_AT] = headers.sent_at
     if headers.queue is not None:
         table["x-queue"] = headers.queue
     if headers.reason is not None:
@@ -173,7 +179,7 @@ def _death_by_broker(table: _Table) -> _Table | None:
     """The latest of the broker's own notes, other than that a retry's waiting time is over."""
     deaths = table.get("x-death")
     for death in cast(list[Any], deaths) if isinstance(deaths, list) else ():
-        if isinstance(death, dict) and not _text(cast(_Table, death), "queue").startswith(RETRY_PREFIX):
+        if isinstance(death, dict) and not RETRY_NAME.fullmatch(_text(cast(_Table, death), "queue")):
             return cast(_Table, death)
     return None
 

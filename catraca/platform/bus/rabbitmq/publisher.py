@@ -11,7 +11,7 @@ from catraca.platform.bus.rabbitmq.confirming import ConfirmChannel
 from catraca.platform.bus.rabbitmq.connection import KeptChannel, Link, broker_call, write
 from catraca.platform.bus.rabbitmq.declaring import retry_name
 from catraca.platform.bus.rabbitmq.encoding import Address, encode_transient
-from catraca.platform.bus.topology import Topology, TopologyRefused
+from catraca.platform.bus.topology import Queue, Topology, TopologyRefused
 from catraca.platform.bus.transport import BusAway, Unroutable
 
 # For a whole call, connecting and declaring included: less than the relay's lease.
@@ -26,6 +26,7 @@ class Publisher:
     def __init__(self, link: Link, topology: Topology, retry_delays_seconds: set[float]) -> None:
         self._link = link
         self._topology = topology
+        self._queues = {queue.name for queue in topology.live if queue.transient_seconds is None}
         self._retry_delays_seconds = retry_delays_seconds
         self._room = asyncio.Semaphore(IN_FLIGHT)
         self._with_confirms = KeptChannel(link, confirms=True)
@@ -34,7 +35,7 @@ class Publisher:
 
     async def publish(self, messages: Sequence[Message], to: Address | None = None) -> list[Outcome]:
         """For each message None, or why not; raises only what `Link.connection` finds wrong with a queue."""
-        batch = Batch(messages, to, exchanges=self._topology.exchanges, room=self._room)
+        batch = Batch(messages, to, exchanges=self._topology.exchanges, queues=self._queues, room=self._room)
         try:
             async with broker_call(PUBLISH_SECONDS):
                 await batch.run(await self._confirm_channel())
@@ -51,12 +52,15 @@ class Publisher:
         if outcome is not None:
             raise BusAway(f"{to.exchange}: {type(outcome).__name__}") from outcome
 
-    async def put_off(self, message: Message, queue: str, *, delay_seconds: float) -> None:
+    async def put_off(self, message: Message, queue: Queue, *, delay_seconds: float) -> None:
         """Into the queue for that delay, from which it comes back to this queue alone."""
+        if (own := queue.retries_in) is not None:
+            await self.put(message, Address(own.exchange, own.name))
+            return
         if delay_seconds not in self._retry_delays_seconds:
             self._retry_delays_seconds.add(delay_seconds)
             self._link.undeclare()
-        await self.put(message, Address(retry_name(delay_seconds), queue))
+        await self.put(message, Address(retry_name(delay_seconds), queue.name))
 
     async def publish_transient(self, messages: Sequence[Message]) -> None:
         """To the transient queues alone, and only while the broker takes it at once."""
@@ -90,8 +94,12 @@ class Publisher:
     ) -> None:
         """A queue that our topology has and the broker has not was deleted by somebody."""
         for message, outcome in zip(messages, outcomes, strict=True):
-            if isinstance(outcome, Unroutable) and (
-                to is not None or self._topology.route(message.exchange, message.key)
-            ):
+            if isinstance(outcome, Unroutable) and (to is not None or self._is_ours(message)):
                 self._link.undeclare()
                 return
+
+    def _is_ours(self, message: Message) -> bool:
+        """Whether our topology has a queue for it."""
+        if message.queue is not None:
+            return message.queue in self._queues
+        return bool(self._topology.route(message.exchange, message.key))

@@ -1,0 +1,173 @@
+"""`catraca dead-letters`: what an operator does at the machine, on a real database."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from catraca.platform.database import Database
+from catraca.platform.migrations import migrate
+from tests.domains.dead_letters.letters import audited, bury, execute, of, replays, stored
+from tests.servers import Stack
+
+# What the commands do is the service's, which is tried on both stacks; what they say is not the server's.
+pytestmark = pytest.mark.parametrize("stack", ["embedded"], indirect=True, scope="session")
+
+
+@dataclass
+class Machine:
+    """A database with letters, and a shell in front of it."""
+
+    url: str
+    folder: Path
+    database: Database
+
+    async def type(self, *arguments: object, stdin: bytes = b"") -> tuple[int, str, str]:
+        """`catraca dead-letters ...`; answers its exit code and what it said."""
+        environment = {
+            "PATH": os.environ["PATH"],
+            "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+            "COLUMNS": "200",
+            "CATRACA_STATE_DIR": str(self.folder / "state"),
+            "CATRACA_DATABASE_URL": self.url,
+        }
+        done = await asyncio.to_thread(
+            subprocess.run,
+            [sys.executable, "-m", "catraca", "dead-letters", *map(str, arguments)],
+            env=environment,
+            cwd=self.folder,
+            input=stdin,
+            capture_output=True,
+            check=False,
+        )
+        return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+@pytest.fixture(scope="module")
+async def url(stack: Stack) -> str:
+    url = await stack.new_database(f"letters-{uuid4().hex[:8]}")
+    await migrate(url)
+    return url
+
+
+@pytest.fixture
+async def machine(url: str, tmp_path: Path) -> AsyncIterator[Machine]:
+    database = await Database.open(url)
+    await execute(database, "TRUNCATE dead_letters, outbox")
+    yield Machine(url, tmp_path, database)
+    await database.close()
+
+
+async def test_from_the_count_to_the_mended_message(machine: Machine) -> None:
+    letter_id = await bury(machine.database, b'{"name": "Ana"')
+    await bury(machine.database, reason="ride_unknown")
+    code, said, _ = await machine.type("groups")
+    assert (code, "audit_log_queue" in said, "KeyError" in said) == (0, True, True)
+    code, said, _ = await machine.type("list", "--reason", "KeyError")
+    assert (code, str(letter_id) in said, "Ana" in said) == (0, True, False)
+    code, said, _ = await machine.type("replay", letter_id)
+    assert (code, said) == (1, "")
+    code, said, _ = await machine.type("show", letter_id, "--body")
+    assert (code, said) == (0, '{"name": "Ana"')
+    code, said, _ = await machine.type("edit", letter_id, "--file", "-", stdin=said.encode() + b"}")
+    assert (code, f"replay {letter_id}" in said) == (0, True)
+    code, said, _ = await machine.type("replay", letter_id)
+    assert (code, said.startswith("Replayed")) == (0, True)
+    (row,) = await replays(machine.database)
+    assert (row["aggregate_id"], row["body"]) == (letter_id, '{"name": "Ana"}')
+    done = [line for line in await audited(machine.database) if line["subject_id"] == str(letter_id)]
+    assert [line["action"].removeprefix("dead_letter_") for line in done] == ["read", "edited", "replayed"]
+    assert {(line["actor_id"], line["data"]["by"]) for line in done} == {(None, "command line")}
+
+
+async def test_many_are_shown_then_replayed(machine: Machine) -> None:
+    for body in (b"{}", b"{}", b"{}", b"{"):
+        await bury(machine.database, body)
+    many = ["replay", "--queue", "audit_log_queue", "--rate", 1]
+    code, said, _ = await machine.type(*many, "--dry-run")
+    assert code == 0
+    assert said == (
+        "Would replay: 3 of 4 letters; leaving over 2 s;"
+        " 1 cannot be replayed (no JSON, or their queue is gone)\n"
+    )
+    code, said, complaint = await machine.type(*many)
+    assert (code, said, "--yes" in complaint) == (2, "", True), "nobody is there to be asked"
+    assert await replays(machine.database) == []
+    code, said, _ = await machine.type(*many, "--yes")
+    assert (code, said.startswith("Replayed: 3 of 4 letters; leaving over 2 s")) == (0, True)
+    assert len(await replays(machine.database)) == 3
+
+
+async def test_discards_need_a_reason_and_say_what_they_did(machine: Machine) -> None:
+    one, other = await bury(machine.database), await bury(machine.database)
+    code, _, complaint = await machine.type("discard", one)
+    assert (code, "because" in complaint) == (2, True)
+    assert (await machine.type("discard", one, "--because", " "))[0] == 2
+    assert (await machine.type("discard", one, "--because", "a test"))[:2] == (0, "Discarded.\n")
+    assert (await of(machine.database, one))["decision_reason"] == "a test"
+    code, said, _ = await machine.type("discard", "--all", "--because", "all of them", "--yes")
+    assert (code, said) == (0, "Discarded: 1 of 1 letters\n")
+    assert (await of(machine.database, other))["decision_reason"] == "all of them"
+
+
+async def test_programs_get_json(machine: Machine) -> None:
+    letter_id = await bury(machine.database, b'{"name": "Ana"}')
+    code, said, _ = await machine.type("groups", "--json")
+    assert (code, json.loads(said)["items"][0]["count"]) == (0, 1)
+    code, said, _ = await machine.type("list", "--json")
+    (item,) = json.loads(said)["items"]
+    assert (code, item["id"], item["shape"]) == (0, str(letter_id), {"name": "[text]"})
+    code, said, _ = await machine.type("show", letter_id, "--json")
+    assert (code, json.loads(said)["body"]) == (0, {"form": "json", "value": {"name": "Ana"}})
+
+
+async def test_what_strangers_wrote_does_not_drive_the_terminal(machine: Machine) -> None:
+    letter_id = await bury(
+        machine.database, b'{"a": "\x1b[31m[red]', reason="\x1b]0;x\x07[bold]", key="\x1b[2J"
+    )
+    for arguments in (["groups"], ["list"], ["show", letter_id]):
+        code, said, _ = await machine.type(*arguments)
+        assert code == 0
+        assert "\x1b]" not in said
+        assert "\x1b[2J" not in said
+        assert "\x1b[31m" not in said
+        assert "[bold]" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "word"),
+    [
+        (["replay"], 2, "--all"),
+        (["replay", "--state", "lost"], 2, "waiting"),
+        (["replay", str(uuid4())], 1, "no such letter"),
+        (["replay", str(uuid4()), "--queue", "x"], 2, "not both"),
+        (["list", "--died-after", "yesterday"], 2, "yesterday"),
+        (["show", "7"], 2, "UUID"),
+        (["edit", str(uuid4()), "--file", "nowhere.json"], 2, "nowhere.json"),
+        (["replay", "--all", "--rate", "0"], 2, "rate"),
+    ],
+)
+async def test_what_cannot_work_is_refused_with_the_remedy(
+    machine: Machine, arguments: list[str], code: int, word: str
+) -> None:
+    found, said, complaint = await machine.type(*arguments)
+    assert (found, said) == (code, "")
+    assert word in complaint
+    assert "Traceback" not in complaint
+
+
+async def test_an_empty_database_and_one_that_is_away_are_told_apart(machine: Machine, stack: Stack) -> None:
+    machine.url = await stack.new_database(f"letters-{uuid4().hex[:8]}")
+    code, _, complaint = await machine.type("groups")
+    assert (code, "catraca migrate" in complaint) == (2, True)
+    machine.url = "postgresql://catraca:hush@127.0.0.1:1/catraca"
+    code, _, complaint = await machine.type("groups")
+    assert (code, "127.0.0.1:1" in complaint, "hush" in complaint) == (1, True, False)
+    assert await stored(machine.database) == []

@@ -1,0 +1,78 @@
+"""A database in which nobody else's letters are, and an API on it."""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+
+import httpx
+import pytest
+
+from catraca.domains.dead_letters import Duties, OpenLetter, QueueDuty
+from catraca.domains.dead_letters.routes import DeadLetterParts
+from catraca.events import UserCreated
+from catraca.platform.bus import Message, handlers_for
+from catraca.platform.database import Database, Db
+from catraca.platform.http.health import Health
+from catraca.roles.api import build_app
+from catraca.roles.duties import queue_duties
+from catraca.roles.parts import Parts
+from catraca.settings import Settings
+from tests.domains.dead_letters.letters import STRICT, execute
+from tests.servers import Stack
+from tests.support.http import serving
+from tests.support.working import own_parts
+
+
+@dataclass
+class Told:
+    """What `STRICT` was told of: letters that nobody will replay."""
+
+    letters: list[OpenLetter] = field(default_factory=list)
+
+    async def hear(self, db: Db, letters: Sequence[OpenLetter]) -> None:
+        await db.execute("SELECT")  # the transaction is open
+        self.letters += letters
+
+
+@pytest.fixture(scope="session")
+async def own(stack: Stack, settings: Settings) -> AsyncIterator[Parts]:
+    async with own_parts(stack, settings) as parts:
+        yield parts
+
+
+@pytest.fixture
+async def database(own: Parts) -> Database:
+    await execute(own.database, "TRUNCATE dead_letters, outbox, outbox_sent, outbox_heads, idempotency_keys")
+    await execute(own.database, "ALTER TABLE audit_log DISABLE TRIGGER ALL")
+    await execute(own.database, "TRUNCATE audit_log")
+    await execute(own.database, "ALTER TABLE audit_log ENABLE TRIGGER ALL")
+    return own.database
+
+
+@pytest.fixture(scope="session")
+def all_told() -> Told:
+    return Told()
+
+
+@pytest.fixture
+def told(all_told: Told) -> Told:
+    all_told.letters.clear()
+    return all_told
+
+
+@pytest.fixture(scope="session")
+def duties(own: Parts, all_told: Told) -> Duties:
+    """Those of the real queues, and of one that is particular about its messages."""
+    strict = handlers_for(STRICT)
+
+    @strict(UserCreated)
+    async def welcome(_db: Db, _event: UserCreated, _message: Message) -> None: ...
+
+    return {**queue_duties(own.topology), STRICT: QueueDuty(strict.check, all_told.hear)}
+
+
+@pytest.fixture(scope="session")
+async def letters_api(own: Parts, duties: Duties) -> AsyncIterator[httpx.AsyncClient]:
+    app = build_app(own, Health(required={"database": own.database.is_up}))
+    app.state.wired[DeadLetterParts] = DeadLetterParts(duties)
+    async with serving(app) as served, served.client() as client:
+        yield client

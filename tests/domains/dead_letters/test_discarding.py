@@ -1,0 +1,177 @@
+"""Discarding: with a reason, told to whom it concerns, and never behind the back of a replay."""
+
+from typing import Any
+from uuid import UUID
+
+import httpx
+import pytest
+
+from catraca.domains import dead_letters
+from catraca.domains.dead_letters import Duties, Filter, OpenLetter, QueueDuty
+from catraca.platform.database import Database, Db
+from tests.conftest import bearer
+from tests.domains.dead_letters.conftest import Told
+from tests.domains.dead_letters.letters import (
+    STRICT,
+    audited,
+    bury,
+    execute,
+    of,
+    replays,
+    send_everything,
+    stored,
+)
+from tests.domains.people.someone import Someone
+
+OPERATOR = bearer("operator")
+
+
+async def discard(
+    api: httpx.AsyncClient, letter_id: UUID, reason: str = "a test", headers: dict[str, str] = OPERATOR
+) -> httpx.Response:
+    return await api.post(f"/v1/dead-letters/{letter_id}/discard", headers=headers, json={"reason": reason})
+
+
+async def test_a_discarded_letter_says_who_when_and_why(
+    letters_api: httpx.AsyncClient, database: Database, told: Told
+) -> None:
+    operator = Someone("operator")
+    letter_id = await bury(database, b'{"name": "Ana"}', queue=STRICT)
+    answer = await discard(letters_api, letter_id, "Ana wrote to us", operator.headers)
+    assert answer.status_code == 200
+    found = answer.json()
+    assert (found["state"], found["decided_by"]) == ("discarded", str(operator.id))
+    assert (found["decision_reason"], found["decided_at"] is not None) == ("Ana wrote to us", True)
+    (line,) = await audited(database)
+    assert (line["actor_id"], line["action"]) == (operator.id, "dead_letter_discarded")
+    assert "Ana" not in str(line), "the log is for ever, a reason's words are not"
+    (heard,) = told.letters
+    assert (heard.id, heard.body, heard.state) == (letter_id, b'{"name": "Ana"}', "discarded")
+
+
+async def test_discarding_again_changes_nothing_and_tells_nobody(
+    letters_api: httpx.AsyncClient, database: Database, told: Told
+) -> None:
+    letter_id = await bury(database, queue=STRICT)
+    await discard(letters_api, letter_id, "first")
+    before = await of(database, letter_id)
+    assert (await discard(letters_api, letter_id, "second")).json()["decision_reason"] == "first"
+    assert await of(database, letter_id) == before
+    assert len(told.letters) == len(await audited(database)) == 1
+
+
+async def test_a_replay_that_has_not_left_is_taken_back(
+    letters_api: httpx.AsyncClient, database: Database, told: Told
+) -> None:
+    letter_id = await bury(database, queue=STRICT)
+    await letters_api.post(f"/v1/dead-letters/{letter_id}/replay", headers=OPERATOR)
+    assert (await discard(letters_api, letter_id)).status_code == 200
+    assert await replays(database) == []
+    assert len(told.letters) == 1
+
+
+@pytest.mark.parametrize("how_far", ["being sent", "sent"])
+async def test_a_replay_that_has_left_cannot_be_discarded(
+    letters_api: httpx.AsyncClient, database: Database, told: Told, how_far: str
+) -> None:
+    """It may be handled by now: to tell anybody that nothing came of it could be a lie."""
+    letter_id = await bury(database, queue=STRICT)
+    await letters_api.post(f"/v1/dead-letters/{letter_id}/replay", headers=OPERATOR)
+    if how_far == "sent":
+        await send_everything(database)
+    else:
+        await execute(database, "UPDATE outbox SET lease = gen_random_uuid()")
+    answer = await discard(letters_api, letter_id)
+    assert (answer.status_code, answer.json()["code"]) == (409, "dead_letter_replayed")
+    assert (await of(database, letter_id))["state"] == "replayed"
+    assert told.letters == []
+
+
+async def test_many_are_discarded_by_filter_in_whatever_form(
+    letters_api: httpx.AsyncClient, database: Database, told: Told
+) -> None:
+    meant = [await bury(database, body, queue=STRICT, reason="x") for body in (b"{", b"{}", b"\xff")]
+    others = [await bury(database, queue=STRICT, reason="y"), await bury(database, reason="x")]
+    body: dict[str, Any] = {"filter": {"queue": STRICT, "reason": "x"}, "reason": "a test"}
+    dry = await letters_api.post("/v1/dead-letters/discard", headers=OPERATOR, json=body)
+    assert dry.json() == {"dry_run": True, "matched": 3, "discarded": 3, "left": 0}
+    assert {row["state"] for row in await stored(database)} == {"waiting"}
+    assert told.letters == await audited(database) == []
+    wet = await letters_api.post(
+        "/v1/dead-letters/discard", headers=OPERATOR, json=body | {"dry_run": False, "limit": 2}
+    )
+    assert wet.json() == {"dry_run": False, "matched": 3, "discarded": 2, "left": 1}
+    assert {letter.id for letter in told.letters} == set(meant[:2])
+    states = {row["id"]: row["state"] for row in await stored(database)}
+    assert states == dict.fromkeys(meant[:2], "discarded") | dict.fromkeys([meant[2], *others], "waiting")
+    (line,) = await audited(database)
+    assert (line["action"], line["data"]["done"]) == ("dead_letters_discarded", 2)
+    assert "a test" not in str(line)
+
+
+async def test_a_letter_that_waits_with_a_replay_still_to_leave_loses_it_with_all_others(
+    letters_api: httpx.AsyncClient, database: Database
+) -> None:
+    """Another copy of the message died meanwhile, so the letter waits again."""
+    letter_id = await bury(database)
+    await letters_api.post(f"/v1/dead-letters/{letter_id}/replay", headers=OPERATOR)
+    await execute(database, "UPDATE dead_letters SET state = 'waiting', decided_at = NULL, decided_by = NULL")
+    body = {"filter": {"all": True}, "reason": "a test", "dry_run": False}
+    answer = await letters_api.post("/v1/dead-letters/discard", headers=OPERATOR, json=body)
+    assert answer.json()["discarded"] == 1
+    assert await replays(database) == []
+
+
+async def test_whoever_is_told_can_stop_it(database: Database) -> None:
+    """What is told and what is discarded commit together, or neither does."""
+
+    async def refuse(_db: Db, _letters: object) -> None:
+        raise KeyError
+
+    duties: Duties = {STRICT: QueueDuty(lambda _key, _body: None, refuse)}
+    letter_id = await bury(database, queue=STRICT)
+    with pytest.raises(KeyError):
+        await database.run(
+            lambda db: dead_letters.discard_letter(db, letter_id, reason="x", duties=duties, by=None)
+        )
+    with pytest.raises(KeyError):
+        await database.run(
+            lambda db: dead_letters.discard_letters(
+                db, Filter(queue=STRICT), reason="x", dry_run=False, duties=duties, by=None
+            )
+        )
+    assert (await of(database, letter_id))["state"] == "waiting"
+    assert await audited(database) == []
+
+
+async def test_bodies_are_opened_a_few_at_a_time(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("catraca.domains.dead_letters.service.OPENED_AT_ONCE", 2)
+    calls: list[list[OpenLetter]] = []
+
+    async def hear(_db: Db, letters: Any) -> None:
+        calls.append(list(letters))
+
+    for _ in range(5):
+        await bury(database, queue=STRICT)
+    duties: Duties = {STRICT: QueueDuty(lambda _key, _body: None, hear)}
+    await database.run(
+        lambda db: dead_letters.discard_letters(
+            db, Filter(queue=STRICT), reason="x", dry_run=False, duties=duties, by=None
+        )
+    )
+    assert [len(call) for call in calls] == [2, 2, 1]
+
+
+@pytest.mark.parametrize("reason", ["", "   ", "r" * 301, None, 7])
+async def test_a_discard_needs_a_reason(
+    letters_api: httpx.AsyncClient, database: Database, reason: object
+) -> None:
+    letter_id = await bury(database)
+    for path, more in (
+        (f"{letter_id}/discard", {}),
+        ("discard", {"filter": {"all": True}, "dry_run": False}),
+    ):
+        answer = await letters_api.post(
+            f"/v1/dead-letters/{path}", headers=OPERATOR, json={"reason": reason, **more}
+        )
+        assert (answer.status_code, answer.json()["code"]) == (422, "request_invalid")

@@ -1,0 +1,158 @@
+"""Mending a letter: only with what its queue can read, the original kept, and nothing under way mixed up."""
+
+from typing import Any
+from uuid import UUID, uuid4
+
+import httpx
+import msgspec
+import pytest
+
+from catraca.domains import dead_letters
+from catraca.domains.dead_letters import Duties, LetterId
+from catraca.domains.dead_letters.errors import DeadLetterBodyUnfit
+from catraca.events import UserCreated
+from catraca.platform.database import Database
+from catraca.platform.errors import BodyTooLarge
+from catraca.platform.event import encode
+from tests.conftest import bearer
+from tests.domains.dead_letters.letters import STRICT, audited, bury, die_again, execute, of, replays
+from tests.domains.people.someone import Someone
+
+OPERATOR = bearer("operator")
+SOUND = msgspec.json.decode(encode(UserCreated(user_id=uuid4(), roles=("driver",))))
+
+
+async def edit(
+    api: httpx.AsyncClient, letter_id: UUID, body: Any, headers: dict[str, str] = OPERATOR
+) -> httpx.Response:
+    return await api.put(f"/v1/dead-letters/{letter_id}/body", headers=headers, json={"body": body})
+
+
+async def replay(api: httpx.AsyncClient, letter_id: UUID) -> httpx.Response:
+    return await api.post(f"/v1/dead-letters/{letter_id}/replay", headers=OPERATOR)
+
+
+@pytest.mark.parametrize("body", [{"name": "é", "n": [1, None]}, [], "text", 0, None, True])
+async def test_an_edited_letter_shows_both_bodies(
+    letters_api: httpx.AsyncClient, database: Database, body: Any
+) -> None:
+    letter_id = await bury(database, b"{")
+    operator = Someone("operator")
+    answer = await edit(letters_api, letter_id, body, operator.headers)
+    assert answer.status_code == 200
+    assert (answer.json()["replayable"], answer.json()["edited_by"]) == (True, str(operator.id))
+    found = (await letters_api.get(f"/v1/dead-letters/{letter_id}", headers=OPERATOR)).json()
+    assert found["body"] == {"form": "json", "value": body}
+    assert found["original_body"] == {"form": "text", "value": "{"}
+    assert found["edited_at"] is not None
+
+
+async def test_the_first_body_stays_through_any_number_of_edits(
+    letters_api: httpx.AsyncClient, database: Database
+) -> None:
+    letter_id = await bury(database, b"first")
+    for number in range(3):
+        assert (await edit(letters_api, letter_id, number)).status_code == 200
+    row = await of(database, letter_id)
+    assert (row["original_body"], row["body"], row["version"]) == (b"first", b"2", 4)
+
+
+async def test_a_body_that_the_queue_could_not_read_is_refused_and_nothing_changes(
+    letters_api: httpx.AsyncClient, database: Database
+) -> None:
+    letter_id = await bury(database, b"{", queue=STRICT)
+    await replay(letters_api, letter_id)
+    before = await of(database, letter_id)
+    for unfit in ({}, None, [SOUND], {**SOUND, "user_id": "Ana Souza"}, {**SOUND, "event_type": "user.gone"}):
+        answer = await edit(letters_api, letter_id, unfit)
+        problem = answer.json()
+        assert (answer.status_code, problem["code"]) == (422, "dead_letter_body_unfit")
+        assert (problem["queue"], problem["reason"]) == (STRICT, "wrong_shape")
+        assert "Ana" not in answer.text
+    assert await of(database, letter_id) == before
+    assert [line["action"] for line in await audited(database)] == []
+    assert (await edit(letters_api, letter_id, SOUND)).status_code == 200
+
+
+async def test_where_nobody_knows_the_key_or_the_queue_it_need_only_be_json(
+    letters_api: httpx.AsyncClient, database: Database
+) -> None:
+    for letter_id in (await bury(database, queue=STRICT, key="user.new"), await bury(database, queue="gone")):
+        assert (await edit(letters_api, letter_id, {"any": "thing"})).status_code == 200
+
+
+async def test_an_edit_is_written_down_without_what_it_says(
+    letters_api: httpx.AsyncClient, database: Database
+) -> None:
+    operator = Someone("operator")
+    letter_id = await bury(database)
+    await edit(letters_api, letter_id, {"name": "Ana"}, operator.headers)
+    (line,) = await audited(database)
+    assert (line["actor_id"], line["action"], line["subject_id"]) == (
+        operator.id,
+        "dead_letter_edited",
+        str(letter_id),
+    )
+    assert "Ana" not in str(line)
+
+
+async def test_an_edit_takes_back_a_replay_that_has_not_left(
+    letters_api: httpx.AsyncClient, database: Database
+) -> None:
+    letter_id = await bury(database, b'"old"')
+    await replay(letters_api, letter_id)
+    await edit(letters_api, letter_id, "new")
+    assert await replays(database) == []
+    assert (await of(database, letter_id))["state"] == "waiting"
+    await replay(letters_api, letter_id)
+    assert [row["body"] for row in await replays(database)] == ['"new"']
+
+
+async def test_what_a_relay_is_sending_is_left_to_it_and_the_new_body_follows(
+    letters_api: httpx.AsyncClient, database: Database
+) -> None:
+    letter_id = await bury(database, b'"old"')
+    await replay(letters_api, letter_id)
+    await execute(
+        database, "UPDATE outbox SET lease = gen_random_uuid(), leased_until = now() + interval '6 s'"
+    )
+    await edit(letters_api, letter_id, "new")
+    await replay(letters_api, letter_id)
+    # One behind the other, as they are sent.
+    rows = sorted(await replays(database), key=lambda row: row["seq"])
+    assert [row["body"] for row in rows] == ['"old"', '"new"']
+
+
+async def test_the_unedited_message_dying_later_does_not_undo_an_edit(
+    letters_api: httpx.AsyncClient, database: Database
+) -> None:
+    """It had been replayed before the edit, and spent a while in retries."""
+    letter_id = await bury(database, b'"old"')
+    await replay(letters_api, letter_id)
+    await execute(database, "DELETE FROM outbox")
+    await edit(letters_api, letter_id, "new")
+    await die_again(database, letter_id, body=b'"old"')
+    row = await of(database, letter_id)
+    assert (row["body"], row["original_body"], row["times"]) == (b'"new"', b'"old"', 2)
+    await die_again(database, letter_id, body=b'"newer"')
+    row = await of(database, letter_id)
+    assert (row["body"], row["original_body"], row["times"]) == (b'"newer"', b'"old"', 3)
+
+
+async def test_bodies_of_the_command_line_are_checked_alike(database: Database, duties: Duties) -> None:
+    async def try_editing(letter_id: LetterId, body: bytes) -> None:
+        await database.run(lambda db: dead_letters.edit_letter(db, letter_id, body, duties=duties, by=None))
+
+    strict, gone = await bury(database, queue=STRICT), await bury(database, queue="gone")
+    for body in (b"", b"{", b"\xff", b"NaN", b'"\x00"', b"[" * 100_000 + b"]" * 100_000):
+        with pytest.raises(DeadLetterBodyUnfit):
+            await try_editing(strict, body)
+        with pytest.raises(DeadLetterBodyUnfit) as refused:
+            await try_editing(gone, body)
+        assert refused.value.data["reason"] == "malformed_json"
+    with pytest.raises(BodyTooLarge):
+        await try_editing(gone, b'"' + b"x" * 1024 * 1024 + b'"')
+    await try_editing(gone, b'{"a":   1}')
+    assert (await of(database, gone))["body"] == b'{"a":   1}'
+    (line,) = await audited(database)
+    assert (line["actor_id"], line["data"]["by"]) == (None, "command line")

@@ -1,0 +1,231 @@
+"""What operators see of dead letters: groups, lists without what bodies say, and one letter, written down."""
+
+import base64
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import httpx
+import pytest
+
+from catraca.platform.database import Database
+from tests.conftest import bearer
+from tests.domains.dead_letters.letters import audited, bury, execute, stored
+from tests.domains.people.someone import Someone
+
+OPERATOR = bearer("operator")
+
+
+async def listed(api: httpx.AsyncClient, **query: Any) -> dict[str, Any]:
+    answer = await api.get("/v1/dead-letters", params=query, headers=OPERATOR)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+async def ids(api: httpx.AsyncClient, **query: Any) -> list[UUID]:
+    return [UUID(item["id"]) for item in (await listed(api, **query))["items"]]
+
+
+async def age(database: Database, letter_id: UUID, **by: float) -> None:
+    await execute(
+        database,
+        "UPDATE dead_letters SET died_at = clock_timestamp() - $2::interval WHERE id = $1",
+        letter_id,
+        timedelta(**by),
+    )
+
+
+async def test_a_list_shows_the_newest_first_a_page_at_a_time(
+    letters_api: httpx.AsyncClient, database: Database
+) -> None:
+    newest_first = [await bury(database) for _ in range(5)][::-1]
+    # Died at one moment: none is left out or shown twice.
+    await execute(
+        database, "UPDATE dead_letters SET died_at = now() WHERE id = ANY ($1::uuid[])", newest_first[:3]
+    )
+    seen: list[UUID] = []
+    after: dict[str, str] = {}
+    while len(seen) < 5:
+        page = await listed(letters_api, limit=2, **after)
+        seen += [UUID(item["id"]) for item in page["items"]]
+        after = {"after": page["next"]}
+    assert page["next"] is None
+    assert seen == newest_first
+    assert await ids(letters_api, after=str(uuid4())) == []
+
+
+async def test_each_filter_leaves_out_what_does_not_fit(
+    letters_api: httpx.AsyncClient, database: Database
+) -> None:
+    one = await bury(database, queue="a", reason="x", key="user.created")
+    two = await bury(database, queue="a", reason="y", key="user.rejected")
+    old = await bury(database, queue="b", reason="x", key="user.created")
+    await age(database, old, hours=2)
+    message_id = next(row["message_id"] for row in await stored(database) if row["id"] == two)
+    an_hour_ago = (datetime.now(UTC) - timedelta(hours=1)).isoformat()
+    expected: list[tuple[dict[str, object], list[UUID]]] = [
+        ({}, [two, one, old]),
+        ({"queue": "a"}, [two, one]),
+        ({"reason": "x"}, [one, old]),
+        ({"queue": "a", "reason": "x"}, [one]),
+        ({"key": "user.rejected"}, [two]),
+        ({"message_id": str(message_id)}, [two]),
+        ({"died_after": an_hour_ago}, [two, one]),
+        ({"died_before": an_hour_ago}, [old]),
+        ({"queue": "a", "died_before": an_hour_ago}, []),
+    ]
+    for query, found in expected:
+        assert await ids(letters_api, **query) == found, query
+
+
+async def test_only_what_waits_is_listed_unless_asked_otherwise(
+    letters_api: httpx.AsyncClient, database: Database
+) -> None:
+    waiting, replayed, discarded = [await bury(database) for _ in range(3)]
+    await letters_api.post(f"/v1/dead-letters/{replayed}/replay", headers=OPERATOR)
+    await letters_api.post(
+        f"/v1/dead-letters/{discarded}/discard", headers=OPERATOR, json={"reason": "a test"}
+    )
+    assert await ids(letters_api) == [waiting]
+    assert await ids(letters_api, state="replayed") == [replayed]
+    assert await ids(letters_api, state="discarded") == [discarded]
+    assert await ids(letters_api, state="any") == [discarded, replayed, waiting]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"state": "lost"},
+        {"queue": ""},
+        {"queue": "q" * 256},
+        {"reason": "r" * 256},
+        {"key": "k" * 256},
+        {"message_id": "7"},
+        {"died_after": "yesterday"},
+        {"died_after": "1767225600"},
+        {"died_after": "2026-01-01T00:00:00"},
+        {"after": "7"},
+        {"limit": 0},
+        {"limit": 101},
+    ],
+)
+async def test_a_question_that_makes_no_sense_is_refused(
+    letters_api: httpx.AsyncClient, query: dict[str, Any]
+) -> None:
+    answer = await letters_api.get("/v1/dead-letters", params=query, headers=OPERATOR)
+    assert (answer.status_code, answer.json()["code"]) == (422, "request_invalid")
+
+
+@pytest.mark.parametrize("moment", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-12:00"])
+async def test_any_moment_is_a_moment(letters_api: httpx.AsyncClient, moment: str) -> None:
+    await listed(letters_api, died_after=moment, died_before=moment)
+
+
+async def test_a_list_shows_the_shape_of_a_body_and_nothing_it_says(
+    letters_api: httpx.AsyncClient, database: Database
+) -> None:
+    body = b'{"name": "Ana Souza", "age": 7351894, "ok": true, "gone": null, "ana@example.com": ["Rua 7"]}'
+    await bury(database, body)
+    answer = await letters_api.get("/v1/dead-letters", headers=OPERATOR)
+    (item,) = answer.json()["items"]
+    assert item["shape"] == {
+        "name": "[text]",
+        "age": "[number]",
+        "ok": "[boolean]",
+        "gone": "[null]",
+        "[field 5]": ["[text]"],
+    }
+    assert item["size_bytes"] == len(body)
+    for secret in ("Ana", "7351894", "example", "Rua"):
+        assert secret not in answer.text
+
+
+@pytest.mark.parametrize("body", [b"{", b"", b"\xff\xfe", b'{"a": "' + b"x" * 20_000 + b'"}'])
+async def test_a_body_without_a_shape_to_show_has_a_size(
+    letters_api: httpx.AsyncClient, database: Database, body: bytes
+) -> None:
+    await bury(database, body)
+    ((item,), _) = (await listed(letters_api)).values()
+    assert (item["shape"], item["size_bytes"]) == (None, len(body))
+
+
+async def test_groups_tell_where_to_begin(letters_api: httpx.AsyncClient, database: Database) -> None:
+    kinds = [("a", "x"), ("b", "x"), ("b", "x"), ("b", "y")]
+    found = [await bury(database, queue=queue, reason=reason) for queue, reason in kinds]
+    await age(database, found[1], hours=3)
+    decided = await bury(database)
+    await letters_api.post(f"/v1/dead-letters/{decided}/replay", headers=OPERATOR)
+    answer = await letters_api.get("/v1/dead-letters/groups", headers=OPERATOR)
+    groups = answer.json()["items"]
+    assert [(one["queue"], one["reason"], one["count"]) for one in groups] == [
+        ("b", "x", 2),
+        ("a", "x", 1),
+        ("b", "y", 1),
+    ]
+    died = {row["id"]: row["died_at"] for row in await stored(database)}
+    assert datetime.fromisoformat(groups[0]["oldest_at"]) == died[found[1]]
+    assert datetime.fromisoformat(groups[0]["newest_at"]) == died[found[2]]
+
+
+BODIES = [
+    (b'{"name": "Ana"}', {"form": "json", "value": {"name": "Ana"}}),
+    (b"[1, 2.5, null]", {"form": "json", "value": [1, 2.5, None]}),
+    (b'{"name": "Ana', {"form": "text", "value": '{"name": "Ana'}),
+    (b'{"a": 1, "a": 2}', {"form": "text", "value": '{"a": 1, "a": 2}'}),
+    (b'"\\ud800"', {"form": "text", "value": '"\\ud800"'}),
+    (b"", {"form": "text", "value": ""}),
+    (b"a\x00b", {"form": "text", "value": "a\x00b"}),
+    (b"\xff\x00", {"form": "base64", "value": base64.b64encode(b"\xff\x00").decode()}),
+    (b"[" * 5000 + b"]" * 5000, {"form": "text", "value": "[" * 5000 + "]" * 5000}),
+]
+
+
+@pytest.mark.parametrize(("body", "shown"), BODIES, ids=range(len(BODIES)))
+async def test_one_letter_is_shown_whole(
+    letters_api: httpx.AsyncClient, database: Database, body: bytes, shown: dict[str, Any]
+) -> None:
+    letter_id = await bury(database, body, trace="a-request")
+    answer = await letters_api.get(f"/v1/dead-letters/{letter_id}", headers=OPERATOR)
+    assert answer.status_code == 200
+    found = answer.json()
+    assert (found["body"], found["original_body"]) == (shown, None)
+    assert found["headers"] == {
+        "queue": "audit_log_queue",
+        "reason": "KeyError",
+        "retries": 3,
+        "trace": "a-request",
+    }
+
+
+async def test_a_megabyte_is_shown_whole(letters_api: httpx.AsyncClient, database: Database) -> None:
+    body = bytes(range(256)) * 4096
+    letter_id = await bury(database, body)
+    answer = await letters_api.get(f"/v1/dead-letters/{letter_id}", headers=OPERATOR)
+    assert base64.b64decode(answer.json()["body"]["value"]) == body
+
+
+async def test_reading_a_letter_is_written_down_and_a_list_is_not(
+    letters_api: httpx.AsyncClient, database: Database
+) -> None:
+    operator = Someone("operator")
+    letter_id = await bury(database, b'{"name": "Ana"}')
+    for path in ("/v1/dead-letters", "/v1/dead-letters/groups"):
+        await letters_api.get(path, headers=operator.headers)
+    assert await audited(database) == []
+    await letters_api.get(f"/v1/dead-letters/{letter_id}", headers=operator.headers)
+    (line,) = await audited(database)
+    assert (line["actor_id"], line["action"]) == (operator.id, "dead_letter_read")
+    assert (line["subject_kind"], line["subject_id"]) == ("dead_letter", str(letter_id))
+    assert "Ana" not in str(line)
+
+
+async def test_no_such_letter(letters_api: httpx.AsyncClient, database: Database) -> None:
+    path = f"/v1/dead-letters/{uuid4()}"
+    answers = [
+        await letters_api.get(path, headers=OPERATOR),
+        await letters_api.put(f"{path}/body", headers=OPERATOR, json={"body": {}}),
+        await letters_api.post(f"{path}/replay", headers=OPERATOR),
+        await letters_api.post(f"{path}/discard", headers=OPERATOR, json={"reason": "none"}),
+    ]
+    assert [(answer.status_code, answer.json()["code"]) for answer in answers] == [(404, "not_found")] * 4
+    assert await audited(database) == []
