@@ -8,10 +8,10 @@ from datetime import timedelta
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field, field_validator
+from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from catraca.platform.auth import TokenRules
@@ -49,6 +49,11 @@ def _duration(value: object) -> object:
     return timedelta(**{DURATION_UNITS[match[2]]: int(match[1])})
 
 
+def _also_bare(name: str) -> AliasChoices:
+    """The usual name first: whoever sets both means that one."""
+    return AliasChoices(f"CATRACA_{name}", name)
+
+
 def _rate(value: str) -> str:
     RateLimit.parse(value)
     return value
@@ -60,7 +65,7 @@ Rate = Annotated[str, AfterValidator(_rate)]
 
 class Settings(BaseSettings):
     model_config = SettingsConfigDict(
-        env_prefix="CATRACA_", env_ignore_empty=True, extra="ignore", frozen=True
+        env_prefix="CATRACA_", env_ignore_empty=True, extra="ignore", frozen=True, populate_by_name=True
     )
 
     environment: Literal["development", "production"] = Field(
@@ -138,12 +143,77 @@ class Settings(BaseSettings):
         description="How long messages that could not be handled wait for a person.",
     )
 
+    mail_url: Annotated[str, _with_scheme("smtp", "smtps")] | None = Field(
+        default=None, repr=False, description="Mail server, as smtp://user:password@host:587; unset: no mail."
+    )
+    mail_from: str = Field(default="catraca@localhost", description="Whom letters come from.")
+    password_page_url: Annotated[str, _with_scheme("https", "http")] | None = Field(
+        default=None,
+        description="Your page for setting a password; welcome letters link to it with `#token=`.",
+    )
+
+    # Sign-ups, under the names they have always had: each is also read without the prefix.
+    retry_ttl_ms: int = Field(
+        default=10_000,
+        ge=1,
+        le=86_400_000,
+        validation_alias=_also_bare("RETRY_TTL_MS"),
+        description="Milliseconds that a sign-up which failed waits for another try.",
+    )
+    max_retries: int = Field(
+        default=3,
+        ge=0,
+        le=100,
+        validation_alias=_also_bare("MAX_RETRIES"),
+        description="How often a sign-up is tried again before it is a dead letter.",
+    )
+    users_batch_size: int = Field(
+        default=1000,
+        ge=1,
+        le=5000,
+        validation_alias=_also_bare("USERS_BATCH_SIZE"),
+        description="How many sign-ups are written at once.",
+    )
+    users_batch_timeout_ms: int = Field(
+        default=1000,
+        ge=1,
+        le=60_000,
+        validation_alias=_also_bare("USERS_BATCH_TIMEOUT_MS"),
+        description="Milliseconds that a batch of sign-ups may wait to be full.",
+    )
+    users_proc_concurrency: int = Field(
+        default=8,
+        ge=1,
+        le=100,
+        validation_alias=_also_bare("USERS_PROC_CONCURRENCY"),
+        description="How many tasks of one process read and check sign-ups.",
+    )
+    users_batch_concurrency: int = Field(
+        default=2,
+        ge=1,
+        le=20,
+        validation_alias=_also_bare("USERS_BATCH_CONCURRENCY"),
+        description="How many batches of sign-ups one process writes at a time.",
+    )
+    rate_limit_sign_up_address: Rate = Field(
+        default="30/minute", description="Sign-ups from one network address."
+    )
+    rate_limit_sign_up_email: Rate = Field(
+        default="20/hour", description="Sign-ups for one e-mail address, repeats included."
+    )
+
     @field_validator("trusted_proxies", "cors_origins", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         return (
             [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
         )
+
+    @model_validator(mode="after")
+    def _letters_lead_somewhere(self) -> Self:
+        if self.mail_url is not None and self.password_page_url is None:
+            raise ValueError("CATRACA_MAIL_URL needs CATRACA_PASSWORD_PAGE_URL, where its letters lead")
+        return self
 
     @property
     def inbox_retention(self) -> timedelta:

@@ -2,12 +2,14 @@
 
 import typer
 
+from catraca.cli.dead_letters import app as dead_letters
 from catraca.cli.doctor import doctor
 from catraca.cli.events import events
 from catraca.cli.migrating import migrate
 from catraca.cli.serve import serve
 from catraca.cli.tokens import token
 from catraca.cli.up import up
+from catraca.cli.users import app as users
 from catraca.cli.version import version
 
 app = typer.Typer(
@@ -19,6 +21,8 @@ app = typer.Typer(
 )
 for command in (up, serve, migrate, token, doctor, events, version):
     app.command()(command)
+app.add_typer(dead_letters, name="dead-letters")
+app.add_typer(users, name="users")
 
 
 def main() -> None:

@@ -56,8 +56,12 @@ def _words(error: Exception) -> str:
     if not isinstance(error, ValidationError):
         return str(error)
     # Without the value, which may be a secret; once a variable, though each of its parts may be wrong.
-    wrong = {
-        f"CATRACA_{str(found['loc'][0]).upper()}": found["msg"].removeprefix("Value error, ")
-        for found in error.errors(include_input=False, include_url=False)
-    }
-    return "; ".join(f"{name}: {message}" for name, message in wrong.items())
+    wrong: dict[str, str] = {}
+    for found in error.errors(include_input=False, include_url=False):
+        message = found["msg"].removeprefix("Value error, ")
+        if found["loc"]:
+            name = "CATRACA_" + str(found["loc"][0]).upper().removeprefix("CATRACA_")
+            wrong[name] = f"{name}: {message}"
+        else:  # of several together, which it names itself
+            wrong[message] = message
+    return "; ".join(wrong.values())

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def serve(
     roles: Annotated[
-        list[str], typer.Argument(help="api, relay, dispatcher, notifier, housekeeper, or all.")
+        list[str], typer.Argument(help="api, relay, dispatcher, notifier, ingester, housekeeper, or all.")
     ],
     workers: Annotated[
         int | None, typer.Option(help="How many processes; without it CATRACA_WORKERS.", min=1, max=64)

@@ -19,6 +19,8 @@ HEADERS_SAY = {
     "version": "Which version of the event's fields this is.",
     "trace": "The id of the request that caused it.",
     "retries": "How often handling it has failed so far.",
+    "retry_reason": "Why it failed the last time, as a code.",
+    "sent_at": "When it was published, in milliseconds since 1970; of some messages only.",
     "queue": "Of a dead letter: where it died.",
     "reason": "Of a dead letter: why, as a code.",
 }

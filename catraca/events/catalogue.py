@@ -10,7 +10,7 @@ from uuid import UUID
 import msgspec
 from msgspec import inspect as types
 
-from catraca.events import EVENTS, TOPOLOGY
+from catraca.events import EVENTS, SIGN_UP_QUEUE, TOPOLOGY
 from catraca.events.publishers import publishers_of
 from catraca.platform.bus.topology import Queue, Topology
 from catraca.platform.event import Event, encode, key_of
@@ -48,7 +48,8 @@ def unpublished(
     events: Iterable[type[Event]] = EVENTS, topology: Topology = TOPOLOGY
 ) -> dict[str, list[str]]:
     """The keys an exchange lists and nobody publishes yet, by exchange."""
-    published = {key_of(kind) for kind in events}
+    # A sign-up is published as it came, and is no event yet.
+    published = {SIGN_UP_QUEUE, *(key_of(kind) for kind in events)}
     left = {name: [key for key in keys if key not in published] for name, keys in topology.exchanges.items()}
     return {name: keys for name, keys in left.items() if keys}
 

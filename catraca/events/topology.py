@@ -4,7 +4,19 @@ A queue marked `planned` is part of the plan and not of the running system: its 
 it is neither made nor filled. Start-up refuses a topology that would lose news (`platform/bus/topology.py`).
 """
 
-from catraca.platform.bus.topology import DEAD_LETTER_EXCHANGE, DEAD_LETTER_QUEUE, Queue, Topology
+from dataclasses import dataclass
+
+from catraca.platform.bus.topology import (
+    DEAD_LETTER_EXCHANGE,
+    DEAD_LETTER_QUEUE,
+    Queue,
+    RetryQueue,
+    Topology,
+    delay_name,
+)
+
+SIGN_UP_EXCHANGE = "raffle_exchange"
+SIGN_UP_QUEUE = "raffle_queue"
 
 EXCHANGES = {
     "rides.events": (
@@ -40,7 +52,7 @@ EXCHANGES = {
     ),
     "users.events": ("user.created", "user.rejected"),
     "appointments.events": ("appointment.booked", "appointment.rescheduled", "appointment.canceled"),
-    "raffle_exchange": ("raffle_queue",),
+    SIGN_UP_EXCHANGE: (SIGN_UP_QUEUE,),
     "raffle_dlx": (),
     DEAD_LETTER_EXCHANGE: (),
 }
@@ -123,6 +135,14 @@ NOTIFIER = (
         planned=True,
     ),
     Queue(
+        name="notification_users_queue",
+        binds=("user.created",),
+        role="notifier",
+        does="Welcomes whoever signed up, by mail.",
+        # Each holds a connection while it speaks to the mail server.
+        concurrency=2,
+    ),
+    Queue(
         name="tracking_realtime_queue",
         binds=("location.driver.updated",),
         role="notifier",
@@ -175,8 +195,11 @@ HOUSEKEEPER = (
         binds=("raffle_dlx",),
         role="housekeeper",
         does="Stores sign-ups that could not be taken, for review.",
+        batch=50,
+        prefetch=100,
+        concurrency=1,
+        remembers=False,
         dead_letters_to=None,
-        planned=True,
     ),
     Queue(
         name=DEAD_LETTER_QUEUE,
@@ -192,15 +215,47 @@ HOUSEKEEPER = (
     ),
 )
 
-INGESTER = (
-    Queue(
-        name="raffle_queue",
-        binds=("raffle_queue",),
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignUpFlow:
+    """How sign-ups flow, as the settings of the same names say."""
+
+    retry_ttl_ms: int = 10_000
+    max_retries: int = 3
+    batch_size: int = 1000
+    batch_timeout_ms: int = 1000
+    proc_concurrency: int = 8
+    batch_concurrency: int = 2
+
+
+def sign_up_queue(flow: SignUpFlow) -> Queue:
+    delay_seconds = flow.retry_ttl_ms / 1000
+    return Queue(
+        name=SIGN_UP_QUEUE,
+        binds=(SIGN_UP_QUEUE,),
         role="ingester",
         does="Writes sign-ups, in batches.",
+        batch=flow.batch_size,
+        fill_seconds=flow.batch_timeout_ms / 1000,
+        processors=flow.proc_concurrency,
+        concurrency=flow.batch_concurrency,
+        # What is being written, and a batch more that fills meanwhile.
+        prefetch=flow.batch_size * (flow.batch_concurrency + 1),
+        # Each sign-up has its own row that says whether it was handled.
+        remembers=False,
         dead_letters_to="raffle_dlx",
-        planned=True,
-    ),
-)
+        retries_in=RetryQueue(
+            name=f"raffle_retry_{delay_name(delay_seconds)}",
+            exchange="raffle_retry_exchange",
+            delay_seconds=delay_seconds,
+            times=flow.max_retries,
+            returns_by=(SIGN_UP_EXCHANGE, SIGN_UP_QUEUE),
+        ),
+    )
 
-TOPOLOGY = Topology(exchanges=EXCHANGES, queues=(*DISPATCHER, *NOTIFIER, *HOUSEKEEPER, *INGESTER))
+
+def make_topology(flow: SignUpFlow) -> Topology:
+    return Topology(exchanges=EXCHANGES, queues=(*DISPATCHER, *NOTIFIER, *HOUSEKEEPER, sign_up_queue(flow)))
+
+
+TOPOLOGY = make_topology(SignUpFlow())

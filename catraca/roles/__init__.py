@@ -41,10 +41,17 @@ def _notifier(parts: "Parts") -> Role:
     return Notifier(parts)
 
 
+def _ingester(parts: "Parts") -> Role:
+    from catraca.roles.ingester import Ingester
+
+    return Ingester(parts)
+
+
 ROLES: dict[str, RoleType] = {
     "api": _api,
     "relay": _relay,
     "dispatcher": _dispatcher,
     "notifier": _notifier,
+    "ingester": _ingester,
     "housekeeper": _housekeeper,
 }

@@ -7,7 +7,11 @@ from importlib.metadata import version
 
 from fastapi import APIRouter, FastAPI
 
-from catraca.domains import people
+from catraca.domains import onboarding, people
+from catraca.domains.dead_letters import routes as dead_letter_routes
+from catraca.domains.dead_letters.routes import DeadLetterParts
+from catraca.domains.onboarding import routes as onboarding_routes
+from catraca.domains.onboarding.routes import OnboardingParts
 from catraca.domains.people import routes as people_routes
 from catraca.domains.people.routes import PeopleParts
 from catraca.platform.auth import (
@@ -19,27 +23,35 @@ from catraca.platform.auth import (
     TokenSigner,
     TokenVerifier,
 )
+from catraca.platform.bus import Transport
+from catraca.platform.gather import Gather
 from catraca.platform.http.app import HttpParts, create_app
 from catraca.platform.http.envelope import RequestLimits
 from catraca.platform.http.gate import CallerLimits
 from catraca.platform.http.health import Health
 from catraca.platform.http.rate_limits import RateLimit, RateLimiter
-from catraca.platform.http.server import HttpServer
+from catraca.platform.http.server import HttpServer, ServerLimits
 from catraca.platform.passwords import Passwords
 from catraca.platform.remote_keys import RemoteKeys
+from catraca.roles.duties import queue_duties
 from catraca.roles.listening import open_listener
 from catraca.roles.parts import Parts
 from catraca.roles.runner import Life, first_of
 from catraca.settings import Settings
 
-ROUTERS = [*people_routes.ROUTERS]
+ROUTERS = [*people_routes.ROUTERS, *onboarding_routes.ROUTERS, *dead_letter_routes.ROUTERS]
 TAGS = {
+    "sign-up": "How somebody new comes in.",
     "sign-in": "From a password to a token.",
     "me": "Whoever holds the token: profile, data, sign-out.",
     "people": "For operators: who is here, what they may do, and what is kept of them.",
+    "dead letters": "For operators: what could not be handled, to be seen, mended, replayed or discarded.",
 }
 # Every domain that keeps something of people: what an export tells and an erasure takes, in this order.
-PERSONAL_DATA = [people.PERSONAL_DATA, people.AUDIT_DATA]
+PERSONAL_DATA = [people.PERSONAL_DATA, people.AUDIT_DATA, onboarding.PERSONAL_DATA]
+
+# Where files of any length are taken as they come.
+STREAMS = frozenset({onboarding_routes.BULK_PATH})
 
 
 class Api:
@@ -55,7 +67,9 @@ class Api:
 
     async def run(self, life: Life) -> None:
         settings = self._parts.settings
-        server = HttpServer(build_app(self._parts, self._health, self._routers))
+        server = HttpServer(
+            build_app(self._parts, self._health, self._routers), limits=ServerLimits(streams=STREAMS)
+        )
         listener = self._parts.listener or open_listener(settings.host, settings.port)
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         await first_of(asyncio.wait([serving]), life.stopping.wait())
@@ -91,11 +105,15 @@ def build_app(parts: Parts, health: Health, routers: Sequence[APIRouter] = ROUTE
                 principal=RateLimit.parse(settings.rate_limit_principal),
                 anonymous=RateLimit.parse(settings.rate_limit_anonymous),
             ),
-            request_limits=RequestLimits(body_bytes=settings.max_body_bytes),
+            request_limits=RequestLimits(body_bytes=settings.max_body_bytes, streams=STREAMS),
             trusted_proxies=settings.trusted_proxies,
             cors_origins=settings.cors_origins,
             metrics_public=settings.metrics_public,
-            wired=[_people_parts(settings, rules)],
+            wired=[
+                _people_parts(settings, rules),
+                _onboarding_parts(settings, parts.bus),
+                DeadLetterParts(queue_duties(parts.topology)),
+            ],
         ),
         routers,
         version=version("catraca"),
@@ -115,6 +133,17 @@ def _people_parts(settings: Settings, rules: TokenRules) -> PeopleParts:
         sign_ins_per_account=RateLimit.parse(settings.rate_limit_sign_in_account),
         sign_ins_per_address=RateLimit.parse(settings.rate_limit_sign_in_address),
         personal_data=PERSONAL_DATA,
+    )
+
+
+def _onboarding_parts(settings: Settings, bus: Transport) -> OnboardingParts:
+    return OnboardingParts(
+        seal=onboarding.Seal(settings.signing_secret()),
+        # What arrives while the bus is busy with the last sign-ups goes together.
+        publish=Gather(bus.publish).ask,
+        publish_many=bus.publish,
+        sign_ups_per_address=RateLimit.parse(settings.rate_limit_sign_up_address),
+        sign_ups_per_email=RateLimit.parse(settings.rate_limit_sign_up_email),
     )
 
 

@@ -1,21 +1,66 @@
 """Which handlers there are, and the consumers of one role's queues."""
 
+import asyncio
+from collections.abc import Iterable
+from typing import Any, TypedDict
+
 from catraca.domains.audit import handlers as audit_handlers
 from catraca.domains.dead_letters import handlers as dead_letter_handlers
-from catraca.events import EVENTS, TOPOLOGY
-from catraca.platform.bus import Consumer, QueueHandlers, Topology, TopologyRefused, check_topology
+from catraca.domains.onboarding import Seal
+from catraca.domains.onboarding import handlers as onboarding_handlers
+from catraca.domains.onboarding.handlers import Welcome
+from catraca.events import EVENTS, SIGN_UP_EXCHANGE, SIGN_UP_QUEUE, TOPOLOGY
+from catraca.platform.batching import BatchHandlers, Batching
+from catraca.platform.bus import (
+    Consumer,
+    Queue,
+    QueueHandlers,
+    Topology,
+    TopologyRefused,
+    Transport,
+    check_topology,
+)
+from catraca.platform.database import Database
 from catraca.platform.event import Event, key_of
+from catraca.platform.mail import Mailer
 from catraca.roles import ROLES
 from catraca.roles.parts import Parts
 from catraca.roles.runner import Life, all_of
+from catraca.settings import Settings
 
-HANDLERS: tuple[QueueHandlers, ...] = (audit_handlers.handles, dead_letter_handlers.handles)
+HANDLERS: tuple[QueueHandlers, ...] = (
+    audit_handlers.handles,
+    dead_letter_handlers.handles,
+    dead_letter_handlers.sign_up_handles,
+)
+# For queues whose messages are written in batches.
+BATCH_HANDLERS: tuple[BatchHandlers[Any], ...] = (onboarding_handlers.handles,)
+
+
+def handlers_of(settings: Settings) -> tuple[QueueHandlers | BatchHandlers[Any], ...]:
+    """Everything there is a consumer for."""
+    return (*HANDLERS, onboarding_handlers.welcome_handlers(_welcome(settings)), *BATCH_HANDLERS)
+
+
+def _welcome(settings: Settings) -> Welcome | None:
+    if settings.mail_url is None or settings.password_page_url is None:
+        return None
+    return Welcome(
+        mailer=Mailer(settings.mail_url, sender=settings.mail_from),
+        seal=Seal(settings.signing_secret()),
+        password_page_url=settings.password_page_url,
+        link_lifetime=settings.password_link_ttl,
+    )
+
+
+# The same, for those who only ask what is handled.
+HANDLED = (*HANDLERS, onboarding_handlers.welcome_handlers(None), *BATCH_HANDLERS)
 
 
 def check_wiring(
     topology: Topology = TOPOLOGY,
     events: tuple[type[Event], ...] = EVENTS,
-    handlers: tuple[QueueHandlers, ...] = HANDLERS,
+    handlers: Iterable[QueueHandlers | BatchHandlers[Any]] = HANDLED,
 ) -> None:
     """Refuse to start with news that nobody would get, before anything is published."""
     # A planned queue may wait for a role that is yet to come.
@@ -30,24 +75,31 @@ def check_wiring(
         )
     check_topology(
         topology,
-        published={key_of(kind): kind.exchange for kind in events},
+        published={key_of(kind): kind.exchange for kind in events} | {SIGN_UP_QUEUE: SIGN_UP_EXCHANGE},
         handled={one.queue: one.keys for one in handlers},
     )
 
 
 async def consume(parts: Parts, role: str, life: Life) -> None:
     """Run the consumers of every live queue of this role until told to stop."""
-    by_queue = {one.queue: one for one in HANDLERS}
+    by_queue = {one.queue: one for one in handlers_of(parts.settings)}
     consumers = [
-        Consumer(
-            queue,
-            by_queue[queue.name],
-            topology=parts.topology,
-            transport=parts.bus,
-            database=parts.database,
-            hands=parts.hands,
-        )
-        for queue in parts.topology.live
-        if queue.role == role
+        _consumer(parts, queue, by_queue[queue.name]) for queue in parts.topology.live if queue.role == role
     ]
     await all_of(life.stopping.wait(), *(consumer.run(life.stopping) for consumer in consumers))
+
+
+def _consumer(
+    parts: Parts, queue: Queue, handlers: QueueHandlers | BatchHandlers[Any]
+) -> Consumer | Batching[Any]:
+    shared = _Shared(topology=parts.topology, transport=parts.bus, database=parts.database, hands=parts.hands)
+    if isinstance(handlers, BatchHandlers):
+        return Batching(queue, handlers, **shared)
+    return Consumer(queue, handlers, **shared)
+
+
+class _Shared(TypedDict):
+    topology: Topology
+    transport: Transport
+    database: Database
+    hands: asyncio.Semaphore

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from catraca.domains import people
+from catraca.domains import onboarding, people
 from catraca.platform.database import Database
 from catraca.platform.event_invariants import EVENT_INVARIANTS
 from catraca.platform.invariants import (
@@ -50,6 +50,7 @@ RULES: tuple[Rule, ...] = (
     *EVENT_INVARIANTS,
     *TIMER_INVARIANTS,
     *people.INVARIANTS,
+    *onboarding.INVARIANTS,
 )
 
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from catraca.events import TOPOLOGY
+from catraca.events import SignUpFlow, make_topology
 from catraca.platform.bus import Topology, Transport
 from catraca.platform.database import BY_INDEX, Database, DatabaseLimits
 from catraca.platform.redis_client import RedisClient
@@ -28,7 +28,7 @@ class Parts:
 
 @asynccontextmanager
 async def open_parts(
-    settings: Settings, *, listener: socket.socket | None = None, topology: Topology = TOPOLOGY
+    settings: Settings, *, listener: socket.socket | None = None, topology: Topology | None = None
 ) -> AsyncGenerator[Parts]:
     """Open everything without waiting for any server: one that is away is reported, not fatal."""
     assert settings.database_url is not None
@@ -38,6 +38,7 @@ async def open_parts(
         planning=BY_INDEX,
     )
     redis = RedisClient(settings.redis_url)
+    topology = topology or make_topology(_sign_up_flow(settings))
     bus = _bus(settings, database, topology)
     try:
         yield Parts(
@@ -53,6 +54,17 @@ async def open_parts(
         await bus.close()
         await redis.close()
         await database.close()
+
+
+def _sign_up_flow(settings: Settings) -> SignUpFlow:
+    return SignUpFlow(
+        retry_ttl_ms=settings.retry_ttl_ms,
+        max_retries=settings.max_retries,
+        batch_size=settings.users_batch_size,
+        batch_timeout_ms=settings.users_batch_timeout_ms,
+        proc_concurrency=settings.users_proc_concurrency,
+        batch_concurrency=settings.users_batch_concurrency,
+    )
 
 
 def _bus(settings: Settings, database: Database, topology: Topology) -> Transport:

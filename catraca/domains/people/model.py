@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Literal, LiteralString, NewType, TypedDict
 from uuid import UUID
 
-from catraca.platform.texts import Language
+from catraca.platform.texts import DEFAULT_LANGUAGE, Language
 
 UserId = NewType("UserId", UUID)
 Role = Literal["passenger", "driver", "worker", "operator", "service"]
@@ -71,7 +71,7 @@ class User:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewPerson:
-    """Someone who is put in rather than met: the demo city's people."""
+    """Someone who is put in rather than met: by signing up, or one of the demo city's people."""
 
     id: UserId
     role: Role
@@ -79,6 +79,7 @@ class NewPerson:
     email: str
     vehicle: str | None = None
     plate: str | None = None
+    language: Language = DEFAULT_LANGUAGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,20 +141,31 @@ def clean_line(text: str, *, max_characters: int) -> str:
     return line
 
 
+def clean_name(text: str) -> str:
+    return clean_line(text, max_characters=NAME_MAX_CHARACTERS)
+
+
 def clean_email(text: str) -> str:
     """The address as its owner writes it, composed (NFC)."""
     email = unicodedata.normalize("NFC", text)
     # Folding may lengthen; the folded form is what the database indexes.
     if max(len(email), len(fold_email(email))) > EMAIL_MAX_CHARACTERS:
         raise Malformed("text_too_long")
-    invisible = any(unicodedata.category(character).startswith("C") for character in email)
-    if invisible or not re.fullmatch(EMAIL_PATTERN, email):
+    if _has_invisible(email) or not re.fullmatch(EMAIL_PATTERN, email):
         raise Malformed("email_malformed")
     return email
 
 
+def _has_invisible(text: str) -> bool:
+    if text.isascii():  # looking at each character costs more than all the rest
+        return not text.isprintable()
+    return any(unicodedata.category(character).startswith("C") for character in text)
+
+
 def fold_email(email: str) -> str:
     """The form in which two spellings of one address are equal (Unicode's NFKC and case folding)."""
+    if email.isascii():
+        return email.lower().strip()  # the same, in a tenth of the time
     folded = unicodedata.normalize("NFD", email).casefold()
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", folded).casefold()).strip()
 

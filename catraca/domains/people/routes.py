@@ -1,7 +1,6 @@
 """HTTP for people: translate, authorise, call one verb."""
 
 import hashlib
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -28,7 +27,7 @@ from catraca.domains.people.schemas import (
 )
 from catraca.platform.auth import TokenSigner
 from catraca.platform.clock import now
-from catraca.platform.errors import NotFound, TooManyRequests
+from catraca.platform.errors import NotFound
 from catraca.platform.http.caller import Caller, Operator
 from catraca.platform.http.problems import problems
 from catraca.platform.http.proxies import caller_of
@@ -97,13 +96,8 @@ async def _count_sign_in(request: Request, email: str, parts: PeopleParts) -> No
     limiter: RateLimiter = request.app.state.limiter
     address = caller_of(request.client.host) if request.client else "unknown"
     account = hashlib.sha256(fold_email(email).encode()).hexdigest()
-    for bucket, limit in (
-        (f"sign-in:address:{address}", parts.sign_ins_per_address),
-        (f"sign-in:account:{account}", parts.sign_ins_per_account),
-    ):
-        wait_seconds = await limiter.hit(bucket, limit)
-        if wait_seconds is not None:
-            raise TooManyRequests(retry_after_seconds=math.ceil(wait_seconds))
+    await limiter.demand(f"sign-in:address:{address}", parts.sign_ins_per_address)
+    await limiter.demand(f"sign-in:account:{account}", parts.sign_ins_per_account)
 
 
 @passwords_router.post(

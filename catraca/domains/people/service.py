@@ -192,6 +192,20 @@ async def issue_password_link(db: Db, user_id: UserId, *, lifetime: timedelta, b
     return PasswordLink(token, expires_at)
 
 
+async def offer_first_password(db: Db, user_id: UserId, *, token: str, lifetime: timedelta) -> User | None:
+    """Let a newcomer set a first password with this token; None when there is none to set any more.
+
+    Safe to repeat with the same token. A link that an operator has handed out meanwhile goes first.
+    """
+    await store.lock_user(db, user_id)
+    user = await store.read_user(db, user_id)
+    if user is None or user.email is None or user.has_password:
+        return None
+    link = _sha256(token)
+    await store.insert_password_link_if_none(db, user_id, token_sha256=link, lifetime=lifetime)
+    return user if await store.link_owner(db, link) is not None else None
+
+
 async def set_password(transact: Transact, passwords: Passwords, *, token: str, password: str) -> None:
     """Set a password with a link: of any number of tries with one link, one succeeds."""
     link = _sha256(token)
@@ -228,6 +242,15 @@ async def erase_person(db: Db, user_id: UserId, personal_data: Sequence[Personal
     for part in personal_data:
         await part.erase(db, user_id)
     await _record(db, "person_erased", user_id, by=by)
+
+
+async def add_people(db: Db, people: Sequence[NewPerson]) -> set[UUID]:
+    """Put in whoever signed up; answers who. Left out are those whose id or address somebody has."""
+    new = await store.insert_people(db, people)
+    await outbox.record(
+        db, *(UserCreated(user_id=p.id, roles=(p.role,), signed_up=True) for p in people if p.id in new)
+    )
+    return new
 
 
 async def add_first_people(db: Db, people: Sequence[NewPerson]) -> bool:

@@ -216,6 +216,19 @@ async def insert_password_link(
     )
 
 
+async def insert_password_link_if_none(
+    db: Db, user_id: UserId, *, token_sha256: bytes, lifetime: timedelta
+) -> None:
+    """Unless the user has an unused link, or this one was there before."""
+    await db.execute(
+        "INSERT INTO password_links (token_sha256, user_id, expires_at)"
+        " VALUES ($1, $2, clock_timestamp() + $3::interval) ON CONFLICT DO NOTHING",
+        token_sha256,
+        user_id,
+        lifetime,
+    )
+
+
 async def read_password_links(db: Db, user_id: UserId) -> Sequence[Row]:
     return await db.fetch(
         "SELECT created_at, expires_at, used_at FROM password_links WHERE user_id = $1"
@@ -284,16 +297,18 @@ async def has_users(db: Db) -> bool:
 async def insert_people(db: Db, people: Sequence[NewPerson]) -> set[UUID]:
     """Those who are not there yet; answers who was put in."""
     rows = await db.fetch(
-        "INSERT INTO users (id, roles, name, email, email_folded)"
-        " SELECT id, ARRAY[role], name, email, email_folded"
-        " FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[])"
-        "   AS person (id, role, name, email, email_folded)"
-        " ON CONFLICT DO NOTHING RETURNING id",
+        "INSERT INTO users (id, roles, name, email, email_folded, language)"
+        " SELECT id, ARRAY[role], name, email, email_folded, language"
+        " FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[])"
+        "   AS person (id, role, name, email, email_folded, language)"
+        # In one order, so that two who want the same addresses cannot wait for each other.
+        ' ORDER BY email_folded COLLATE "C" ON CONFLICT DO NOTHING RETURNING id',
         [p.id for p in people],
         [p.role for p in people],
         [p.name for p in people],
         [p.email for p in people],
         [fold_email(p.email) for p in people],
+        [p.language for p in people],
     )
     return {row["id"] for row in rows}
 
@@ -338,8 +353,8 @@ def _user(row: Row) -> User:
 
 # Sent events are kept for a day at least.
 TOLD = (
-    "SELECT id, aggregate_id FROM outbox WHERE routing_key = 'user.created' UNION ALL"
-    " SELECT id, aggregate_id FROM outbox_sent WHERE routing_key = 'user.created'"
+    "SELECT id, aggregate_id FROM outbox WHERE routing_key = 'user.created' AND queue IS NULL UNION ALL"
+    " SELECT id, aggregate_id FROM outbox_sent WHERE routing_key = 'user.created' AND queue IS NULL"
     "   AND sent_at > clock_timestamp() - interval '1 day'"
 )
 

@@ -56,6 +56,11 @@ class RequestLimits:
     body_bytes: int = 64 * 1024
     body_seconds: float = 10.0
     answer_seconds: float = 15.0
+    # Paths that take a file of any length as it comes; what is limited there is each step.
+    streams: frozenset[str] = frozenset()
+    stream_bytes: int = 1024**3
+    stream_wait_seconds: float = 30.0
+    stream_work_seconds: float = 60.0
 
 
 class Envelope:
@@ -89,9 +94,11 @@ class _Exchange:
     __slots__ = (
         "_body_bytes",
         "_body_whole",
+        "_is_stream",
         "_late",
         "_limits",
         "_loop",
+        "_most_bytes",
         "_receive",
         "_send",
         "_task",
@@ -107,6 +114,8 @@ class _Exchange:
         self._receive = receive
         self._send = send
         self._limits = limits
+        self._is_stream = scope["path"] in limits.streams
+        self._most_bytes = limits.stream_bytes if self._is_stream else limits.body_bytes
         self._body_bytes = -1  # not asked for yet
         self._body_whole = False
         self._late: Refusal | None = None
@@ -146,10 +155,19 @@ class _Exchange:
         if length is not None:
             if not length.isdecimal():  # the server refuses these already
                 raise RequestMalformed
-            if int(length) > self._limits.body_bytes:
-                raise BodyTooLarge(limit_bytes=self._limits.body_bytes)
+            if int(length) > self._most_bytes:
+                raise BodyTooLarge(limit_bytes=self._most_bytes)
 
     async def receive(self) -> Message:
+        if self._is_stream:
+            # Whoever sends must go on sending, and we with our work.
+            self.deadline = self._loop.time() + self._limits.stream_wait_seconds
+            message = await self._receive_some()
+            self.deadline = self._loop.time() + self._limits.stream_work_seconds
+            return message
+        return await self._receive_some()
+
+    async def _receive_some(self) -> Message:
         if self._body_whole:
             return await self._receive()  # from here on it only tells of the client's leaving
         if self._body_bytes < 0:
@@ -159,8 +177,8 @@ class _Exchange:
         message = await self._receive()
         if message["type"] == "http.request":
             self._body_bytes += len(message.get("body", b""))
-            if self._body_bytes > self._limits.body_bytes:
-                raise BodyTooLarge(limit_bytes=self._limits.body_bytes)
+            if self._body_bytes > self._most_bytes:
+                raise BodyTooLarge(limit_bytes=self._most_bytes)
             if message.get("more_body", False):
                 return message
         self._body_whole = True

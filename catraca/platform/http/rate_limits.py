@@ -1,6 +1,7 @@
 """How often one caller may call: counted in Redis for all processes, locally while Redis is away."""
 
 import hashlib
+import math
 import re
 from collections.abc import Sequence
 from contextlib import suppress
@@ -8,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from catraca.platform.clock import monotonic_seconds
+from catraca.platform.errors import TooManyRequests
 from catraca.platform.gather import Gather
 from catraca.platform.redis_client import RedisAway, RedisClient, Script
 
@@ -81,6 +83,12 @@ class RateLimiter:
             with suppress(RedisAway):
                 return await self._shared.ask((bucket, limit))
         return self._local.hit(bucket, limit)
+
+    async def demand(self, bucket: str, limit: RateLimit) -> None:
+        """Count one request; raises `TooManyRequests` when it may not pass."""
+        wait_seconds = await self.hit(bucket, limit)
+        if wait_seconds is not None:
+            raise TooManyRequests(retry_after_seconds=math.ceil(wait_seconds))
 
     async def _count_in_redis(self, hits: Sequence[tuple[str, RateLimit]]) -> Sequence[float | None]:
         keys: list[bytes] = []

@@ -36,6 +36,9 @@ class ServerLimits:
     headers: int = 100
     header_bytes: int = 16 * 1024
     message_bytes: int = 1024 * 1024  # of one request on the wire, with chunk sizes and trailers
+    # The same where files of any length are taken as they come.
+    stream_bytes: int = 2 * 1024**3
+    streams: frozenset[str] = frozenset()
     head_seconds: float = 10.0
     idle_seconds: float = 75.0
     stall_seconds: float = 60.0
@@ -101,6 +104,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._complete = True  # whether the message whose head came last has come whole
         self._new_message = False
         self._message_bytes = 0
+        self._most_bytes = limits.message_bytes
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         super().connection_made(transport)
@@ -141,7 +145,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._message_bytes += received_bytes
         if self._in_head and self._message_bytes > self._limits.url_bytes + self._limits.header_bytes:
             self._refuse(HeadersTooLarge())
-        elif self._message_bytes > self._limits.message_bytes:
+        elif self._message_bytes > self._most_bytes:
             self._deaf = True
             self.transport.close()
 
@@ -164,6 +168,8 @@ class GuardedProtocol(HttpToolsProtocol):
         self._in_head = False
         self._deadline = math.inf
         super().on_headers_complete()
+        is_stream = self.scope["path"] in self._limits.streams
+        self._most_bytes = self._limits.stream_bytes if is_stream else self._limits.message_bytes
         if not cast(Any, self.parser).should_upgrade():
             self.headers = []  # trailers come as headers do, and must not join a request already under way
 

@@ -16,7 +16,7 @@ from catraca.platform.database import Database
 from catraca.platform.passwords import Passwords
 from catraca.roles.parts import open_parts
 from catraca.settings import Settings
-from tests.conftest import bearer, free_port, listening
+from tests.conftest import QUICK_HASHER, bearer, free_port, listening
 from tests.domains.people.someone import PASSWORD, Someone, link_for, sign_in, use_link
 from tests.servers import until
 
@@ -266,7 +266,7 @@ async def test_a_hash_of_older_parameters_is_renewed_at_sign_in(
     async with database.connection() as db:
         new = await db.fetchval("SELECT password_hash FROM users WHERE id = $1", ana.id)
     assert new != old
-    assert not PasswordHasher().check_needs_rehash(new)
+    assert not QUICK_HASHER.check_needs_rehash(new)
     assert (await sign_in(api, ana.email)).status_code == 200
 
 

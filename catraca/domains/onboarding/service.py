@@ -1,0 +1,237 @@
+"""Use cases on sign-ups. Those on the database take an open transaction and never commit."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from uuid import UUID
+
+from prometheus_client import Counter
+
+from catraca.domains import people
+from catraca.domains.onboarding import store
+from catraca.domains.onboarding.errors import ImportHeadingMissing, SignUpsFull, SignUpsUnavailable
+from catraca.domains.onboarding.model import (
+    BODY_MAX_BYTES,
+    BadHeading,
+    BadSignUp,
+    FileKind,
+    FileReader,
+    Rejection,
+    Seal,
+    SignUp,
+    Status,
+    encode_sign_up,
+)
+from catraca.domains.people import NewPerson, PersonalData, UserId
+from catraca.events import SIGN_UP_EXCHANGE, SIGN_UP_QUEUE, UserRejected
+from catraca.platform import outbox
+from catraca.platform.bus import Headers, Message, QueueFull
+from catraca.platform.database import Db, after_commit
+from catraca.platform.errors import NotFound
+from catraca.platform.ids import new_id
+from catraca.platform.texts import Language
+
+Publish = Callable[[Message], Awaitable[Exception | None]]
+PublishMany = Callable[[Sequence[Message]], Awaitable[Sequence[Exception | None]]]
+
+IMPORTED_AT_ONCE = 500
+# Together less than a request may take between two pieces of its body.
+IMPORT_PAUSES_SECONDS = (0.2, 0.5, 1, 2, 4, 8, 15)
+FAULTS_TOLD = 1000
+
+OUTCOMES = Counter("catraca_sign_ups_total", "Sign-ups handled, by what became of them.", ["outcome"])
+
+
+@dataclass(slots=True)
+class ImportedSoFar:
+    lines: int = 0
+    accepted: int = 0
+    refused: int = 0
+    # The first of them: number of the line, and why.
+    faults: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
+    # Told of all of them, as they come.
+    tell_refused: Callable[[int, str], object] | None = None
+
+    def refuse(self, code: str) -> None:
+        self.refused += 1
+        if self.tell_refused is not None:
+            self.tell_refused(self.lines, code)
+        if len(self.faults) < FAULTS_TOLD:
+            self.faults.append((self.lines, code))
+
+
+def make_sign_up(
+    seal: Seal, *, name: str, email: str, language: Language, idempotency_key: str | None
+) -> SignUp:
+    """A sign-up with its id: the same one for every request with the same key."""
+    sign_up_id = new_id() if idempotency_key is None else seal.id_for(idempotency_key)
+    return SignUp(
+        id=sign_up_id,
+        name=name,
+        email=email,
+        language=language,
+        request_id=seal.request_id(sign_up_id, name=name, email=email),
+    )
+
+
+async def queue_sign_up(publish: Publish, sign_up: SignUp, *, trace: str | None) -> None:
+    """Hand it to the bus, and wait until it is in safe keeping. Repeating the request is safe."""
+    _refuse(await publish(_message(sign_up, trace=trace)))
+
+
+async def queue_sign_ups(publish: PublishMany, sign_ups: Sequence[SignUp], *, trace: str | None) -> None:
+    """The same for many. While the bus is away or full they wait for it, but not for ever."""
+    waiting = [_message(sign_up, trace=trace) for sign_up in sign_ups]
+    for pause_seconds in (*IMPORT_PAUSES_SECONDS, None):
+        outcomes = await publish(waiting)
+        waiting = [message for message, outcome in zip(waiting, outcomes, strict=True) if outcome]
+        if not waiting:
+            return
+        if pause_seconds is None:
+            _refuse(next(outcome for outcome in outcomes if outcome))
+        else:
+            await asyncio.sleep(pause_seconds)
+
+
+def _message(sign_up: SignUp, *, trace: str | None) -> Message:
+    return Message(
+        id=sign_up.request_id,
+        exchange=SIGN_UP_EXCHANGE,
+        key=SIGN_UP_QUEUE,
+        body=encode_sign_up(sign_up),
+        headers=Headers(aggregate_id=sign_up.id, trace=trace, sent_at=int(time.time() * 1000)),
+    )
+
+
+def _refuse(outcome: Exception | None) -> None:
+    if isinstance(outcome, QueueFull):
+        raise SignUpsFull
+    if outcome is not None:
+        raise SignUpsUnavailable from outcome
+
+
+async def import_sign_ups(
+    publish: PublishMany,
+    seal: Seal,
+    file: AsyncIterable[bytes],
+    *,
+    kind: FileKind,
+    key: str | None,
+    language: Language,
+    so_far: ImportedSoFar,
+    trace: str | None = None,
+) -> None:
+    """Queue a whole file of sign-ups, a few lines in memory at a time; `so_far` tells how far it is.
+
+    With the same `key` again, each address is the same sign-up: a file may be sent again from its start.
+    """
+    reader, batch = FileReader(kind), list[SignUp]()
+    async for line in _lines(file):
+        so_far.lines += 1
+        try:
+            asked_for = reader.read(line)
+        except BadHeading as error:
+            raise ImportHeadingMissing from error
+        except BadSignUp as bad:
+            so_far.refuse(bad.code)
+            continue
+        if asked_for is None:
+            continue
+        own_key = None if key is None else f"{key}\n{people.fold_email(asked_for.email)}"
+        batch.append(
+            make_sign_up(
+                seal,
+                name=asked_for.name,
+                email=asked_for.email,
+                language=language,
+                idempotency_key=own_key,
+            )
+        )
+        if len(batch) == IMPORTED_AT_ONCE:
+            await queue_sign_ups(publish, batch, trace=trace)
+            so_far.accepted += len(batch)
+            batch.clear()
+    if batch:
+        await queue_sign_ups(publish, batch, trace=trace)
+        so_far.accepted += len(batch)
+
+
+async def _lines(file: AsyncIterable[bytes]) -> AsyncGenerator[bytes]:
+    """Without their ends; of one that is too long only as much as shows that it is."""
+    rest = b""
+    async for chunk in file:
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            yield line
+        rest = rest[: BODY_MAX_BYTES + 1]
+    if rest:
+        yield rest
+
+
+async def write_sign_ups(db: Db, sign_ups: Sequence[SignUp]) -> None:
+    """Make people of sign-ups, or reject them. Each is handled once, however often it comes."""
+    claimed = await store.claim_sign_ups(db, sign_ups)
+    fresh = {one.id: one for one in sign_ups if (one.id, one.request_id) in claimed}
+    newcomers = [
+        NewPerson(id=UserId(one.id), role="passenger", name=one.name, email=one.email, language=one.language)
+        for one in fresh.values()
+    ]
+    created = await people.add_people(db, newcomers)
+    if len(created) < len(fresh):
+        await _reject(db, [sign_up_id for sign_up_id in fresh if sign_up_id not in created])
+    _count(db, "created", len(created))
+    _count(db, "repeated", len(sign_ups) - len(fresh))
+
+
+async def _reject(db: Db, sign_up_ids: Sequence[UUID]) -> None:
+    known = await people.get_users(db, [UserId(sign_up_id) for sign_up_id in sign_up_ids])
+    reasons: dict[UUID, Rejection] = {
+        sign_up_id: "id_taken" if sign_up_id in known else "email_taken" for sign_up_id in sign_up_ids
+    }
+    await _tell_rejected(db, reasons)
+
+
+async def discard_sign_up(db: Db, sign_up_id: UUID, *, request_id: UUID) -> None:
+    """An operator has given up on it: whoever asks is told so. One that was handled stays as it is."""
+    if await store.claim_sign_up(db, sign_up_id, request_id=request_id):
+        await _tell_rejected(db, {sign_up_id: "discarded"})
+
+
+async def status_of(db: Db, sign_up_id: UUID, *, request_id: UUID) -> Status:
+    """What became of this request. Of one whose person was erased nothing is known any more."""
+    row = await store.read_sign_up(db, sign_up_id)
+    if row is None:
+        return Status("queued")
+    if row["request_id"] is None:
+        raise NotFound
+    if row["request_id"] != request_id:
+        return Status("rejected", "key_reused")
+    return Status("rejected", row["rejected"]) if row["rejected"] else Status("created")
+
+
+async def _export(db: Db, user_id: UserId) -> object:
+    row = await store.read_sign_up(db, user_id)
+    return None if row is None else {"handled_at": row["handled_at"], "rejected": row["rejected"]}
+
+
+async def _erase(db: Db, user_id: UserId) -> None:
+    await store.forget_request(db, user_id)
+
+
+PERSONAL_DATA = PersonalData("sign_up", export=_export, erase=_erase)
+
+
+async def _tell_rejected(db: Db, reasons: dict[UUID, Rejection]) -> None:
+    await store.reject_sign_ups(db, reasons)
+    await outbox.record(
+        db, *(UserRejected(user_id=sign_up_id, reason=reason) for sign_up_id, reason in reasons.items())
+    )
+    for reason in set(reasons.values()):
+        _count(db, reason, list(reasons.values()).count(reason))
+
+
+def _count(db: Db, outcome: str, number: int) -> None:
+    if number:
+        after_commit(db, partial(OUTCOMES.labels(outcome).inc, number))

@@ -1,0 +1,47 @@
+"""What people tell us to sign up is told to nobody else: not in logs, figures, headers or problems."""
+
+from uuid import UUID, uuid4
+
+from catraca.platform.telemetry import render
+from tests.domains.onboarding.desk import Desk, message, on_both_buses
+
+pytestmark = on_both_buses
+
+JSON = {"content-type": "application/json"}
+NAME = "Severina Xavier"
+TRACES = ("severina", "xavier", "sertao")
+
+
+async def test_nothing_of_a_person_is_said_wherever_a_sign_up_ends(desk: Desk) -> None:
+    tag = uuid4().hex
+    email, key = f"Severina.{tag}@sertao.example", f"severina-{tag}"
+    answers = [
+        await desk.post(NAME, email, key=key),
+        await desk.post(NAME, f"{email}\u200f", key=key),
+        await desk.post(f"{NAME}\n{NAME}", email),
+        await desk.api.post("/v1/users", json={"name": NAME, "email": email, "nickname": NAME}),
+        await desk.api.post("/v1/users", content=f'{{"name": "{NAME}", "email"', headers=JSON),
+    ]
+    assert [answer.status_code for answer in answers] == [200, 422, 422, 422, 400]
+    id_, token = UUID(answers[0].json()["id"]), answers[0].json()["status_token"]
+    rejected = UUID((await desk.post(NAME, email)).json()["id"])
+    await desk.put(message(f'{{"name": "{NAME}", "email": "{email}"}}'.encode()))
+    await desk.ingested(id_, rejected, dead=1)
+    bearer = {"authorization": f"Bearer {token}"}
+    answers.append(await desk.api.get(f"/v1/users/{id_}/status", headers=bearer))
+    answers.append(await desk.api.get(f"/v1/users/{rejected}/status", headers=bearer))
+
+    told = [f"{answer.headers} {answer.text}" for answer in answers]
+    told += [render(None, "", dict(event)).decode() for event in desk.log]
+    told.append((await desk.api.get("/metrics")).text)
+    headers = await desk.fetch(
+        "SELECT headers::text FROM dead_letters UNION ALL SELECT headers::text FROM outbox"
+    )
+    told += [row["headers"] for row in headers]
+    bodies = await desk.fetch("SELECT body::text FROM outbox")
+    told += [row["body"] for row in bodies]
+    for text in told:
+        assert not [trace for trace in TRACES if trace in text.lower()], text
+    assert token in told.pop(0)
+    assert not [text for text in told if token in text]
+    assert any("message_dead" in text for text in told), "else the logs were not looked at"

@@ -1,0 +1,39 @@
+"""A mail server that keeps what it is sent, and can be told to refuse or to be gone."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from email import message_from_bytes, policy
+from email.message import EmailMessage
+from typing import Any
+
+from aiosmtpd.smtp import SMTP, Envelope
+
+
+@dataclass
+class MailServer:
+    url: str = ""
+    letters: list[EmailMessage] = field(default_factory=list[EmailMessage])
+    answer: str = "250 taken"
+
+    async def handle_DATA(self, _server: Any, _session: Any, envelope: Envelope) -> str:  # noqa: N802 - aiosmtpd's
+        if self.answer.startswith("250"):
+            content = envelope.content
+            assert isinstance(content, bytes)
+            letter = message_from_bytes(content, policy=policy.default)
+            assert isinstance(letter, EmailMessage)
+            self.letters.append(letter)
+        return self.answer
+
+
+@asynccontextmanager
+async def mail_server(port: int) -> AsyncIterator[MailServer]:
+    server = MailServer(f"smtp://127.0.0.1:{port}")
+    loop = asyncio.get_running_loop()
+    listening = await loop.create_server(lambda: SMTP(server, loop=loop), "127.0.0.1", port)
+    try:
+        yield server
+    finally:
+        listening.close()
+        await listening.wait_closed()
