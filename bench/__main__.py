@@ -32,6 +32,8 @@ from bench.news.load import (
 )
 from bench.news.timing import PENDING
 from bench.rows import Row, Servers, rows
+from bench.sign_ups.load import FEW_ROWS, MANY_ROWS
+from bench.sign_ups.load import run as run_sign_ups
 from catraca.platform.auth import sign_token
 from catraca.platform.embedded.children import end_with_parent
 from catraca.platform.migrations import migrate
@@ -110,18 +112,25 @@ def _options() -> argparse.Namespace:
 
 
 async def _start_servers(stack: Stack, broker: RabbitMq, running: ExitStack) -> Servers:
-    ports = {"bare": free_port(), "full": free_port()}
-    for kind, port in ports.items():
-        environment = os.environ | {
-            "CATRACA_PORT": str(port),
-            "CATRACA_STATE_DIR": str(stack.folder),
-            "CATRACA_DATABASE_URL": stack.database_url,
-            "CATRACA_REDIS_URL": stack.redis_url,
-            "CATRACA_SECRET": SECRET,
-            "CATRACA_RATE_LIMIT_PRINCIPAL": "100000000/minute",
-        }
+    ports = {name: free_port() for name in ("bare", "full", "full on RabbitMQ")}
+    for name, port in ports.items():
+        on_rabbitmq = {"CATRACA_AMQP_URL": broker.url} if "RabbitMQ" in name else {}
+        environment = (
+            os.environ
+            | on_rabbitmq
+            | {
+                "CATRACA_PORT": str(port),
+                "CATRACA_STATE_DIR": str(stack.folder),
+                "CATRACA_DATABASE_URL": stack.database_url,
+                "CATRACA_REDIS_URL": stack.redis_url,
+                "CATRACA_SECRET": SECRET,
+                "CATRACA_RATE_LIMIT_PRINCIPAL": "100000000/minute",
+                "CATRACA_RATE_LIMIT_ANONYMOUS": "100000000/minute",
+                "CATRACA_RATE_LIMIT_SIGN_UP_ADDRESS": "100000000/minute",
+            }
+        )
         process = subprocess.Popen(
-            [sys.executable, "-m", "bench.server", kind],
+            [sys.executable, "-m", "bench.server", name.split()[0]],
             env=environment,
             preexec_fn=end_with_parent(signal.SIGKILL),
         )
@@ -138,7 +147,17 @@ async def _start_servers(stack: Stack, broker: RabbitMq, running: ExitStack) -> 
         amqp_url=broker.url,
         few_kept_url=await _news_database(stack, kept=KEPT_FEW),
         many_kept_url=await _news_database(stack, kept=KEPT_MANY),
+        full_on_rabbitmq_url=f"http://127.0.0.1:{ports['full on RabbitMQ']}",
+        few_people_url=await _people_database(stack, FEW_ROWS),
+        many_people_url=await _people_database(stack, MANY_ROWS),
     )
+
+
+async def _people_database(stack: Stack, count: int) -> str:
+    url = await stack.new_database(f"people_{count}")
+    await migrate(url)
+    run_sign_ups("people", count, database_url=url)
+    return url
 
 
 async def _news_database(stack: Stack, *, kept: int) -> str:

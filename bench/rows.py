@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Protocol
 
 from bench.news.load import KEPT_FEW, KEPT_MANY, NewsLoad, RelayLoad
-from bench.wrk import KEYED_POST, PLAIN_POST, HttpLoad
+from bench.sign_ups.load import FEW_ROWS, MANY_ROWS, SignUpLoad
+from bench.wrk import KEYED_POST, PLAIN_POST, SIGN_UP, HttpLoad
 
 
 class Load(Protocol):
@@ -35,10 +36,14 @@ class Servers:
     # Databases with few and with many events kept after sending.
     few_kept_url: str
     many_kept_url: str
+    # The full server on RabbitMQ, and databases with few and with many people.
+    full_on_rabbitmq_url: str
+    few_people_url: str
+    many_people_url: str
 
 
 def rows(servers: Servers) -> list[Row]:
-    return [*_http_rows(servers), *_news_rows(servers)]
+    return [*_http_rows(servers), *_news_rows(servers), *_sign_up_rows(servers)]
 
 
 def _http_rows(servers: Servers) -> list[Row]:
@@ -85,5 +90,56 @@ def _news_rows(servers: Servers) -> list[Row]:
             0.9,
             RelayLoad(servers.many_kept_url),
             RelayLoad(servers.few_kept_url),
+        ),
+    ]
+
+
+def _sign_up_rows(servers: Servers) -> list[Row]:
+    anyone = {"Content-Type": "application/json"}
+    no_op = HttpLoad(f"{servers.full_url}/noop/open", anyone, PLAIN_POST)
+    few, many = (servers.few_people_url, None), (servers.many_people_url, None)
+    on_rabbitmq = (servers.few_people_url, servers.amqp_url)
+    return [
+        Row(
+            "sign-ups over HTTP, PostgreSQL bus",
+            "a no-op POST of the same server, open and limited too",
+            0.3,
+            HttpLoad(f"{servers.full_url}/v1/users", anyone, SIGN_UP),
+            no_op,
+        ),
+        Row(
+            "sign-ups over HTTP, RabbitMQ",
+            "the same no-op POST",
+            0.3,
+            HttpLoad(f"{servers.full_on_rabbitmq_url}/v1/users", anyone, SIGN_UP),
+            no_op,
+        ),
+        Row(
+            "sign-ups from queue to rows, RabbitMQ",
+            "a bare consumer that acknowledges in bulk",
+            0.7,
+            SignUpLoad("pipeline", *on_rabbitmq, a_second=8000),
+            SignUpLoad("bare", *on_rabbitmq, a_second=8000),
+        ),
+        Row(
+            "sign-ups from queue to rows, RabbitMQ, in batches",
+            "one row a message, a pool of 16",
+            3,
+            SignUpLoad("pipeline", *on_rabbitmq, a_second=8000),
+            SignUpLoad("one-by-one", *on_rabbitmq, a_second=2000),
+        ),
+        Row(
+            "sign-ups from queue to rows, PostgreSQL bus",
+            "a bare loop: delete a batch, insert it",
+            0.5,
+            SignUpLoad("pipeline", *few, a_second=12000),
+            SignUpLoad("bare", *few, a_second=20000),
+        ),
+        Row(
+            f"sign-ups to rows with {MANY_ROWS:,} people",
+            f"with {FEW_ROWS:,}",
+            0.9,
+            SignUpLoad("pipeline", *many, a_second=12000),
+            SignUpLoad("pipeline", *few, a_second=12000),
         ),
     ]

@@ -46,6 +46,11 @@ async def guarded_noop(caller: Caller) -> Nothing:
     return Nothing()
 
 
+@guarded.post("/noop/open")
+async def open_noop(body: Nothing) -> Nothing:
+    return body
+
+
 @keyed.post("/noop")
 async def keyed_noop(body: Nothing, db: OpenDb, caller: Caller) -> Nothing:
     return body

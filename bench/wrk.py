@@ -15,6 +15,11 @@ request = function()
 end
 """
 PLAIN_POST = KEYED_POST.replace('  wrk.headers["Idempotency-Key"] = run .. "-" .. count\n', "")
+# Each somebody new, with a key of their own.
+SIGN_UP = KEYED_POST.replace(
+    """'{"ok":true}'""",
+    """'{"name":"Pessoa Medida","email":"' .. run .. "-" .. count .. '@example.com"}'""",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""How fast sign-ups become rows."""

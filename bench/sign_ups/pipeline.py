@@ -1,0 +1,43 @@
+"""The real thing: from a full queue to people, their sign-up rows and their events, the relay stopped."""
+
+import asyncio
+from dataclasses import replace
+from time import perf_counter
+
+from bench.sign_ups.world import LIMIT_SECONDS, fill, open_world
+from catraca.domains.onboarding.handlers import handles
+from catraca.events import SIGN_UP_QUEUE
+from catraca.platform.batching import Batching
+
+
+async def rows_per_second(database_url: str, amqp_url: str | None, *, count: int) -> float:
+    async with open_world(database_url, amqp_url) as world:
+        await fill(world.transport, count)
+        left, done = count, asyncio.Event()
+        write = handles.write
+
+        async def counted(db, sign_ups):
+            nonlocal left
+            faults = await write(db, sign_ups)
+            left -= len(sign_ups)
+            if left <= 0:
+                done.set()
+            return faults
+
+        batching = Batching(
+            world.topology.queue(SIGN_UP_QUEUE),
+            replace(handles, write=counted),
+            topology=world.topology,
+            transport=world.transport,
+            database=world.database,
+        )
+        stopping = asyncio.Event()
+        began = perf_counter()
+        running = asyncio.create_task(batching.run(stopping))
+        try:
+            async with asyncio.timeout(LIMIT_SECONDS):
+                await done.wait()
+        finally:
+            stopping.set()
+            await running
+        return count / (perf_counter() - began)
