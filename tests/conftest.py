@@ -9,37 +9,91 @@ import tempfile
 # Before anything imports prometheus_client, which decides on import where its figures live.
 os.environ["PROMETHEUS_MULTIPROC_DIR"] = tempfile.mkdtemp(prefix="catraca-metrics-")
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import timedelta
 from uuid import UUID, uuid4
 
 import httpx
 import pytest
+from argon2 import PasswordHasher
 from fastapi import APIRouter
 
 from catraca.platform.auth import sign_token
 from catraca.platform.database import Database
 from catraca.platform.migrations import migrate
+from catraca.platform.passwords import Passwords
+from catraca.roles import api as api_role
 from catraca.roles.api import Api
 from catraca.roles.parts import Parts, open_parts
 from catraca.roles.runner import Life
 from catraca.settings import Settings
 from tests.rabbitmq import RabbitMq
-from tests.servers import Stack, private_folder, start_debian, start_embedded, until
+from tests.servers import (
+    Stack,
+    StartStack,
+    private_folder,
+    prompt_listener,
+    start_debian,
+    start_embedded,
+    until,
+)
 
 SECRET = "the tests' own secret, long enough to sign with"
+# What is promised of passwords holds whatever a hash costs; what it must cost is asked in test_passwords.py.
+QUICK_HASHER = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
 
 
-@pytest.fixture(scope="session", params=["embedded", "servers"])
-async def stack(request: pytest.FixtureRequest) -> AsyncIterator[Stack]:
-    """Running servers. Everything that uses it runs twice: embedded, and Debian's servers."""
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep each `xdist_group` on one worker.
+
+    pytest-xdist 3.8 reads the group at the end of a test's id, and since pytest 9.2 no longer gets it written
+    there (its issue 1386): without a word, the groups would be torn apart.
+    """
+    for item in items:
+        group = item.get_closest_marker("xdist_group")
+        if group is not None and "PYTEST_XDIST_WORKER" in os.environ:
+            item._id = item.id.parse(f"{item.nodeid}@{group.args[0]}")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _quick_passwords() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(api_role, "Passwords", lambda: Passwords(QUICK_HASHER))
+        yield
+
+
+@asynccontextmanager
+async def migrated(start: StartStack) -> AsyncIterator[Stack]:
     folder = private_folder()
-    stack, stop = await (start_embedded if request.param == "embedded" else start_debian)(folder)
+    stack, stop = await start(folder)
     await migrate(stack.database_url)
     yield stack
     await stop()
     shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+async def embedded_stack() -> AsyncIterator[Stack]:
+    async with migrated(start_embedded) as stack:
+        yield stack
+
+
+@pytest.fixture(scope="session")
+async def servers_stack() -> AsyncIterator[Stack]:
+    async with migrated(start_debian) as stack:
+        yield stack
+
+
+@pytest.fixture(scope="session", params=["embedded", "servers"])
+def stack(request: pytest.FixtureRequest) -> Stack:
+    """Running servers. Everything that uses it runs twice: embedded, and Debian's servers.
+
+    Once started, both go on to the end: tests come in an order that asks now for one, now for the other.
+    """
+    return request.getfixturevalue(f"{request.param}_stack")
 
 
 @pytest.fixture(scope="session")
@@ -52,7 +106,7 @@ async def amqp_url() -> AsyncIterator[str]:
         await until(server.answers)
         yield server.url
     finally:
-        await server.stop()
+        await server.end()
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -71,6 +125,8 @@ def settings_for(stack: Stack) -> Settings:
         secret=SECRET,
         rate_limit_principal="100000/minute",
         rate_limit_anonymous="100000/minute",
+        rate_limit_sign_up_address="100000/minute",
+        rate_limit_sign_up_email="100000/minute",
     )
 
 
@@ -89,22 +145,23 @@ def database(parts: Parts) -> Database:
 async def listening(parts: Parts, more_routers: Sequence[APIRouter] = ()) -> AsyncIterator[str]:
     """An API of this process on a real socket, until the block ends; answers its URL."""
     life = Life()
-    running = asyncio.create_task(Api(parts, more_routers).run(life))
     url = f"http://127.0.0.1:{parts.settings.port}"
+    with prompt_listener(parts.settings.port) as listener:
+        running = asyncio.create_task(Api(replace(parts, listener=listener), more_routers).run(life))
 
-    async def ready() -> bool:
-        if running.done():
-            running.result()
-        try:
-            async with httpx.AsyncClient() as client:
-                return (await client.get(f"{url}/readyz")).status_code == 200
-        except httpx.TransportError:
-            return False
+        async def ready() -> bool:
+            if running.done():
+                running.result()
+            try:
+                async with httpx.AsyncClient() as client:
+                    return (await client.get(f"{url}/readyz")).status_code == 200
+            except httpx.TransportError:
+                return False
 
-    await until(ready)
-    yield url
-    life.stopping.set()
-    await running
+        await until(ready)
+        yield url
+        life.stopping.set()
+        await running
 
 
 @pytest.fixture(scope="session")

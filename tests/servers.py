@@ -7,18 +7,24 @@ import asyncio
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import asyncpg
+import pytest
 import redis.asyncio
 
 from catraca.platform.embedded.children import end_with_parent
+from catraca.roles.listening import open_listener
 
 START_SECONDS = 60
+# For what reads the same bytes and runs the same code whichever servers stand behind it.
+on_one_stack = pytest.mark.parametrize("stack", ["servers"], indirect=True)
 
 
 @dataclass
@@ -41,6 +47,9 @@ class Stack:
         return self.database_url.replace("/catraca?", f"/{name}?")
 
 
+StartStack = Callable[[Path], Awaitable[tuple[Stack, Callable[[], asyncio.Future[None]]]]]
+
+
 async def start_embedded(folder: Path) -> tuple[Stack, Callable[[], asyncio.Future[None]]]:
     from catraca.platform.embedded import EmbeddedPostgres, EmbeddedRedis
 
@@ -49,6 +58,8 @@ async def start_embedded(folder: Path) -> tuple[Stack, Callable[[], asyncio.Futu
     stack = Stack("embedded", folder, postgres.url, redis_server.url)
 
     def stop() -> asyncio.Future[None]:
+        with suppress(ProcessLookupError):  # at once: what it would still write down is of no use to anybody
+            os.kill(postgres.pid, signal.SIGQUIT)
         return asyncio.gather(postgres.stop(), redis_server.stop())  # type: ignore[return-value]
 
     return stack, stop
@@ -162,6 +173,16 @@ async def until(condition, *, seconds: float = START_SECONDS):
             if value:
                 return value
             await asyncio.sleep(0.02)
+
+
+def prompt_listener(port: int = 0) -> socket.socket:
+    """A listener whose connections send at once, as they do under uvloop.
+
+    Under asyncio, each answer on a kept connection would wait 40 ms for the client to acknowledge its head.
+    """
+    listener = open_listener("127.0.0.1", port)
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
 
 
 def private_folder() -> Path:

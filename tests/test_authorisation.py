@@ -7,17 +7,20 @@ the five statuses, and, where the path or body needs more than the owner's id, a
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
+from uuid import uuid4
 
 import httpx
 import pytest
 from fastapi.routing import iter_route_contexts
 
+from catraca.platform.database import Database
 from catraca.platform.http.health import Health
 from catraca.roles.api import build_app
 from catraca.roles.parts import Parts
 from tests.conftest import bearer
 from tests.domains.people.someone import PASSWORD, Someone, link_for
 
+LETTER_ID = uuid4()
 Caller = Literal["nobody", "stranger", "peer", "owner", "operator"]
 
 
@@ -27,6 +30,7 @@ class Prepared:
 
     path: dict[str, str] = field(default_factory=dict)
     body: object = None
+    file: bytes | None = None
 
 
 Prepare = Callable[[httpx.AsyncClient, Someone], Awaitable[Prepared]]
@@ -53,6 +57,41 @@ async def a_password(api: httpx.AsyncClient, owner: Someone) -> Prepared:
 async def a_password_link(api: httpx.AsyncClient, owner: Someone) -> Prepared:
     await owner.with_email(api)
     return Prepared(body={"token": await link_for(api, owner), "password": PASSWORD})
+
+
+async def a_newcomer(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+    return Prepared(body={"name": "Ana", "email": owner.email})
+
+
+async def a_file(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+    return Prepared(file=f"name,email\nAna,{owner.email}\n".encode())
+
+
+async def a_sign_up(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+    """Its owner is whoever holds its token, whoever else they are."""
+    taken = (await api.post("/v1/users", json={"name": "Ana", "email": owner.email})).json()
+    owner.headers = {"authorization": f"Bearer {taken['status_token']}"}
+    return Prepared({"user_id": taken["id"]})
+
+
+def of_a_letter(body: object = None) -> Prepare:
+    async def prepare(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+        return Prepared({"letter_id": str(LETTER_ID)}, body)
+
+    return prepare
+
+
+@pytest.fixture(autouse=True)
+async def letter(database: Database) -> None:
+    """A message that could not be handled, and waits."""
+    async with database.connection() as db:
+        await db.execute(
+            "INSERT INTO dead_letters (id, queue, message_id, exchange, routing_key, reason, headers, body)"
+            " VALUES ($1, 'audit_log_queue', $1, 'users.events', 'user.created', 'KeyError', '{}', '{}')"
+            " ON CONFLICT (id) DO UPDATE"
+            "   SET state = 'waiting', decided_at = NULL, decided_by = NULL, decision_reason = NULL",
+            LETTER_ID,
+        )
 
 
 async def an_asset(api: httpx.AsyncClient, owner: Someone) -> Prepared:
@@ -89,6 +128,12 @@ class Case:
 APPROVAL = with_body({"approval": "approved"})
 ROLES = with_body({"roles": ["passenger"]})
 NEW_NAME = with_body({"name": "Ana"})
+NEW_BODY = of_a_letter({"body": {}})
+DISCARD = of_a_letter({"reason": "a test"})
+# Both only say what they would do.
+REPLAY_ALL = of_a_letter({"filter": {"all": True}})
+DISCARD_ALL = of_a_letter({"filter": {"all": True}, "reason": "a test"})
+DEAD = "/v1/dead-letters"
 
 # fmt: off
 CASES = [
@@ -110,6 +155,11 @@ CASES = [
     Case("GET /v1/me/export",                     401,      200,  200,   200,      200),
     Case("POST /v1/me/sign-out",                  401,      204,  204,   204,      204),
 
+    Case("POST /v1/users",                        200,      200,  200,   200,      200, a_newcomer),
+    Case("POST /api/v1/users",                    200,      200,  200,   200,      200, a_newcomer),
+    Case("POST /v1/users/bulk",                   401,      403,  403,   403,      200, a_file),
+    Case("GET /v1/users/{user_id}/status",        404,      404,  404,   200,      404, a_sign_up),
+
     Case("GET /v1/users",                         401,      403,  403,   403,      200),
     Case("GET /v1/users/{user_id}",               401,      404,  404,   200,      200),
     Case("DELETE /v1/users/{user_id}",            401,      403,  403,   403,      204),
@@ -118,6 +168,15 @@ CASES = [
     Case("POST /v1/users/{user_id}/password-link", 401,     403,  403,   403,      201),
     Case("PUT /v1/users/{user_id}/roles",         401,      403,  403,   403,      200, ROLES),
     Case("PUT /v1/drivers/{driver_id}/approval",  401,      403,  403,   403,      200, APPROVAL, "driver"),
+
+    Case(f"GET {DEAD}",                           401,      403,  403,   403,      200),
+    Case(f"GET {DEAD}/groups",                    401,      403,  403,   403,      200),
+    Case(f"GET {DEAD}/{{letter_id}}",             401,      403,  403,   403,      200, of_a_letter()),
+    Case(f"PUT {DEAD}/{{letter_id}}/body",        401,      403,  403,   403,      200, NEW_BODY),
+    Case(f"POST {DEAD}/{{letter_id}}/replay",     401,      403,  403,   403,      200, of_a_letter()),
+    Case(f"POST {DEAD}/{{letter_id}}/discard",    401,      403,  403,   403,      200, DISCARD),
+    Case(f"POST {DEAD}/replay",                   401,      403,  403,   403,      200, REPLAY_ALL),
+    Case(f"POST {DEAD}/discard",                  401,      403,  403,   403,      200, DISCARD_ALL),
 ]
 # fmt: on
 CALLERS: tuple[Caller, ...] = ("nobody", "stranger", "peer", "owner", "operator")
@@ -128,7 +187,7 @@ def routes_of(parts: Parts) -> set[str]:
     """Every route that answers, shown in the OpenAPI document or not."""
     app = build_app(parts, Health())
     answering = {
-        f"{method} {context.path}"
+        f"{method} {context.path_format}"
         for context in iter_route_contexts(app.routes)
         for method in context.methods or {"OTHER"}
         if method not in {"HEAD", "OPTIONS"}
@@ -153,9 +212,11 @@ async def test_each_caller_gets_what_is_theirs(api: httpx.AsyncClient, case: Cas
     owner = Someone(case.owner)
     prepared = await case.prepare(api, owner)
     method, path = case.route.split(" ")
-    json: dict[str, Any] = {} if prepared.body is None else {"json": prepared.body}
+    sent: dict[str, Any] = {} if prepared.body is None else {"json": prepared.body}
     headers = case.headers_of(caller, owner)
-    answer = await api.request(method, path.format(**prepared.path), headers=headers, **json)
+    if prepared.file is not None:
+        sent, headers = {"content": prepared.file}, headers | {"content-type": "text/csv"}
+    answer = await api.request(method, path.format(**prepared.path), headers=headers, **sent)
     assert answer.status_code == case.status_for(caller), answer.text
     if answer.is_error:
         assert answer.headers["content-type"] == "application/problem+json"

@@ -170,7 +170,8 @@ def test_commands_exist(page: Path) -> None:
     from catraca.cli import app
 
     known = {command.callback.__name__ for command in app.registered_commands if command.callback}
-    named = set(re.findall(r"(?<![\w@=-] )(?<![\w@=-])catraca ([a-z]+)\b", code_in(page)))
+    known |= {group.name for group in app.registered_groups if group.name}
+    named = set(re.findall(r"(?<![\w@=-] )(?<![\w@=-])catraca ([a-z]+(?:-[a-z]+)*)\b", code_in(page)))
     assert named <= known
 
 

@@ -49,7 +49,22 @@ GIVEN: dict[str, tuple[str, Any]] = {
     "idempotency_retention": ("7d", timedelta(days=7)),
     "outbox_retention": ("1d", timedelta(days=1)),
     "dead_letter_retention": ("90d", timedelta(days=90)),
+    "mail_url": ("smtps://mail.example:465", "smtps://mail.example:465"),
+    "mail_from": ("rides@coop.example", "rides@coop.example"),
+    "password_page_url": ("https://coop.example/password", "https://coop.example/password"),
+    "retry_ttl_ms": ("1500", 1500),
+    "max_retries": ("0", 0),
+    "users_batch_size": ("50", 50),
+    "users_batch_timeout_ms": ("200", 200),
+    "users_proc_concurrency": ("3", 3),
+    "users_batch_concurrency": ("5", 5),
+    "rate_limit_sign_up_address": ("9/minute", "9/minute"),
+    "rate_limit_sign_up_email": ("10/day", "10/day"),
 }
+# What cannot be set without another.
+BESIDE = {"mail_url": "password_page_url"}
+# These have always been called so, before there was a prefix.
+ALSO_BARE = [name for name in GIVEN if name in ("retry_ttl_ms", "max_retries") or name.startswith("users_")]
 WRONG = {
     "environment": "staging",
     "port": "70000",
@@ -74,13 +89,23 @@ WRONG = {
     "outbox_retention": "23h",
     "dead_letter_retention": "never",
     "driver_approval": "hunter2",
+    "mail_url": "http://user:hunter2@mail.example",
+    "password_page_url": "ftp://hunter2.example/",
+    "retry_ttl_ms": "0",
+    "max_retries": "-1",
+    "users_batch_size": "0",
+    "users_batch_timeout_ms": "hunter2",
+    "users_proc_concurrency": "0",
+    "users_batch_concurrency": "21",
+    "rate_limit_sign_up_address": "5",
+    "rate_limit_sign_up_email": "0/hour",
 }
 
 
 @pytest.fixture(autouse=True)
 def bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in os.environ:
-        if name.startswith("CATRACA_"):
+        if name.startswith("CATRACA_") or name.lower() in ALSO_BARE:
             monkeypatch.delenv(name)
 
 
@@ -92,10 +117,29 @@ def test_every_setting_is_in_this_table() -> None:
 def test_a_setting_reads_from_its_variable(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     written, read = GIVEN[name]
     assert getattr(Settings(), name) != read, "the table must differ from the default to prove anything"
+    if name in BESIDE:
+        monkeypatch.setenv(f"CATRACA_{BESIDE[name].upper()}", GIVEN[BESIDE[name]][0])
     monkeypatch.setenv(f"CATRACA_{name.upper()}", written)
     assert getattr(Settings(), name) == read
     monkeypatch.setenv(f"CATRACA_{name.upper()}", "")
     assert getattr(Settings(), name) == getattr(Settings.model_construct(), name), "empty is unset"
+
+
+@pytest.mark.parametrize("name", ALSO_BARE)
+def test_a_sign_up_setting_also_reads_from_its_bare_name(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    written, read = GIVEN[name]
+    monkeypatch.setenv(name.upper(), written)
+    assert getattr(Settings(), name) == read
+    monkeypatch.setenv(f"CATRACA_{name.upper()}", "7")
+    assert getattr(Settings(), name) == 7, "who sets both means the one with the prefix"
+    monkeypatch.setenv(f"CATRACA_{name.upper()}", "")
+    assert getattr(Settings(), name) == read, "empty is unset"
+
+
+def test_no_other_setting_reads_from_a_bare_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in GIVEN.keys() - set(ALSO_BARE):
+        monkeypatch.setenv(name.upper(), GIVEN[name][0])
+    assert Settings() == Settings.model_construct()
 
 
 @pytest.mark.parametrize("name", WRONG)
@@ -112,6 +156,19 @@ def test_a_wrong_value_is_refused_and_its_variable_named(
     assert said.startswith(f"catraca: {variable}: ")
     assert said.count("\n") == 1
     assert "hunter2" not in said
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_a_setting_that_needs_another_says_so(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(variable := f"CATRACA_{name.upper()}", GIVEN[name][0])
+    with pytest.raises(typer.Exit) as ended, expected_failures():
+        Settings()
+    said = capsys.readouterr().err
+    assert ended.value.exit_code == 2
+    assert said.startswith(f"catraca: {variable} needs CATRACA_{BESIDE[name].upper()}")
+    assert GIVEN[name][0] not in said
 
 
 def test_the_command_line_names_every_wrong_variable_at_once() -> None:
@@ -143,6 +200,8 @@ def test_passwords_stay_out_of_representations() -> None:
         database_url="postgresql://u:hunter2@db/x",
         redis_url="redis://:hunter2@cache",
         amqp_url="amqp://u:hunter2@bus",
+        mail_url="smtp://u:hunter2@mail",
+        password_page_url="https://coop.example/password",
     )
     assert "hunter2" not in repr(settings) + str(settings)
 

@@ -2,10 +2,13 @@
 
 import ast
 import importlib
+import os
 import pkgutil
 import re
 import string
 from pathlib import Path
+
+import pytest
 
 import catraca
 from catraca.events import EVENTS
@@ -132,3 +135,9 @@ def test_only_domains_record_events() -> None:
         if node.attr == "record" and isinstance(node.value, ast.Name) and node.value.id == "outbox"
     ]
     assert not strays, "an event belongs to a change, and changes to domains"
+
+
+@pytest.mark.xdist_group("a group")
+def test_groups_of_tests_stay_together(request: pytest.FixtureRequest) -> None:
+    """Nobody else would notice that they do not: see `pytest_collection_modifyitems` in conftest.py."""
+    assert request.node.nodeid.endswith("@a group") == ("PYTEST_XDIST_WORKER" in os.environ)

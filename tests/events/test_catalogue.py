@@ -66,9 +66,11 @@ def test_an_entry_tells_key_fields_publisher_and_consumers() -> None:
         ("timestamp", "date-time"),
         ("user_id", "uuid"),
         ("roles", "list of string"),
+        ("signed_up", "boolean"),
     ]
     assert [(queue.name, queue.role, queue.planned) for queue in entry.queues] == [
-        ("audit_log_queue", "housekeeper", False)
+        ("notification_users_queue", "notifier", False),
+        ("audit_log_queue", "housekeeper", False),
     ]
 
 
@@ -107,8 +109,10 @@ def test_examples_are_events_as_they_are_sent(kind: type[Event]) -> None:
 
 
 def test_keys_nobody_publishes_are_told_apart() -> None:
-    assert "user.created" not in unpublished()["users.events"]
-    assert unpublished()["users.events"] == ["user.rejected"]
+    assert unpublished([])["users.events"] == ["user.created", "user.rejected"]
+    assert unpublished([UserCreated])["users.events"] == ["user.rejected"]
+    assert "users.events" not in unpublished()
+    assert "raffle_exchange" not in unpublished(), "sign-ups are published, though they are no events"
     assert "ride.requested" in unpublished()["rides.events"]
     assert "ride.requested" not in unpublished([RideMade])["rides.events"]
 
@@ -212,7 +216,16 @@ def test_examples_in_the_document_keep_its_schemas(described: dict[str, Any]) ->
 def test_headers_are_named_as_on_the_wire() -> None:
     """By the codec itself, for a message that has all of them."""
     full = Headers(
-        aggregate_id=UUID(int=1), seq=1, round=1, version=2, trace="t", retries=1, queue="q", reason="r"
+        aggregate_id=UUID(int=1),
+        seq=1,
+        round=1,
+        version=2,
+        trace="t",
+        retries=1,
+        retry_reason="r",
+        sent_at=1,
+        queue="q",
+        reason="r",
     )
     message = Message(id=UUID(int=1), exchange="e", key="k", body=b"", headers=full)
     assert {field.name for field in header_fields()} == _table_of(message, None).keys()

@@ -4,13 +4,14 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
+from uuid import uuid4
 
 import asyncpg
 import pytest
 
 from catraca.platform import database as module
-from catraca.platform.database import Database, DatabaseLimits, Db, TransactionAborted
+from catraca.platform.database import Database, DatabaseLimits, Db, TransactionAborted, after_commit
 from catraca.platform.errors import Busy, DatabaseUnavailable, OutcomeUnknown
 from tests.servers import Stack, until
 
@@ -257,3 +258,74 @@ async def test_roles_find_rows_by_index_whatever_the_tables_size_was_when_they_f
         assert [await db.fetchval(f"SHOW {name}") for name in ("enable_seqscan", "jit")] == ["off", "off"]
         plan = await db.fetch("EXPLAIN SELECT FROM bus_messages WHERE queue = 'none' AND id = 1")
     assert "Index" in plan[0][0]
+
+
+async def test_what_is_to_follow_a_commit_is_done_once_after_it(brisk: Database) -> None:
+    seen: list[str] = []
+    async with brisk.transaction() as db:
+        await db.execute("UPDATE test_rows SET n = 9")
+        after_commit(db, lambda: seen.append("first"))
+        after_commit(db, lambda: seen.append("second"))
+        assert seen == []
+    assert seen == ["first", "second"]
+    async with brisk.transaction() as again:
+        await again.execute("SELECT 1")
+    assert seen == ["first", "second"], "the connection's next user has nothing to do with it"
+
+
+async def test_what_is_to_follow_a_commit_is_never_done_without_one(brisk: Database) -> None:
+    seen: list[str] = []
+    with pytest.raises(KeyError):
+        async with brisk.transaction() as db:
+            after_commit(db, lambda: seen.append("raised"))
+            raise KeyError
+    with pytest.raises(TransactionAborted):
+        async with brisk.transaction() as db:
+            after_commit(db, lambda: seen.append("swallowed"))
+            with suppress(asyncpg.UniqueViolationError):
+                await db.execute("INSERT INTO test_rows VALUES (1)")
+    with pytest.raises(DatabaseUnavailable):
+        async with brisk.transaction() as db:
+            after_commit(db, lambda: seen.append("broken"))
+            await db.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+    assert await rows(brisk) == {1: 0, 2: 0}
+    assert seen == []
+
+
+async def test_work_that_is_run_again_is_followed_once(brisk: Database) -> None:
+    seen: list[int] = []
+    runs = 0
+
+    async def work(db: Db) -> None:
+        nonlocal runs
+        runs += 1
+        this = runs
+        after_commit(db, lambda: seen.append(this))
+        if runs < 3:
+            raise asyncpg.SerializationError
+
+    await brisk.run(work)
+    assert seen == [3]
+
+
+async def test_a_database_that_only_reads_is_up_and_takes_no_writes(stack: Stack) -> None:
+    url = await stack.new_database(f"reading-{uuid4().hex[:8]}")
+    async with opened(url) as database:
+        assert await database.takes_writes()
+        async with database.connection() as db:
+            name = await db.fetchval("SELECT current_database()")
+            await db.execute(f'ALTER DATABASE "{name}" SET default_transaction_read_only = on')
+    async with opened(url) as database:
+        assert await database.is_up()
+        assert not await database.takes_writes()
+        with pytest.raises(DatabaseUnavailable):
+            await database.run(lambda db: db.execute("CREATE TABLE t ()"))
+
+
+@asynccontextmanager
+async def opened(url: str) -> AsyncIterator[Database]:
+    database = await Database.open(url)
+    try:
+        yield database
+    finally:
+        await database.close()

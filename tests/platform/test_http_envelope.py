@@ -80,9 +80,13 @@ async def make_effect(gate: UUID, db: OpenDb, caller: Caller) -> None:
 
 
 @pytest.fixture(scope="module")
-async def server(parts: Parts) -> AsyncIterator[Served]:
+async def _table(parts: Parts) -> None:
     async with parts.database.transaction() as db:
         await db.execute("CREATE TABLE IF NOT EXISTS envelope_effects (gate uuid, part text)")
+
+
+@pytest.fixture(scope="module")
+async def server(parts: Parts, _table: None) -> AsyncIterator[Served]:
     async with served(parts, [router, changing]) as server:
         yield server
 
@@ -94,7 +98,7 @@ async def client(server: Served) -> AsyncIterator[httpx.AsyncClient]:
 
 
 @pytest.fixture(scope="module")
-async def hasty(parts: Parts) -> AsyncIterator[Served]:
+async def hasty(parts: Parts, _table: None) -> AsyncIterator[Served]:
     async with served(parts, [router, changing], request_limits=HASTY) as server:
         yield server
 

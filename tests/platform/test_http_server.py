@@ -10,8 +10,10 @@ from fastapi import APIRouter, Request, Response
 from catraca.platform.http.server import ServerLimits
 from catraca.roles.parts import Parts
 from tests.conftest import bearer
-from tests.servers import until
+from tests.servers import on_one_stack, until
 from tests.support.http import Answer, Served, ask, line_to, served
+
+pytestmark = on_one_stack
 
 HOST = b"Host: catraca.test\r\n"
 GET = b"GET /livez HTTP/1.1\r\n" + HOST

@@ -1,6 +1,7 @@
 """What the housekeeper tells of queues and dead letters, and what it removes when its time is over."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import timedelta
 from uuid import uuid4
 
@@ -10,7 +11,8 @@ from prometheus_client.multiprocess import MultiProcessCollector
 
 from catraca.events import UserCreated
 from catraca.platform import inbox, outbox
-from catraca.platform.bus import Message
+from catraca.platform.bus import Message, Topology
+from catraca.platform.bus.postgres import PostgresBus
 from catraca.roles.housekeeper import Housekeeper
 from catraca.roles.parts import Parts
 from catraca.settings import Settings
@@ -56,7 +58,22 @@ async def test_queue_depths_are_told_for_every_live_queue(parts: Parts) -> None:
     await housekeeper.measure_queues()
     told = figures("catraca_bus_queue_depth")
     depths = {queue.name: told[f'{{queue="{queue.name}"}}'] for queue in parts.topology.live}
-    assert depths == {"audit_log_queue": 3, "dead_letter_queue": 0}
+    reached = {"audit_log_queue": 3, "notification_users_queue": 3}
+    assert depths == dict.fromkeys(depths, 0) | reached
+
+
+async def test_what_waits_for_another_try_is_told_for_every_queue(parts: Parts) -> None:
+    queue = f"q_{uuid4().hex}"
+    live = replace(parts.topology.queue("audit_log_queue"), name=queue)
+    topology = Topology(exchanges=parts.topology.exchanges, queues=(live,))
+    housekeeper = Housekeeper(replace(parts, bus=PostgresBus(parts.database, topology), topology=topology))
+    await execute(
+        parts,
+        "INSERT INTO bus_delayed (due_at, queue, message_id, exchange, routing_key, headers, body)"
+        f" SELECT 'infinity', '{queue}', gen_random_uuid(), '', '', '{{}}', '' FROM generate_series(1, 2)",
+    )
+    await housekeeper.measure_queues()
+    assert figures("catraca_bus_retry_depth")[f'{{queue="{queue}"}}'] == 2
 
 
 async def test_dead_letters_are_told_by_group_and_a_group_that_is_gone_is_none(parts: Parts) -> None:

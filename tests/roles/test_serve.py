@@ -16,10 +16,10 @@ import pytest
 
 from tests.conftest import SECRET, bearer, free_port
 from tests.journeys.instances import descendants, is_alive, is_listening, parent_of
-from tests.servers import Stack, until
+from tests.servers import Stack, on_one_stack, until
 
 # The journeys show the same on the embedded stack, where `catraca up` starts the workers.
-pytestmark = [pytest.mark.parametrize("stack", ["servers"], indirect=True), pytest.mark.xdist_group("serve")]
+pytestmark = [on_one_stack, pytest.mark.xdist_group("serve")]
 
 
 class Server:

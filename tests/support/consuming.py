@@ -6,8 +6,10 @@ Reads its `Errand`, pickled, from standard input.
 import asyncio
 import pickle
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from catraca.platform.batching import BatchHandlers, Batching
 from catraca.platform.bus import Consumer, Message, QueueHandlers, Topology, Transport
 from catraca.platform.bus.postgres import PostgresBus, subscription
 from catraca.platform.database import Database, Db
@@ -23,6 +25,7 @@ class Errand:
     broker_url: str | None
     topology: Topology
     queue: str
+    batching: bool = False
 
 
 async def hold_for_ever(_db: Db, message: Message) -> None:
@@ -30,18 +33,30 @@ async def hold_for_ever(_db: Db, message: Message) -> None:
     await asyncio.Event().wait()
 
 
+async def hold_all_for_ever(_db: Db, messages: Sequence[Message]) -> Mapping[int, Exception]:
+    print(*(message.id for message in messages), flush=True)
+    await asyncio.Event().wait()
+    return {}
+
+
+async def as_it_is(message: Message) -> Message:
+    return message
+
+
 async def consume(errand: Errand) -> None:
     database = await Database.open(errand.database_url)
+    consumer = _consumer(errand, database)
+    await consumer.run(asyncio.Event())
+
+
+def _consumer(errand: Errand, database: Database) -> Consumer | Batching[Message]:
+    queue, transport = errand.topology.queue(errand.queue), _transport(errand, database)
+    if errand.batching:
+        pipeline = BatchHandlers(queue=queue.name, keys=None, prepare=as_it_is, write=hold_all_for_ever)
+        return Batching(queue, pipeline, topology=errand.topology, transport=transport, database=database)
     handlers = QueueHandlers(errand.queue)
     handlers.anything(hold_for_ever)
-    consumer = Consumer(
-        errand.topology.queue(errand.queue),
-        handlers,
-        topology=errand.topology,
-        transport=_transport(errand, database),
-        database=database,
-    )
-    await consumer.run(asyncio.Event())
+    return Consumer(queue, handlers, topology=errand.topology, transport=transport, database=database)
 
 
 def _transport(errand: Errand, database: Database) -> Transport:

@@ -1,7 +1,6 @@
 """HTTP by hand: a server of our own with its own limits, and requests no client library would send."""
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -13,9 +12,9 @@ from fastapi import APIRouter, FastAPI
 from catraca.platform.http.envelope import Envelope, RequestLimits
 from catraca.platform.http.health import Health
 from catraca.platform.http.server import HttpServer, ServerLimits
-from catraca.roles.api import ROUTERS, build_app
+from catraca.roles.api import ROUTERS, STREAMS, build_app
 from catraca.roles.parts import Parts
-from tests.servers import until
+from tests.servers import prompt_listener, until
 
 
 @dataclass
@@ -33,7 +32,7 @@ class Served:
 async def serving(app: FastAPI, limits: ServerLimits | None = None) -> AsyncIterator[Served]:
     """The application on a real socket of its own, until the block ends."""
     server = HttpServer(app, limits=limits)
-    listener = socket.create_server(("127.0.0.1", 0))
+    listener = prompt_listener()
     running = asyncio.create_task(server.serve(sockets=[listener]))
     await until(lambda: server.started or running.done())
     try:
@@ -58,7 +57,7 @@ async def served(
     if request_limits is not None:
         envelope = next(layer for layer in app.user_middleware if layer.cls is Envelope)
         envelope.kwargs["limits"] = request_limits
-    async with serving(app, limits) as served:
+    async with serving(app, limits or ServerLimits(streams=STREAMS)) as served:
         yield served
 
 

@@ -4,7 +4,7 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,8 +22,8 @@ from tests.servers import until
 from tests.support.news_room import Process, ended, stop
 from tests.support.news_verdicts import NOTHING_LEFT, broken_promises
 
-ROLES = (("relay",), ("dispatcher", "notifier"), ("housekeeper",))
-COPIES = 2
+# Two processes of each.
+LINEUP = (("relay",), ("dispatcher", "notifier"), ("housekeeper",)) * 2
 ARRIVALS = 4
 ARRIVAL_PAUSE_SECONDS = 0.02
 # Between two restarts, so many people more have been heard of.
@@ -47,6 +47,7 @@ class Fleet:
     database: Database
     environment: dict[str, str]
     log: Path
+    lineup: Sequence[tuple[str, ...]] = LINEUP
     processes: list[Process] = field(default_factory=list)
     over: bool = False
 
@@ -60,12 +61,12 @@ class Fleet:
                 preexec_fn=end_with_parent(SIGKILL),
             )
 
+    def start_all(self) -> None:
+        self.processes = [self.start(roles) for roles in self.lineup]
+
     def complaints(self) -> str:
         lines = self.log.read_text().splitlines()
         return "\n".join(line for line in lines if '"level":"error"' in line or not line.startswith("{"))
-
-    def roles_at(self, place: int) -> tuple[str, ...]:
-        return ROLES[place % len(ROLES)]
 
     async def arrive_until_over(self) -> None:
         """New people, one after another, each with the news of it."""
@@ -81,7 +82,7 @@ class Fleet:
         old.send_signal(number)
         expected = 0 if number == SIGTERM else -number
         assert await ended(old) == expected, self.complaints()
-        self.processes[place] = self.start(self.roles_at(place))
+        self.processes[place] = self.start(self.lineup[place])
 
     async def progress(self) -> None:
         """Wait until more arrivals have been told."""
@@ -144,9 +145,15 @@ async def roll(fleet: Fleet, *, passes: int) -> None:
 
 @asynccontextmanager
 async def fleet_at(
-    folder: Path, database_url: str, redis_url: str, amqp_url: str | None
+    folder: Path,
+    database_url: str,
+    redis_url: str,
+    amqp_url: str | None,
+    *,
+    lineup: Sequence[tuple[str, ...]] = LINEUP,
+    settings: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Fleet]:
-    """Two processes of each role on a migrated database; whatever runs at the end is ended."""
+    """These processes on a migrated database; whatever runs at the end is ended."""
     await migrate(database_url)
     environment = {name: value for name, value in os.environ.items() if name != "PROMETHEUS_MULTIPROC_DIR"}
     environment |= {
@@ -155,12 +162,12 @@ async def fleet_at(
         "CATRACA_REDIS_URL": redis_url,
         "CATRACA_SECRET": SECRET,
         **({} if amqp_url is None else {"CATRACA_AMQP_URL": amqp_url}),
+        **(settings or {}),
     }
     database = await Database.open(database_url)
-    fleet = Fleet(database, environment, folder / "fleet.log")
+    fleet = Fleet(database, environment, folder / "fleet.log", lineup)
     try:
-        for place in range(COPIES * len(ROLES)):
-            fleet.processes.append(fleet.start(fleet.roles_at(place)))
+        fleet.start_all()
         yield fleet
     finally:
         for process in fleet.processes:

@@ -42,7 +42,7 @@ class FatedRabbitMqBus(RabbitMqBus):
 class FatedPublisher(Publisher):
     fate: Fate
 
-    async def put_off(self, message: Message, queue: str, *, delay_seconds: float) -> None:
+    async def put_off(self, message: Message, queue: Queue, *, delay_seconds: float) -> None:
         self.fate.pass_by("during_retry")
         await super().put_off(message, queue, delay_seconds=delay_seconds)
         self.fate.pass_by("during_retry")

@@ -159,7 +159,7 @@ class FatedSubscription:
         self._fate.pass_by("between_handler_commit_and_ack")
         await self._subscription.done(deliveries)
 
-    async def retry(self, delivery: Delivery, *, delay_seconds: float) -> None:
+    async def retry(self, delivery: Delivery, *, delay_seconds: float, reason: str) -> None:
         after.set("failing")
-        await self._subscription.retry(delivery, delay_seconds=delay_seconds)
+        await self._subscription.retry(delivery, delay_seconds=delay_seconds, reason=reason)
         after.set("")

@@ -109,7 +109,7 @@ class Broker:
         self._server = RabbitMq(
             folder / "rabbitmq", config=("consumer_timeout = 1000",), advanced=LOOKS_FOR_LATE_CONSUMERS
         )
-        self.pause, self.resume, self.stop = self._server.pause, self._server.resume, self._server.stop
+        self.pause, self.resume, self.stop = self._server.pause, self._server.resume, self._server.end
 
     @property
     def url(self) -> str:

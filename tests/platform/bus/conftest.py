@@ -7,11 +7,17 @@ import pytest
 from structlog.testing import capture_logs
 
 from catraca.platform.bus import Topology, Transport
-from catraca.platform.bus.postgres import PostgresBus
+from catraca.platform.bus.postgres import PostgresBus, subscription
 from catraca.platform.database import Database, DatabaseLimits
 from catraca.platform.migrations import migrate
 from tests.platform.bus.world import EFFECTS, Connect, World
 from tests.servers import Stack
+
+
+@pytest.fixture(autouse=True)
+def _looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What falls due between two looks would be waited for by every test of a retry, on PostgreSQL's bus."""
+    monkeypatch.setattr(subscription, "POLL_SECONDS", 0.05)
 
 
 @pytest.fixture(scope="session")

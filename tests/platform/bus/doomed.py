@@ -23,8 +23,8 @@ class Doomed:
         self._broker_url = broker_url
         self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self, topology: Topology, queue: Queue) -> None:
-        errand = Errand(self._database_url, self._broker_url, topology, queue.name)
+    def start(self, topology: Topology, queue: Queue, *, batching: bool = False) -> None:
+        errand = Errand(self._database_url, self._broker_url, topology, queue.name, batching)
         with self._said.open("wb") as said:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", consuming.__name__], stdin=subprocess.PIPE, stdout=said, cwd=ROOT

@@ -1,6 +1,8 @@
 """The consumer tells a bad message from a bad day, on every bus."""
 
 import asyncio
+import math
+from collections.abc import Sequence
 from contextlib import suppress
 
 import asyncpg
@@ -8,7 +10,9 @@ import pytest
 from structlog.contextvars import get_contextvars
 from structlog.testing import capture_logs
 
-from catraca.platform.bus import BusAway, Message, consumer
+from catraca.platform import patience
+from catraca.platform.bus import BusAway, Delivery, Message
+from catraca.platform.bus.settling import Apply, Settling
 from catraca.platform.database import Db
 from catraca.platform.errors import Busy, DatabaseUnavailable, OutcomeUnknown
 from catraca.platform.redis_client import RedisAway
@@ -22,7 +26,7 @@ SECRET = "maria@example.org"
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(consumer, "FIRST_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(patience, "FIRST_PAUSE_SECONDS", 0.01)
 
 
 @pytest.mark.parametrize("kind", [Busy, DatabaseUnavailable, OutcomeUnknown, RedisAway, BusAway])
@@ -72,7 +76,7 @@ async def _holds_out(world: World, fall_away) -> None:
 async def test_who_finds_the_database_busy_again_and_again_is_itself_the_trouble(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(consumer, "BUSY_AT_MOST", 3)
+    monkeypatch.setattr(patience, "BUSY_AT_MOST", 3)
     queue = world.queue("blocked", concurrency=1)
     await world.open(queue, retry_delays_seconds=(0.05,))
     bad, good = world.message(), world.message()
@@ -95,7 +99,7 @@ async def test_who_finds_the_database_busy_again_and_again_is_itself_the_trouble
 async def test_redis_may_be_away_for_as_long_as_it_likes(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(consumer, "BUSY_AT_MOST", 1)
+    monkeypatch.setattr(patience, "BUSY_AT_MOST", 1)
 
     async def fall_away(_db: Db) -> None:
         raise RedisAway
@@ -103,26 +107,47 @@ async def test_redis_may_be_away_for_as_long_as_it_likes(
     await _holds_out(world, fall_away)
 
 
-async def test_a_bad_message_in_a_batch_neither_harms_nor_repeats_its_neighbours(world: World) -> None:
-    queue = world.queue("batched", batch=5, prefetch=20, concurrency=1)
-    await world.open(queue)
-    good = [world.message() for _ in range(12)]
-    bad = world.message()
-    gate = asyncio.Event()
+@pytest.mark.parametrize("places", [(8,), (1, 14), range(17)], ids=["one", "two", "all"])
+async def test_bad_messages_in_a_batch_neither_harm_nor_repeat_nor_reorder_their_neighbours(
+    world: World, places: Sequence[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches = _sizes_of_what_is_settled(monkeypatch)
+    queue = world.queue("batched", batch=16, prefetch=20, concurrency=1)
+    await world.open(queue, retry_delays_seconds=())
+    messages = [world.message() for _ in range(17)]
+    bad = {messages[place].id for place in places}
+    gate, transactions = asyncio.Event(), set[int]()
 
-    async def handle(_db: Db, message: Message) -> None:
+    async def handle(db: Db, message: Message) -> None:
         await gate.wait()
-        if message.id == bad.id:
+        transactions.add(await db.fetchval("SELECT txid_current()"))
+        if message.id in bad:
             raise ValueError
 
     async with world.consuming(queue, handle):
-        await world.publish(*good[:8], bad, *good[8:])
+        await world.publish(*messages)
         gate.set()
-        await world.until_applied(queue, 12)
-        await world.until_waiting(world.dead, 1)
-    assert sorted(await world.ids(queue)) == sorted(message.id for message in good)
-    (letter,) = await world.buried(1)
-    assert letter.id == bad.id
+        await world.until_waiting(world.dead, len(bad))
+        await world.until_waiting(queue, 0)
+    assert await world.ids(queue) == [message.id for message in messages if message.id not in bad]
+    assert {letter.id for letter in await world.buried(len(bad))} == bad
+    # Two for each halving on the way to a bad one; and where all are bad, every part once.
+    halvings = math.log2(queue.batch)
+    assert len(transactions) <= min(
+        len(batches) + 2 * len(bad) * halvings, sum(2 * size - 1 for size in batches)
+    )
+
+
+def _sizes_of_what_is_settled(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    sizes: list[int] = []
+    settle = Settling.settle
+
+    async def settle_and_tell(settling: Settling, deliveries: Sequence[Delivery], apply: Apply) -> None:
+        sizes.append(len(deliveries))
+        await settle(settling, deliveries, apply)
+
+    monkeypatch.setattr(Settling, "settle", settle_and_tell)
+    return sizes
 
 
 async def test_a_batch_is_one_transaction(world: World) -> None:

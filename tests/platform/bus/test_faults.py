@@ -6,7 +6,7 @@ import pytest
 
 from catraca.domains.dead_letters.store import insert_dead_letter
 from catraca.platform.bus import Message, Queue, QueueHandlers
-from catraca.platform.bus.consumer import OUTCOMES
+from catraca.platform.bus.settling import OUTCOMES
 from catraca.platform.database import Db
 from catraca.platform.errors import NotFound
 from catraca.platform.event import Event
@@ -44,7 +44,9 @@ async def test_a_message_that_fails_is_tried_again_and_harms_no_other(world: Wor
     assert clumsy.retries_of(twice) == [0, 1, 2]
     assert clumsy.retries_of(good) == [0]
     assert found[good.id] == good
-    assert found[twice.id] == twice.with_headers(retries=2), "nothing else about it has changed"
+    assert found[twice.id] == twice.with_headers(retries=2, retry_reason="ValueError"), (
+        "nothing else about it has changed"
+    )
     await world.until_waiting(bystander, 2)  # a retry goes to the queue that failed, and to no other
     assert (await world.bus.depths())[world.dead.name] == 0
 
@@ -80,13 +82,24 @@ async def test_what_fails_at_every_retry_is_a_dead_letter_as_it_was(world: World
         await world.until_waiting(world.dead, 1)
     assert clumsy.retries_of(message) == [0, 1, 2, 3]
     assert await world.ids(queue) == []
-    assert await world.buried(1) == [message.with_headers(retries=3, queue=queue.name, reason="not_found")]
+    (letter,) = await world.buried(1)
+    assert letter == message.with_headers(
+        retries=3, retry_reason="not_found", queue=queue.name, reason="not_found"
+    )
 
 
 @pytest.mark.parametrize(
-    "body", [b"{", b"[]", b'{"event_type": "other.key"}', b'{"thing_id": 7}', b"\xff", b"[" * 100_000]
+    ("body", "reason"),
+    [
+        (b"{", "malformed_json"),
+        (b'{"of no importance": ' + b"[" * 100_000, "malformed_json"),
+        (b"\xff", "malformed_json"),
+        (b"[" * 100_000, "wrong_shape"),
+        (b'{"event_type": "other.key"}', "wrong_shape"),
+        (b'{"thing_id": 7}', "wrong_shape"),
+    ],
 )
-async def test_an_unreadable_body_is_a_dead_letter_at_once(world: World, body: bytes) -> None:
+async def test_an_unreadable_body_is_a_dead_letter_at_once(world: World, body: bytes, reason: str) -> None:
     queue = world.queue("strict")
     await world.open(queue)
     handled: list[Event] = []
@@ -97,7 +110,7 @@ async def test_an_unreadable_body_is_a_dead_letter_at_once(world: World, body: b
         await world.until_waiting(world.dead, 1)
         await until(lambda: handled)
     (letter,) = await world.buried(1)
-    assert letter == bad.with_headers(queue=queue.name, reason="Unreadable")
+    assert letter == bad.with_headers(queue=queue.name, reason=reason)
     assert len(handled) == 1
 
 
@@ -147,7 +160,7 @@ async def test_where_dead_letters_go_nowhere_a_message_stays_and_is_tried_seldom
         await world.publish(message)
         (found,) = await world.until_applied(queue, 1)
     assert clumsy.retries_of(message) == [0, 1, 2, 3]
-    assert found == message.with_headers(retries=3)
+    assert found == message.with_headers(retries=3, retry_reason="ValueError")
 
 
 def _strict(queue: Queue, handled: list[Event]) -> QueueHandlers:

@@ -5,7 +5,7 @@ On the PostgreSQL bus the broker is the database itself.
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +14,8 @@ from uuid import UUID, uuid4
 import pytest
 from structlog.testing import capture_logs
 
-from catraca.platform.bus import BusAway, Message, Queue, consumer
+from catraca.platform import patience
+from catraca.platform.bus import BusAway, Message, Queue, settling
 from catraca.platform.bus.postgres import subscription
 from catraca.platform.clock import monotonic_seconds
 from catraca.platform.database import Database, DatabaseLimits, Db
@@ -90,8 +91,8 @@ async def world(broker: Breakable, keeper: Breakable) -> AsyncIterator[World]:
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(consumer, "FIRST_PAUSE_SECONDS", 0.02)
-    monkeypatch.setattr(consumer, "LONGEST_PAUSE_SECONDS", 0.3)
+    monkeypatch.setattr(patience, "FIRST_PAUSE_SECONDS", 0.02)
+    monkeypatch.setattr(patience, "LONGEST_PAUSE_SECONDS", 0.3)
     monkeypatch.setattr(subscription, "LEASE_SECONDS", TRUST_SECONDS)
     monkeypatch.setattr(subscription, "RENEW_SECONDS", TRUST_SECONDS / 5)
 
@@ -245,7 +246,7 @@ async def test_a_message_held_for_longer_than_the_broker_trusts_a_consumer_is_ap
 async def test_a_frozen_database_counts_nothing_however_often_it_is_asked(
     world: World, keeper: Breakable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(consumer, "BUSY_AT_MOST", 2)
+    monkeypatch.setattr(patience, "BUSY_AT_MOST", 2)
     queue = world.queue("patient", concurrency=1)
     await world.open(queue)
     frozen: list[int] = []
@@ -256,7 +257,7 @@ async def test_a_frozen_database_counts_nothing_however_often_it_is_asked(
             keeper.pause()
         await db.fetchval("SELECT true")
 
-    pauses, lapsed = consumer.PAUSES.labels(queue.name), consumer.OUTCOMES.labels(queue.name, "lapsed")
+    pauses, lapsed = settling.PAUSES.labels(queue.name), settling.OUTCOMES.labels(queue.name, "lapsed")
 
     def asked_often() -> bool:
         """Or once, and then a broker took the message back and waits with it until the database is up."""
@@ -272,3 +273,34 @@ async def test_a_frozen_database_counts_nothing_however_often_it_is_asked(
         keeper.resume()
     (found,) = await world.applied(queue)
     assert (found.id, found.headers.retries) == (message.id, 0)
+
+
+async def test_a_database_killed_amid_a_batch_is_waited_for_and_nothing_is_counted_or_halved(
+    world: World, keeper: Breakable
+) -> None:
+    queue = world.queue("batched", batch=8, prefetch=24, concurrency=2, fill_seconds=0.2)
+    await world.open(queue)
+    pauses, killed = settling.PAUSES.labels(queue.name), asyncio.Event()
+    dying = asyncio.Event()
+
+    async def kill_at_first(db: Db, _messages: Sequence[Message]) -> Mapping[int, Exception]:
+        if not dying.is_set():
+            dying.set()
+            await keeper.kill()
+            killed.set()
+        await db.fetchval("SELECT true")
+        return {}
+
+    async with world.batching(queue, kill_at_first):
+        await world.publish(*(messages := [world.message() for _ in range(24)]))
+        await killed.wait()
+        try:
+            await until(lambda: pauses._value.get() >= 4)
+        finally:
+            await keeper.start()
+        await until(lambda: all_applied(world, queue, 24))
+    found = await world.applied(queue)
+    assert sorted(message.id for message in found) == sorted(message.id for message in messages)
+    assert {message.headers.retries for message in found} == {0}
+    assert (await world.bus.depths())[world.dead.name] == 0
+    await world.until_waiting(queue, 0)

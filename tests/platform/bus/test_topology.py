@@ -3,12 +3,13 @@
 import re
 from dataclasses import replace
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from catraca.events import TOPOLOGY
 from catraca.platform.bus import Queue, Topology, TopologyRefused, check_topology
-from catraca.platform.bus.topology import matches
+from catraca.platform.bus.topology import RetryQueue, matches
 from catraca.roles.consuming import check_wiring
 
 KEYS = st.lists(st.sampled_from(["ride", "x", "started", ""]), max_size=5).map(".".join)
@@ -161,6 +162,32 @@ def test_a_topology_without_a_retry_is_refused() -> None:
     assert "retry_delays_seconds is empty" in refusal(queue("rides", "ride.*"), DEAD, retry_delays_seconds=())
 
 
+@pytest.mark.parametrize("returns_by", [("rides.events", "ride.ended"), ("dlx", "ride.started")])
+def test_retries_that_return_elsewhere_are_refused(returns_by: tuple[str, str]) -> None:
+    own = RetryQueue(name="r", exchange="rx", delay_seconds=1, times=3, returns_by=returns_by)
+    assert refusal(queue("rides", "ride.started", retries_in=own), DEAD) == (
+        f"retries of rides return by {returns_by[0]} as {returns_by[1]}, which does not lead to it alone:"
+        " give it a key of its own."
+    )
+
+
+def test_retries_that_also_reach_another_queue_are_refused() -> None:
+    own = RetryQueue(
+        name="r", exchange="rx", delay_seconds=1, times=3, returns_by=("rides.events", "ride.started")
+    )
+    rides, others = queue("rides", "ride.started", retries_in=own), queue("others", "ride.*")
+    assert "does not lead to it alone" in refusal(rides, others, DEAD)
+
+
+def test_a_queue_that_keeps_what_fails_needs_a_delay() -> None:
+    own = RetryQueue(
+        name="r", exchange="rx", delay_seconds=1, times=0, returns_by=("rides.events", "ride.started")
+    )
+    said = refusal(queue("rides", "ride.started", retries_in=own, dead_letters_to=None), DEAD)
+    assert said == "rides keeps what fails, and has no delay to try it again: give it one."
+    assert refusal(queue("rides", "ride.started", retries_in=own), DEAD) == ""
+
+
 def test_every_fault_is_told_at_once() -> None:
     said = refusal(queue("rides", "ride.started", batch=99), DEAD, published=("ride.ended",), handled={})
     assert len(said.splitlines()) == 4
@@ -214,6 +241,7 @@ QUEUES = {
         "offer.canceled",
     ),
     "notification_appointments_queue": ("notifier", "appointment.*"),
+    "notification_users_queue": ("notifier", "user.created"),
     "tracking_realtime_queue": ("notifier", "location.driver.updated"),
     "billing_events_queue": ("housekeeper", "ride.started", "ride.completed", "ride.cancelled"),
     "analytics_events_queue": ("housekeeper", "ride.*"),

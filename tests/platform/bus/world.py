@@ -1,7 +1,7 @@
 """One test's exchange, queues and consumers on one of the buses, under names that nobody else uses."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID, uuid4
@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from catraca.platform import outbox
+from catraca.platform.batching import BatchHandlers, Batching
 from catraca.platform.bus import Consumer, Message, Queue, QueueHandlers, Topology, Transport
 from catraca.platform.bus.message import Headers
 from catraca.platform.database import Database, Db
@@ -32,6 +33,8 @@ on_every_bus = pytest.mark.parametrize(
 KEY = "thing.happened"
 SHORT_DELAYS_SECONDS = (0.05, 0.1, 0.2)
 Handle = Callable[[Db, Message], Awaitable[None]]
+Prepare = Callable[[Message], Awaitable[None]]
+Write = Callable[[Db, Sequence[Message]], Awaitable[Mapping[int, Exception]]]
 Connect = Callable[[Topology], Transport]
 
 
@@ -106,6 +109,43 @@ class World:
         )
         async with until_over(consumer.run) as stopping:
             yield stopping
+
+    @asynccontextmanager
+    async def batching(
+        self,
+        queue: Queue,
+        write: Write | None = None,
+        *,
+        prepare: Prepare | None = None,
+        bus: Transport | None = None,
+        **options: Any,
+    ) -> AsyncIterator[asyncio.Event]:
+        """A pipeline, until the block ends or the event is set; what it has written is in `applied`."""
+        pipeline = Batching(
+            queue,
+            self._batch_handlers(queue, prepare, write),
+            topology=self.topology,
+            transport=bus or self.bus,
+            database=self.database,
+            **options,
+        )
+        async with until_over(pipeline.run) as stopping:
+            yield stopping
+
+    def _batch_handlers(
+        self, queue: Queue, prepare: Prepare | None, write: Write | None
+    ) -> BatchHandlers[Message]:
+        async def look_at(message: Message) -> Message:
+            if prepare is not None:
+                await prepare(message)
+            return message
+
+        async def note_and_write(db: Db, messages: Sequence[Message]) -> Mapping[int, Exception]:
+            for message in messages:
+                await note(db, queue.name, message)
+            return await write(db, messages) if write is not None else {}
+
+        return BatchHandlers(queue=queue.name, keys=None, prepare=look_at, write=note_and_write)
 
     def noting(self, queue: Queue, handle: Handle | None = None) -> Handle:
         async def note_and_handle(db: Db, message: Message) -> None:

@@ -21,7 +21,7 @@ async def broker() -> AsyncIterator[RabbitMq]:
         await until(server.answers)
         yield server
     finally:
-        await server.stop()
+        await server.end()
         shutil.rmtree(folder, ignore_errors=True)
 
 

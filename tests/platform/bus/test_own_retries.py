@@ -1,0 +1,94 @@
+"""A queue may have its own place in which to wait for another try, on every bus."""
+
+from typing import Any
+
+import pytest
+
+from catraca.platform.bus import Message, Queue
+from catraca.platform.bus.topology import RetryQueue, delay_name
+from catraca.platform.database import Db
+from tests.platform.bus.world import KEY, World, on_every_bus
+from tests.servers import until
+
+pytestmark = on_every_bus
+
+NEVER = 3600
+
+
+def with_own_retries(world: World, *, delay_seconds: float, times: int, **options: Any) -> Queue:
+    own = RetryQueue(
+        name=f"own_{world.tag}_retry_{delay_name(delay_seconds)}",
+        exchange=f"own_retry_{world.tag}",
+        delay_seconds=delay_seconds,
+        times=times,
+        returns_by=(world.exchange, KEY),
+    )
+    return world.queue("own", retries_in=own, **options)
+
+
+async def fail(_db: Db, _message: Message) -> None:
+    raise ValueError
+
+
+@pytest.mark.parametrize("times", [0, 2])
+async def test_a_message_is_tried_as_often_and_as_late_as_its_queue_says(world: World, times: int) -> None:
+    queue = with_own_retries(world, delay_seconds=0.05, times=times)
+    await world.open(queue, retry_delays_seconds=(NEVER,))
+    retries: list[int] = []
+
+    async def note_and_fail(_db: Db, message: Message) -> None:
+        retries.append(message.headers.retries)
+        raise ValueError
+
+    async with world.consuming(queue, note_and_fail):
+        await world.publish(message := world.message(body=b'{"n": 1}'))
+        await world.until_waiting(world.dead, 1)
+    assert retries == list(range(times + 1))
+    expected = message.with_headers(queue=queue.name, reason="ValueError", retries=times)
+    if times:
+        expected = expected.with_headers(retry_reason="ValueError")
+    assert await world.buried(1) == [expected]
+
+
+async def test_what_returns_is_the_same_message(world: World) -> None:
+    queue = with_own_retries(world, delay_seconds=0.05, times=1)
+    await world.open(queue, retry_delays_seconds=(NEVER,))
+    message = world.message(body=b'{"n": 1}').with_headers(trace="r-1", sent_at=1_700_000_000_000)
+
+    async def fail_at_first(_db: Db, message: Message) -> None:
+        if not message.headers.retries:
+            raise ValueError
+
+    async with world.consuming(queue, fail_at_first):
+        await world.publish(message)
+        assert await world.until_applied(queue, 1) == [message.again("ValueError")]
+
+
+async def test_it_is_told_how_many_wait_for_another_try(world: World, carrier: str) -> None:
+    queue = with_own_retries(world, delay_seconds=NEVER, times=1)
+    await world.open(queue)
+    assert queue.retries_in is not None
+    place = queue.retries_in.name if carrier == "rabbitmq" else queue.name
+    assert (await world.bus.retrying())[place] == 0
+    async with world.consuming(queue, fail):
+        await world.publish(*(world.message() for _ in range(3)))
+
+        async def three_wait() -> bool:
+            return (await world.bus.retrying())[place] == 3
+
+        await until(three_wait)
+    assert (await world.bus.depths())[queue.name] == 0, "who waits for another try is not in the queue"
+
+
+async def test_it_is_told_how_many_wait_in_the_place_that_others_share(world: World, carrier: str) -> None:
+    queue = world.queue("plain")
+    await world.open(queue, retry_delays_seconds=(NEVER + 1,))
+    place = f"retry_{NEVER + 1}s" if carrier == "rabbitmq" else queue.name
+    before = (await world.bus.retrying())[place]
+    async with world.consuming(queue, fail):
+        await world.publish(world.message())
+
+        async def one_more_waits() -> bool:
+            return (await world.bus.retrying())[place] == before + 1
+
+        await until(one_more_waits)
