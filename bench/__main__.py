@@ -31,7 +31,7 @@ from bench.news.load import (
     timer_lateness_milliseconds,
 )
 from bench.news.timing import PENDING
-from bench.rows import Row, Servers, rows
+from bench.rows import MANY_PEOPLE_ROW, RELAY_ROW, Row, Servers, rows
 from bench.sign_ups.load import FEW_ROWS, MANY_ROWS
 from bench.sign_ups.load import run as run_sign_ups
 from catraca.platform.auth import sign_token
@@ -91,7 +91,7 @@ async def main() -> None:
         broker.start()
         await until(broker.answers)
         with ExitStack() as running:
-            servers = await _start_servers(stack, broker, running)
+            servers = await _start_servers(stack, broker, running, options.only)
             chosen = [row for row in rows(servers) if options.only in row.name]
             results = _measure(chosen, options, folder)
             delays = _measure_delays(servers) if options.only in "latency" else []
@@ -111,7 +111,7 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-async def _start_servers(stack: Stack, broker: RabbitMq, running: ExitStack) -> Servers:
+async def _start_servers(stack: Stack, broker: RabbitMq, running: ExitStack, only: str) -> Servers:
     ports = {name: free_port() for name in ("bare", "full", "full on RabbitMQ")}
     for name, port in ports.items():
         on_rabbitmq = {"CATRACA_AMQP_URL": broker.url} if "RabbitMQ" in name else {}
@@ -146,10 +146,11 @@ async def _start_servers(stack: Stack, broker: RabbitMq, running: ExitStack) -> 
         database_url=await _news_database(stack, kept=0),
         amqp_url=broker.url,
         few_kept_url=await _news_database(stack, kept=KEPT_FEW),
-        many_kept_url=await _news_database(stack, kept=KEPT_MANY),
+        # Filling these takes a minute or two: only where they are measured.
+        many_kept_url=await _news_database(stack, kept=KEPT_MANY) if only in RELAY_ROW else "",
         full_on_rabbitmq_url=f"http://127.0.0.1:{ports['full on RabbitMQ']}",
         few_people_url=await _people_database(stack, FEW_ROWS),
-        many_people_url=await _people_database(stack, MANY_ROWS),
+        many_people_url=await _people_database(stack, MANY_ROWS) if only in MANY_PEOPLE_ROW else "",
     )
 
 

@@ -8,6 +8,9 @@ from bench.news.load import KEPT_FEW, KEPT_MANY, NewsLoad, RelayLoad
 from bench.sign_ups.load import FEW_ROWS, MANY_ROWS, SignUpLoad
 from bench.wrk import KEYED_POST, PLAIN_POST, SIGN_UP, HttpLoad
 
+RELAY_ROW = f"relay with {KEPT_MANY:,} sent events kept"
+MANY_PEOPLE_ROW = f"sign-ups to rows with {MANY_ROWS:,} people"
+
 
 class Load(Protocol):
     def per_second(self, *, seconds: int, connections: int, folder: Path) -> float: ...
@@ -85,7 +88,7 @@ def _news_rows(servers: Servers) -> list[Row]:
             NewsLoad("bare", *rabbitmq, events_a_second=3000),
         ),
         Row(
-            f"relay with {KEPT_MANY:,} sent events kept",
+            RELAY_ROW,
             f"with {KEPT_FEW:,} kept",
             0.9,
             RelayLoad(servers.many_kept_url),
@@ -136,7 +139,7 @@ def _sign_up_rows(servers: Servers) -> list[Row]:
             SignUpLoad("bare", *few, a_second=20000),
         ),
         Row(
-            f"sign-ups to rows with {MANY_ROWS:,} people",
+            MANY_PEOPLE_ROW,
             f"with {FEW_ROWS:,}",
             0.9,
             SignUpLoad("pipeline", *many, a_second=12000),
