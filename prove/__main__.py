@@ -1,4 +1,4 @@
-"""Run the storms: `python -m prove [STORM ...] [--rounds N] [--stack NAME] [--restart]`.
+"""Run the storms: `python -m prove [STORM ...] [--rounds N] [--percent N] [--stack NAME] [--restart]`.
 
 What was done is kept in `var/prove.json`, so a run that was cut off goes on where it stopped.
 """
@@ -9,10 +9,11 @@ import json
 import shutil
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from catraca.platform.migrations import migrate
@@ -22,6 +23,7 @@ from tests.conftest import settings_for
 from tests.servers import private_folder, start_debian, start_embedded
 
 LEDGER = Path("var/prove.json")
+WHOLE_PERCENT = 100
 STACKS = {"embedded": start_embedded, "servers": start_debian}
 console = Console()
 
@@ -33,6 +35,8 @@ class Tally:
     rounds: int = 0
     seconds: float = 0.0
     broken: str = ""
+    # What its rounds told of themselves.
+    told: list[str] = field(default_factory=list)
 
 
 async def main() -> int:
@@ -47,8 +51,8 @@ async def main() -> int:
             await migrate(stack.database_url)
             async with open_parts(settings_for(stack)) as parts:
                 for storm in [storm for storm in options.storms if stack_name in storm.stacks]:
-                    tally = tallies.setdefault(f"{storm.name} on {stack_name}", Tally())
-                    await _weather(storm, options.rounds or storm.rounds, tally, parts, tallies)
+                    tally = tallies.setdefault(_title(storm, stack_name, options.percent), Tally())
+                    await _weather(storm, options, tally, parts, tallies)
         finally:
             await stop()
             shutil.rmtree(folder, ignore_errors=True)
@@ -60,6 +64,9 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make prove", description="The long storms, at full size.")
     parser.add_argument("storms", nargs="*", metavar="STORM", help=f"one of: {', '.join(STORMS)}")
     parser.add_argument("--rounds", type=int, help="fewer or more rounds than the full size")
+    parser.add_argument(
+        "--percent", type=float, default=WHOLE_PERCENT, help="of the size of a round, where it has one"
+    )
     parser.add_argument("--stack", choices=STACKS, help="only on this one; without it on both")
     parser.add_argument("--restart", action="store_true", help="forget what was done before")
     options = parser.parse_args()
@@ -70,19 +77,37 @@ def _options() -> argparse.Namespace:
     return options
 
 
-async def _weather(storm: Storm, rounds: int, tally: Tally, parts: Parts, tallies: dict[str, Tally]) -> None:
+def _title(storm: Storm, stack_name: str, percent: float) -> str:
+    """What was done smaller does not count for the whole."""
+    size = f", {percent:g} %" if storm.has_size and percent != WHOLE_PERCENT else ""
+    return f"{storm.name} on {stack_name}{size}"
+
+
+async def _weather(
+    storm: Storm, options: argparse.Namespace, tally: Tally, parts: Parts, tallies: dict[str, Tally]
+) -> None:
+    rounds = options.rounds or storm.rounds
+    size = {"share": options.percent / WHOLE_PERCENT} if storm.has_size else {}
     with console.status(storm.name) as status:
         while tally.rounds < rounds and not tally.broken:
             began = time.monotonic()
             try:
                 async with asyncio.timeout(storm.round_seconds):
-                    await storm.run(parts, tally.rounds)
+                    found = await storm.run(parts, tally.rounds, **size)
             except (AssertionError, TimeoutError) as error:
                 tally.broken = f"round {tally.rounds + 1}: {str(error) or type(error).__name__}"
+            else:
+                _tell(storm, tally, found)
             tally.rounds += 1
             tally.seconds += time.monotonic() - began
             status.update(f"{storm.name}: {tally.rounds} of {rounds} rounds, {tally.seconds:.0f} s")
             _write_ledger(tallies)
+
+
+def _tell(storm: Storm, tally: Tally, found: str | None) -> None:
+    if found is not None:
+        tally.told.append(found)
+        console.print(f"{storm.name}, round {tally.rounds + 1}: {found}", highlight=False, markup=False)
 
 
 def _read_ledger() -> dict[str, Tally]:
@@ -93,16 +118,14 @@ def _read_ledger() -> dict[str, Tally]:
 
 def _write_ledger(tallies: dict[str, Tally]) -> None:
     LEDGER.parent.mkdir(parents=True, exist_ok=True)
-    entries = {
-        name: {"rounds": t.rounds, "seconds": t.seconds, "broken": t.broken} for name, t in tallies.items()
-    }
+    entries = {name: asdict(tally) for name, tally in tallies.items()}
     LEDGER.write_text(json.dumps(entries, indent=2) + "\n")
 
 
 def _report(tallies: dict[str, Tally]) -> None:
     table = Table("storm", "rounds", "seconds", "found")
     for name, tally in tallies.items():
-        found = f"[red]{tally.broken}[/]" if tally.broken else "[green]every promise kept[/]"
+        found = f"[red]{escape(tally.broken)}[/]" if tally.broken else "[green]every promise kept[/]"
         table.add_row(name, str(tally.rounds), f"{tally.seconds:.0f}", found)
     console.print(table)
 

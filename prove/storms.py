@@ -2,7 +2,8 @@
 
 import atexit
 import shutil
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -11,6 +12,7 @@ from tempfile import TemporaryDirectory
 from catraca.roles.parts import Parts
 from tests.journeys.instances import instance
 from tests.journeys.outages import kill_postgres_under_load
+from tests.platform.bus.breakable import Embedded, debian, started
 from tests.rabbitmq import RabbitMq
 from tests.servers import private_folder, until
 from tests.support import effects
@@ -18,7 +20,13 @@ from tests.support.news_fleet import fleet_at, roll
 from tests.support.news_room import database_beside, news_room
 from tests.support.news_storms import die_in_windows, jostle
 from tests.support.news_windows import WINDOWS
+from tests.support.sign_up_fleet import Place
+from tests.support.sign_up_outage import outlast_outage
+from tests.support.sign_up_storm import Size, weather_sign_ups
 from tests.support.storms import kill_server_among_repeats
+
+FULL_SIZE = Size(sign_ups=100_000)
+OUTAGE_SECONDS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +34,10 @@ class Storm:
     name: str
     rounds: int
     round_seconds: float
-    run: Callable[[Parts, int], Awaitable[None]]
+    # Gets the number of the round, and the share of its full size where it has one; may say what it found.
+    run: Callable[..., Awaitable[str | None]]
     stacks: Sequence[str] = ("embedded", "servers")
+    has_size: bool = False
 
 
 async def _idempotency_kill(parts: Parts, number: int) -> None:
@@ -61,6 +71,33 @@ async def _news_rolling(parts: Parts, _: int, *, on_rabbitmq: bool) -> None:
     with TemporaryDirectory(prefix="catraca-") as folder:
         async with fleet_at(Path(folder), url, parts.settings.redis_url, broker_url) as fleet:
             await roll(fleet, passes=2)
+
+
+async def _sign_ups(parts: Parts, number: int, *, share: float, on_rabbitmq: bool) -> str:
+    """Each round is another storm, of the whole size."""
+    size = Size(sign_ups=max(1, round(FULL_SIZE.sign_ups * share)))
+    async with _own_place(parts, on_rabbitmq) as place:
+        return await weather_sign_ups(place, size, seed=number)
+
+
+async def _sign_ups_outage(parts: Parts, number: int, *, share: float, on_rabbitmq: bool) -> str:
+    """By turns PostgreSQL hangs, and is gone."""
+    async with _own_place(parts, on_rabbitmq) as place:
+        return await outlast_outage(place, seconds=OUTAGE_SECONDS * share, freezes=number % 2 == 0)
+
+
+@asynccontextmanager
+async def _own_place(parts: Parts, on_rabbitmq: bool) -> AsyncIterator[Place]:
+    """With a PostgreSQL to be broken: Debian's beside RabbitMQ, the embedded one where it is the bus."""
+    folder = private_folder()
+    redis_url, amqp_url = parts.settings.redis_url, await _broker_url(on_rabbitmq)
+    assert redis_url is not None
+    try:
+        async with debian(folder) if on_rabbitmq else started(Embedded(folder)) as postgres:
+            with TemporaryDirectory(prefix="catraca-") as state:
+                yield Place(Path(state), postgres, redis_url, amqp_url)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 async def _beside(parts: Parts, name: str) -> str:
@@ -97,6 +134,17 @@ def _news(
     ]
 
 
+def _storms_of_sign_ups(
+    name: str, run: Callable[..., Awaitable[str]], *, rounds: int, round_seconds: float
+) -> list[Storm]:
+    """On the PostgreSQL bus with the embedded stack, and on RabbitMQ."""
+    on_postgres, on_rabbitmq = partial(run, on_rabbitmq=False), partial(run, on_rabbitmq=True)
+    return [
+        Storm(name, rounds, round_seconds, on_postgres, stacks=["embedded"], has_size=True),
+        Storm(f"{name}-rabbitmq", rounds, round_seconds, on_rabbitmq, stacks=["servers"], has_size=True),
+    ]
+
+
 STORMS = {
     storm.name: storm
     for storm in [
@@ -105,5 +153,7 @@ STORMS = {
         *_news("news-crash", _news_crash, rounds=64, round_seconds=240),
         *_news("news-crowd", _news_crowd, rounds=50, round_seconds=240),
         *_news("news-rolling", _news_rolling, rounds=20, round_seconds=300),
+        *_storms_of_sign_ups("sign-ups", _sign_ups, rounds=1, round_seconds=3600),
+        *_storms_of_sign_ups("sign-ups-outage", _sign_ups_outage, rounds=2, round_seconds=900),
     ]
 }

@@ -135,14 +135,6 @@ NOTIFIER = (
         planned=True,
     ),
     Queue(
-        name="notification_users_queue",
-        binds=("user.created",),
-        role="notifier",
-        does="Welcomes whoever signed up, by mail.",
-        # Each holds a connection while it speaks to the mail server.
-        concurrency=2,
-    ),
-    Queue(
         name="tracking_realtime_queue",
         binds=("location.driver.updated",),
         role="notifier",
@@ -254,8 +246,24 @@ def sign_up_queue(flow: SignUpFlow) -> Queue:
     )
 
 
-def make_topology(flow: SignUpFlow) -> Topology:
-    return Topology(exchanges=EXCHANGES, queues=(*DISPATCHER, *NOTIFIER, *HOUSEKEEPER, sign_up_queue(flow)))
+def welcome_queue(*, writes: bool) -> Queue:
+    """Letters go one by one, each holding a connection meanwhile; where nobody is written to, it is quick."""
+    return Queue(
+        name="notification_users_queue",
+        binds=("user.created",),
+        role="notifier",
+        does="Welcomes whoever signed up, by mail.",
+        concurrency=2,
+        batch=1 if writes else 100,
+        prefetch=16 if writes else 400,
+    )
+
+
+def make_topology(flow: SignUpFlow, *, writes_letters: bool = True) -> Topology:
+    welcome = welcome_queue(writes=writes_letters)
+    return Topology(
+        exchanges=EXCHANGES, queues=(*DISPATCHER, *NOTIFIER, welcome, *HOUSEKEEPER, sign_up_queue(flow))
+    )
 
 
 TOPOLOGY = make_topology(SignUpFlow())

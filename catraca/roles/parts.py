@@ -38,7 +38,9 @@ async def open_parts(
         planning=BY_INDEX,
     )
     redis = RedisClient(settings.redis_url)
-    topology = topology or make_topology(_sign_up_flow(settings))
+    topology = topology or make_topology(
+        _sign_up_flow(settings), writes_letters=settings.mail_url is not None
+    )
     bus = _bus(settings, database, topology)
     try:
         yield Parts(

@@ -1,0 +1,132 @@
+"""What a sign-up storm asks for, and its own book of what it was promised."""
+
+import random
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from operator import itemgetter
+from uuid import UUID, uuid4
+
+import msgspec
+
+from catraca.domains.onboarding import Seal
+from tests.conftest import SECRET
+
+POISON_SHARE = 0.001
+DUPLICATE_SHARE = 0.01
+HANG_UP_SHARE = 0.01
+# Of those who hang up: some before they are heard, some when the answer is on its way.
+LONGEST_PATIENCE_SECONDS = 0.05
+# How many sign-ups may lie between one and its double; the other half follow at its heels.
+FAR = 3000
+NAMES = ("Ana", "João", "Conceição", "Iracema", "Zé", "Mónika", "李娜", "Øyvind")
+SPELLINGS = (
+    str.upper,
+    str.title,
+    # A wide first letter is the same letter, to whoever compares addresses.
+    lambda email: chr(ord(email[0]) + 0xFEE0) + email[1:],
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request to sign up. Whoever has the same `person` has the same address, however it is written."""
+
+    key: str
+    person: int
+    name: str
+    email: str
+    # When its caller hangs up without an answer; then comes again with the same key, or does not.
+    hangs_up_after_seconds: float | None = None
+    comes_again: bool = True
+
+    @property
+    def body(self) -> bytes:
+        return msgspec.json.encode({"name": self.name, "email": self.email})
+
+
+@dataclass(frozen=True, slots=True)
+class Poison:
+    """Not a sign-up, put straight into the queue; it must end as a dead letter, for this reason."""
+
+    message_id: UUID
+    body: bytes
+    reason: str
+
+
+@dataclass
+class Ledger:
+    """By id: what was acknowledged, and what was tried without ever hearing an answer."""
+
+    acknowledged: dict[UUID, Asked] = field(default_factory=dict)
+    tried: dict[UUID, Asked] = field(default_factory=dict)
+    poison: dict[UUID, Poison] = field(default_factory=dict)
+    answers: Counter[str] = field(default_factory=Counter)
+    _seal: Seal = field(default_factory=lambda: Seal(SECRET))
+
+    def acknowledge(self, sign_up_id: UUID, asked: Asked) -> None:
+        known = self.acknowledged.setdefault(sign_up_id, asked)
+        assert known.key == asked.key, f"{known} and {asked} were answered with one id"
+        assert sign_up_id == self.id_of(asked), f"{asked} was answered with another's id"
+
+    def note_try(self, asked: Asked) -> None:
+        self.tried[self.id_of(asked)] = asked
+
+    def id_of(self, asked: Asked) -> UUID:
+        """As whoever knows the secret can tell it without any answer."""
+        return self._seal.id_for(asked.key)
+
+    @property
+    def unanswered(self) -> dict[UUID, Asked]:
+        """Of these nobody knows what became of them: each may be there or not."""
+        return {one: asked for one, asked in self.tried.items() if one not in self.acknowledged}
+
+
+def plan(count: int, seed: int) -> list[Asked | Poison]:
+    """So many in all, in the order in which they are asked for; each seed is another storm."""
+    chance = random.Random(seed)
+    tag = uuid4().hex[:8]
+    poison = [make_poison(number) for number in range(max(len(KINDS), round(count * POISON_SHARE)))]
+    doubles = round(count * DUPLICATE_SHARE)
+    fresh = [newcomer(number, tag) for number in range(count - len(poison) - doubles)]
+    placed: list[tuple[float, Asked | Poison]] = list(enumerate(fresh))
+    for number in range(doubles):
+        place = chance.randrange(len(fresh))
+        later = place + (0 if chance.random() < 0.5 else chance.randrange(FAR)) + 0.5
+        placed.append((later, fresh[place] if number % 2 else respelled(fresh[place], number)))
+    placed += [(chance.randrange(len(fresh)) + 0.7, one) for one in poison]
+    placed.sort(key=itemgetter(0))
+    return [_perhaps_impatient(one, chance) for _, one in placed]
+
+
+def newcomer(number: int, tag: str) -> Asked:
+    name = f"{NAMES[number % len(NAMES)]} {number}"
+    return Asked(key=f"{tag}-{number}", person=number, name=name, email=f"p{number}.{tag}@example.com")
+
+
+def respelled(asked: Asked, number: int) -> Asked:
+    """The same address in another spelling, as a request of its own."""
+    spell = SPELLINGS[number % len(SPELLINGS)]
+    return replace(asked, key=f"{asked.key}-double-{number}", email=spell(asked.email))
+
+
+def make_poison(number: int) -> Poison:
+    kind, body = KINDS[number % len(KINDS)]
+    told = body % {b"id": str(uuid4()).encode(), b"address": b"poison%d@example.com" % number}
+    return Poison(message_id=uuid4(), body=told, reason=kind)
+
+
+# What each one dies of, and how it is written.
+KINDS = (
+    ("malformed_json", b'{"id": "%(id)b", "name": "Ana", "email": "%(address)b"'),
+    ("wrong_shape", b'["%(id)b", "Ana", "%(address)b"]'),
+    ("wrong_shape", b'{"name": "Without id", "email": "%(address)b"}'),
+    ("email_malformed", b'{"id": "%(id)b", "name": "Ana", "email": "nowhere %(address)b"}'),
+    ("body_too_large", b'{"id": "%(id)b", "email": "%(address)b", "name": "' + b"Ana " * 10_000 + b'"}'),
+)
+
+
+def _perhaps_impatient(one: Asked | Poison, chance: random.Random) -> Asked | Poison:
+    if isinstance(one, Poison) or chance.random() >= HANG_UP_SHARE:
+        return one
+    seconds = chance.uniform(0, LONGEST_PATIENCE_SECONDS)
+    return replace(one, hangs_up_after_seconds=seconds, comes_again=chance.random() < 0.5)
