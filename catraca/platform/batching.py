@@ -30,7 +30,7 @@ T = TypeVar("T")
 TAKEN_AT_ONCE = 100
 
 BATCH_SIZES = Histogram(
-    "catraca_bus_batch_size",
+    "catraca_bus_batch_messages",
     "Messages written together.",
     ["queue"],
     buckets=(1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2500),

@@ -115,11 +115,15 @@ def after_commit(db: Db, act: Callable[[], object]) -> None:
 
 
 async def plan_afresh(db: Db) -> None:
-    """Until this transaction ends, plan for the tables as they are now.
+    """Until this transaction ends, plan for the tables as they are now, and in the order of their indexes.
 
-    Queues are empty at one moment and long at the next; a plan kept from the one reads all of the other.
+    Queues are empty at one moment and long at the next; a plan kept from the one reads all of the other, and
+    so does one that gathers and sorts what was thought to be few.
     """
-    await db.execute("SET LOCAL plan_cache_mode = force_custom_plan")
+    await db.execute(
+        "SET LOCAL plan_cache_mode = force_custom_plan; SET LOCAL enable_bitmapscan = off;"
+        " SET LOCAL enable_sort = off"
+    )
 
 
 class Database:

@@ -173,7 +173,8 @@ async def post(
     async def count(db: Db, message: Message) -> None:
         await note(db, counts, message)
 
-    monkeypatch.setattr(consuming, "HANDLERS", (welcoming, counting, keeping))
+    for known in ("HANDLERS", "HANDLED"):
+        monkeypatch.setattr(consuming, known, (welcoming, counting, keeping))
     async with (
         quietly(),
         opened(stack, settings, topology, broker) as parts,

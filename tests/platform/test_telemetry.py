@@ -289,7 +289,7 @@ def test_a_full_disk_does_not_fail_the_work() -> None:
 # Metrics: Prometheus' own advice, held by a walk through everything that is registered.
 
 METRIC_NAME = re.compile(r"catraca_[a-z_]+")
-BASE_UNITS = ("_seconds", "_bytes", "_ratio", "_meters", "_cents")
+BASE_UNITS = ("_seconds", "_bytes", "_ratio", "_meters", "_cents", "_messages")
 OTHER_UNITS = re.compile(
     r"_(ms|milliseconds|microseconds|minutes|hours|days|kb|mb|kilobytes|percent|km)(_|$)"
 )
