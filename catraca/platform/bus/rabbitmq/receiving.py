@@ -1,26 +1,34 @@
-"""Frames as they come, many to one read.
+"""Frames as they come, many to one read; messages handed over as they are complete.
 
-aiormq asks for each frame in three reads and decodes its fields one by one from a description of them, which
-takes half of a consumer's time. What it hands on is the same.
+aiormq asks for each frame in three reads, decodes its fields one by one from a description of them, and
+starts a task for each message: more than half of a consumer's time. What is handed on is the same.
 """
 
 import asyncio
 import struct
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
 import aiormq.connection
 import pamqp.frame
+from aiormq.abc import DeliveredMessage
+from aiormq.channel import Channel
 from aiormq.exceptions import AMQPConnectionError, InvalidFrameError, ProtocolSyntaxError
+from pamqp import decode
 from pamqp.body import ContentBody
 from pamqp.commands import Basic
 from pamqp.exceptions import PAMQPException
+from pamqp.header import ContentHeader
 
 READ_BYTES = 64 * 1024
 FRAME_END = 0xCE
-METHOD, BODY = 1, 3
+METHOD, HEADER, BODY = 1, 2, 3
 DELIVER = b"\x00\x3c\x00\x3c"
+# What messages of ours have: content type, headers, delivery mode and message id, in this order.
+USUAL_PROPERTIES = 0xB080
 _HEAD = struct.Struct(">BHI")
 _TAG = struct.Struct(">QB")
+_CONTENT = struct.Struct(">HHQH")
 
 Frame = tuple[int, int, Any]
 
@@ -81,24 +89,61 @@ class Receiver:
         if kind == METHOD and data.startswith(DELIVER, body):
             return size + 8, channel, _deliver(bytes(data[body + len(DELIVER) : end]))
         try:
+            if kind == HEADER and (header := _usual_header(bytes(data[body:end]))) is not None:
+                return size + 8, channel, header
             return pamqp.frame.unmarshal(bytes(data[start : end + 1]))
-        except PAMQPException as error:
+        except (PAMQPException, IndexError) as error:
             raise InvalidFrameError(str(error)) from error
 
 
+def deliver_directly(channel: Channel, hand_over: Callable[[DeliveredMessage], None]) -> None:
+    """Hand this channel's messages over as they are complete, to something that only takes note of them."""
+    frames = cast(Any, channel)
+
+    async def on_deliver(delivery: Basic.Deliver) -> None:
+        header = await frames._get_frame()  # noqa: SLF001
+        if not isinstance(header, ContentHeader):
+            raise InvalidFrameError("a message without its header")
+        body = b""
+        while len(body) < header.body_size:
+            part = await frames._get_frame()  # noqa: SLF001
+            if not isinstance(part, ContentBody):
+                raise InvalidFrameError("a message without all of its body")
+            body += part.value
+        if delivery.consumer_tag in channel.consumers:
+            hand_over(DeliveredMessage(delivery=delivery, header=header, body=body, channel=channel))
+
+    frames._on_deliver_frame = on_deliver  # noqa: SLF001
+
+
+def _usual_header(data: bytes) -> ContentHeader | None:
+    """None for one that has more or less than messages of ours."""
+    if len(data) < _CONTENT.size:
+        return None
+    _, weight, size, flags = _CONTENT.unpack_from(data)
+    if flags != USUAL_PROPERTIES:
+        return None
+    properties = Basic.Properties()
+    at, properties.content_type = _short_text(data, _CONTENT.size)
+    length, headers = decode.by_type(data[at:], "table")
+    properties.headers = cast(dict[str, Any], headers)
+    at += length
+    properties.delivery_mode = data[at]
+    _, properties.message_id = _short_text(data, at + 1)
+    return ContentHeader(weight, size, properties)
+
+
+def _short_text(data: bytes, start: int) -> tuple[int, str]:
+    """With where the next one begins."""
+    end = start + 1 + data[start]
+    return end, data[start + 1 : end].decode("utf-8", "replace")
+
+
 def _deliver(data: bytes) -> Basic.Deliver:
-    at = 1 + data[0]
-    consumer = data[1:at]
-    tag, redelivered = _TAG.unpack_from(data, at)
-    at += _TAG.size
-    exchange_end = at + 1 + data[at]
-    exchange = data[at + 1 : exchange_end]
-    key = data[exchange_end + 1 : exchange_end + 1 + data[exchange_end]]
-    # Not by its arguments: it would refuse names that the broker takes.
-    frame = Basic.Deliver()
-    frame.consumer_tag = consumer.decode("utf-8", "replace")
-    frame.delivery_tag = tag
-    frame.redelivered = bool(redelivered & 1)
-    frame.exchange = exchange.decode("utf-8", "replace")
-    frame.routing_key = key.decode("utf-8", "replace")
+    frame = Basic.Deliver()  # not by its arguments: it would refuse names that the broker takes
+    at, frame.consumer_tag = _short_text(data, 0)
+    frame.delivery_tag, bits = _TAG.unpack_from(data, at)
+    frame.redelivered = bool(bits & 1)
+    at, frame.exchange = _short_text(data, at + _TAG.size)
+    _, frame.routing_key = _short_text(data, at)
     return frame

@@ -11,6 +11,7 @@ from aiormq.channel import Channel
 from catraca.platform.bus.message import Delivery
 from catraca.platform.bus.rabbitmq.connection import CLOSE_SECONDS, broker_call, when_closed
 from catraca.platform.bus.rabbitmq.encoding import decode
+from catraca.platform.bus.rabbitmq.receiving import deliver_directly
 from catraca.platform.bus.topology import Queue
 from catraca.platform.bus.transport import BusAway
 
@@ -43,6 +44,7 @@ class Session:
             channel = await connection.channel(publisher_confirms=False, frame_buffer_size=FRAMES_BUFFERED)
         assert isinstance(channel, Channel)
         session = cls(channel, queue, hand_over)
+        deliver_directly(channel, session.receive)
         when_closed(channel, session.lose)
         # The broker cancels a consumer by itself when its queue is deleted or moves.
         channel.on_consumer_cancel_callbacks.add(lambda _: session.lose())
@@ -53,7 +55,7 @@ class Session:
         async with broker_call():
             await self._channel.basic_qos(prefetch_count=self._queue.prefetch)
         async with broker_call():
-            started = await self._channel.basic_consume(self._queue.name, self._receive)
+            started = await self._channel.basic_consume(self._queue.name, _unasked)
         self._consumer = started.consumer_tag
 
     @property
@@ -111,8 +113,8 @@ class Session:
         self._in_hand.clear()
         self.lost.set()
 
-    async def _receive(self, arrived: DeliveredMessage) -> None:
-        """Only hands over: what runs here is cancelled when the connection is lost."""
+    def receive(self, arrived: DeliveredMessage) -> None:
+        """Only hands over: what takes longer would keep the connection waiting."""
         if self.lost.is_set():
             return
         delivery = decode(self._queue, arrived)
@@ -125,3 +127,7 @@ class Session:
         for tag in tags:
             del self._in_hand[tag]
         return tags
+
+
+async def _unasked(_: DeliveredMessage) -> None:
+    """What aiormq would call for each message, if `deliver_directly` did not come before it."""
