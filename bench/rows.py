@@ -133,7 +133,7 @@ def _sign_up_rows(servers: Servers) -> list[Row]:
         ),
         Row(
             "sign-ups from queue to rows, PostgreSQL bus",
-            "a bare loop: delete a batch, insert it",
+            "a bare loop: delete a batch, insert it into the same table",
             0.5,
             SignUpLoad("pipeline", *few, a_second=12000),
             SignUpLoad("bare", *few, a_second=20000),

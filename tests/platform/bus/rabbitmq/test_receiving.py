@@ -20,12 +20,13 @@ from catraca.platform.bus.rabbitmq.receiving import Receiver
 tolerate_foreign_properties()
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 tables = st.dictionaries(
-    st.text("abcxyz-", min_size=1, max_size=10), st.one_of(names, st.integers(-(2**31), 2**31), st.booleans())
+    st.text("abcxyz-", min_size=1, max_size=10),
+    st.one_of(names, st.integers(-(2**31), 2**31 - 1), st.booleans()),
 )
 delivers = st.builds(
     Basic.Deliver,
     consumer_tag=names,
-    delivery_tag=st.integers(0, 2**63),
+    delivery_tag=st.integers(0, 2**62),
     redelivered=st.booleans(),
     exchange=st.text("abcXYZ019-_.:", max_size=30),
     routing_key=names,
