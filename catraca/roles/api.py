@@ -7,7 +7,7 @@ from importlib.metadata import version
 
 from fastapi import APIRouter, FastAPI
 
-from catraca.domains import onboarding, people
+from catraca.domains import dead_letters, onboarding, people
 from catraca.domains.dead_letters import routes as dead_letter_routes
 from catraca.domains.dead_letters.routes import DeadLetterParts
 from catraca.domains.onboarding import routes as onboarding_routes
@@ -48,7 +48,12 @@ TAGS = {
     "dead letters": "For operators: what could not be handled, to be seen, mended, replayed or discarded.",
 }
 # Every domain that keeps something of people: what an export tells and an erasure takes, in this order.
-PERSONAL_DATA = [people.PERSONAL_DATA, people.AUDIT_DATA, onboarding.PERSONAL_DATA]
+PERSONAL_DATA = [
+    people.PERSONAL_DATA,
+    people.AUDIT_DATA,
+    onboarding.PERSONAL_DATA,
+    dead_letters.PERSONAL_DATA,
+]
 
 # Where files of any length are taken as they come.
 STREAMS = frozenset({onboarding_routes.BULK_PATH})

@@ -52,4 +52,7 @@ def upgrade() -> None:
         CREATE INDEX dead_letters_by_age ON dead_letters (died_at, id);
         CREATE INDEX dead_letters_waiting ON dead_letters (died_at, id) WHERE state = 'waiting';
         CREATE INDEX dead_letters_by_message ON dead_letters (message_id);
+        -- For whoever wants to be forgotten.
+        CREATE INDEX dead_letters_by_subject ON dead_letters ((headers ->> 'aggregate_id'));
+        CREATE INDEX outbox_sent_replays ON outbox_sent (aggregate_id) WHERE queue IS NOT NULL;
     """)

@@ -11,6 +11,7 @@ from catraca.domains.dead_letters.model import (
     Outcome,
 )
 from catraca.domains.dead_letters.service import (
+    PERSONAL_DATA,
     Duties,
     QueueDuty,
     discard_letter,
@@ -25,6 +26,7 @@ from catraca.domains.dead_letters.service import (
 from catraca.domains.dead_letters.store import count_dead_letters
 
 __all__ = [
+    "PERSONAL_DATA",
     "Duties",
     "Filter",
     "Group",

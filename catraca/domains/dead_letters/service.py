@@ -27,6 +27,7 @@ from catraca.domains.dead_letters.model import (
     OpenLetter,
     Outcome,
 )
+from catraca.domains.people import PersonalData, UserId
 from catraca.platform import audit, outbox
 from catraca.platform.bus.handlers import Unreadable
 from catraca.platform.database import Db, announce
@@ -194,6 +195,17 @@ async def tell_of_discarded(db: Db, letters: Sequence[Letter], *, duties: Duties
         for start in range(0, len(ids) if duty.discarded else 0, OPENED_AT_ONCE):
             assert duty.discarded is not None
             await duty.discarded(db, await store.read_letters(db, ids[start : start + OPENED_AT_ONCE]))
+
+
+async def _export(db: Db, user_id: UserId) -> object:
+    return [dict(letter) for letter in await store.read_letters_about(db, user_id)]
+
+
+async def _erase(db: Db, user_id: UserId) -> None:
+    await store.erase_letters_about(db, user_id)
+
+
+PERSONAL_DATA = PersonalData("dead_letters", export=_export, erase=_erase)
 
 
 async def _hold(db: Db, letter_id: LetterId) -> OpenLetter:

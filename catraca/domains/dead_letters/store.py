@@ -248,6 +248,28 @@ async def delete_letters(db: Db, letter_ids: Iterable[LetterId]) -> None:
     await db.execute("DELETE FROM dead_letters WHERE id = ANY ($1::uuid[])", list(letter_ids))
 
 
+async def read_letters_about(db: Db, subject_id: UUID, *, limit: int = 1000) -> Sequence[Row]:
+    return await db.fetch(
+        "SELECT queue, reason, state, died_at FROM dead_letters WHERE headers ->> 'aggregate_id' = $1"
+        " ORDER BY died_at LIMIT $2",
+        str(subject_id),
+        limit,
+    )
+
+
+async def erase_letters_about(db: Db, subject_id: UUID) -> None:
+    """With the copies that were or will be replayed. What still waits has not happened to anybody yet."""
+    await db.execute(
+        "WITH gone AS ("
+        "   DELETE FROM dead_letters WHERE headers ->> 'aggregate_id' = $1 AND state <> 'waiting'"
+        "   RETURNING id),"
+        " unsent AS ("
+        "   DELETE FROM outbox WHERE queue IS NOT NULL AND aggregate_id IN (SELECT id FROM gone))"
+        " DELETE FROM outbox_sent WHERE queue IS NOT NULL AND aggregate_id IN (SELECT id FROM gone)",
+        str(subject_id),
+    )
+
+
 def _where(wanted: Filter) -> tuple[str, list[object]]:
     """The condition with its values: only what is asked for, so that it is planned for just that."""
     given = wanted.given
