@@ -26,13 +26,16 @@ OTHERS_SHARE = 0.2
 # So many of the sign-ups come in the crash loop, before any is written; the others after it.
 IN_CRASH_LOOP_SHARE = 0.2
 # Who is kept from writing and was not before; on the PostgreSQL bus, when what the last ones had is in hand
-# again, for which their leases must have run out.
+# again, for which their leases must have run out. Where more waits than all ingesters can hold, they take
+# others meanwhile.
 NEW_WRITERS = (
     "SELECT array_agg(pid) FROM pg_locks"
-    " WHERE relation = 'sign_ups'::regclass AND NOT granted AND pid <> ALL ($1::int[]) AND $2 <="
-    "   (SELECT coalesce(max(deliveries), $2) FROM bus_messages WHERE queue = 'raffle_queue')"
+    " WHERE relation = 'sign_ups'::regclass AND NOT granted AND pid <> ALL ($1::int[])"
+    "   AND (SELECT $2 <= coalesce(max(deliveries), $2) OR count(*) > $3"
+    "        FROM bus_messages WHERE queue = 'raffle_queue')"
 )
 NEW_WRITERS_SECONDS = 30
+HELD_BY_ALL = 6000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +101,9 @@ class _Storm:
 
     async def _crash_loop(self) -> None:
         """A lock lets them take sign-ups and not write them: every death counts against those."""
-        db = await asyncpg.connect(self.here.fleet.environment["CATRACA_DATABASE_URL"])
+        url = self.here.fleet.environment["CATRACA_DATABASE_URL"]
+        # Two connections: whoever loses patience with a question must not lose the lock with it.
+        db, looking = await asyncpg.connect(url), await asyncpg.connect(url)
         seen: list[int] = []
         try:
             async with db.transaction():
@@ -106,11 +111,13 @@ class _Storm:
                 for number in range(1, self.size.crash_loop + 1):
                     with suppress(TimeoutError):  # where none come again, the verdicts tell of it
                         seen += await until(
-                            partial(db.fetchval, NEW_WRITERS, seen, number), seconds=NEW_WRITERS_SECONDS
+                            partial(looking.fetchval, NEW_WRITERS, seen, number, HELD_BY_ALL),
+                            seconds=NEW_WRITERS_SECONDS,
                         )
                     await all_of(*(self.here.kill(place) for place in INGESTERS))
         finally:
             await db.close()
+            await looking.close()
         self.looped.set()
 
     async def _restart_postgres(self) -> None:
