@@ -115,15 +115,11 @@ def after_commit(db: Db, act: Callable[[], object]) -> None:
 
 
 async def plan_afresh(db: Db) -> None:
-    """Until this transaction ends, plan for the tables as they are now, and in the order of their indexes.
+    """Until this transaction ends, plan for the tables as they are now.
 
-    Queues are empty at one moment and long at the next; a plan kept from the one reads all of the other, and
-    so does one that gathers and sorts what was thought to be few.
+    Queues are empty at one moment and long at the next; a plan kept from the one reads all of the other.
     """
-    await db.execute(
-        "SET LOCAL plan_cache_mode = force_custom_plan; SET LOCAL enable_bitmapscan = off;"
-        " SET LOCAL enable_sort = off"
-    )
+    await db.execute("SET LOCAL plan_cache_mode = force_custom_plan")
 
 
 class Database:
