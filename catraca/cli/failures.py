@@ -37,6 +37,7 @@ def _exit_code(error: Exception) -> int | None:
 
     from catraca.platform.bus import TopologyRefused
     from catraca.platform.embedded import EmbeddedFailure
+    from catraca.platform.errors import Refusal
     from catraca.platform.migrations import DatabaseUnreachable, SchemaProblem
     from catraca.roles.instance import NotReady
     from catraca.roles.listening import ListenFailed
@@ -46,6 +47,8 @@ def _exit_code(error: Exception) -> int | None:
 
     if isinstance(error, (ValidationError, SchemaProblem, TopologyRefused, UnfitForProduction)):
         return REFUSED
+    if isinstance(error, Refusal):
+        return FAILED if error.retry_after_seconds else REFUSED
     expected = (EmbeddedFailure, DatabaseUnreachable, ListenFailed, NotReady, RoleFailed, WorkersFailed)
     return FAILED if isinstance(error, expected) else None
 
@@ -53,6 +56,11 @@ def _exit_code(error: Exception) -> int | None:
 def _words(error: Exception) -> str:
     from pydantic import ValidationError
 
+    from catraca.platform.errors import Refusal
+    from catraca.platform.texts import text
+
+    if isinstance(error, Refusal):
+        return text(f"refusals.{error.code}", "en", error.data)
     if not isinstance(error, ValidationError):
         return str(error)
     # Without the value, which may be a secret; once a variable, though each of its parts may be wrong.

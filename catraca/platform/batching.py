@@ -1,6 +1,6 @@
 """Many messages, one statement: taken singly, prepared side by side, written in batches.
 
-    pipeline = BatchHandlers("raffle_queue", prepare=read_sign_up, write=write_sign_ups)
+    handles = BatchHandlers(queue="raffle_queue", keys={"raffle_queue"}, prepare=read, write=write_all)
 
 *Processors* prepare each message (decode it, check it); what they refuse is that message's own fault. What is
 prepared fills a batch until it is full or old enough, and *batchers* write batches, each in a transaction of
@@ -45,7 +45,7 @@ LATENCY_SECONDS = Histogram(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchHandlers(Generic[T]):
-    """What one queue's messages are turned into, and how many of those are written at once."""
+    """What one queue's messages are turned into, and how many of these are written at once."""
 
     queue: str
     keys: Collection[str] | None

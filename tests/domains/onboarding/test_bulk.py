@@ -220,3 +220,11 @@ async def test_the_command_line_reads_a_pipe_and_says_what_it_lacks(desk: Desk) 
     lost = await in_thread(lambda: run(desk, "-"))
     assert lost.returncode == 2
     assert b"say --format csv or jsonl" in lost.stderr
+
+
+@on_one_bus
+async def test_the_command_line_says_in_a_line_what_is_wrong_with_a_file(desk: Desk) -> None:
+    done = await in_thread(lambda: run(desk, "-", "--format", "csv", given=b"first,second\nRosa,x\n"))
+    assert done.returncode == 2
+    assert b'The first line of a CSV file must name the columns "name" and "email".' in done.stderr
+    assert b"Traceback" not in done.stderr
