@@ -33,6 +33,10 @@ _UNABLE = re.compile(
 )
 
 
+# A limit that ran out is noticed within this, unless the process had other things to do.
+LATE_SECONDS = 0.05
+
+
 class RedisAway(Away):
     """Redis cannot be asked right now: do without, or say "try again"; never take it for an empty answer."""
 
@@ -67,6 +71,7 @@ class RedisClient:
         self._client: Client = _connectable(url, self._limits) if url else None
         self._away = url is None
         self._look_at_seconds = 0.0
+        self._forgave_at_seconds: float | None = None
         self._look: asyncio.Task[bool] | None = None
 
     async def run(self, work: Callable[[Client], Awaitable[T]]) -> T:
@@ -117,14 +122,31 @@ class RedisClient:
     async def _attempt(self, client: Client, work: Callable[[Client], Awaitable[T]]) -> T:
         # A caller that gives up, or is made to, stops redis-py between a command and its reply: it then drops
         # the connection instead of keeping it with somebody else's reply under way.
+        limit = asyncio.timeout(self._limits.answer_seconds)
+        began = monotonic_seconds()
         try:
-            async with asyncio.timeout(self._limits.answer_seconds):
-                return await work(client)
+            async with limit:
+                answer = await work(client)
+                self._forgave_at_seconds = None
+                return answer
         except (TimeoutError, OSError, exceptions.RedisError) as error:
             if not _is_away(error):
                 raise
-            self._fell_away(error)
+            if not self._forgives(limit, began):
+                self._fell_away(error)
             raise RedisAway from error
+
+    def _forgives(self, limit: asyncio.Timeout, began_seconds: float) -> bool:
+        """Whether an answer may have been there in time, and this process too busy to look.
+
+        Forgiven once: calls that begin after that, and are not answered either, find it away.
+        """
+        ends_at = limit.when()
+        if not limit.expired() or ends_at is None or monotonic_seconds() - ends_at < LATE_SECONDS:
+            return False
+        if self._forgave_at_seconds is None:
+            self._forgave_at_seconds = monotonic_seconds()
+        return began_seconds < self._forgave_at_seconds
 
     def _fell_away(self, error: BaseException) -> None:
         self._look_at_seconds = monotonic_seconds() + self._limits.away_seconds

@@ -1,6 +1,7 @@
 """Redis only hurries: whatever happens to it, calls end soon, say so, and work again when it is back."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -81,6 +82,34 @@ async def test_a_frozen_server_is_away_and_after_the_first_nobody_waits_for_it(
     await until(patient.is_up)
     assert await works(patient)
     await patient.close()
+
+
+def be_busy() -> None:
+    """Longer than an answer may take, and looking at nothing meanwhile."""
+    time.sleep(LIMITS.answer_seconds + 0.2)
+
+
+async def test_a_process_too_busy_to_look_does_not_take_redis_for_away(client: RedisClient) -> None:
+    assert await works(client)
+    calls = [asyncio.create_task(works(client)) for _ in range(3)]
+    await asyncio.sleep(0)
+    be_busy()
+    await asyncio.gather(*calls)
+    assert client.seems_up()
+
+
+async def test_a_busy_process_too_finds_out_about_a_frozen_server(
+    server: PrivateRedis, client: RedisClient
+) -> None:
+    assert await works(client)
+    server.freeze()
+    for _ in range(2):
+        call = asyncio.create_task(works(client))
+        await asyncio.sleep(0)
+        be_busy()
+        assert not await call
+    assert not client.seems_up()
+    server.thaw()
 
 
 async def test_a_stopped_server_is_away_and_a_restarted_one_is_back(
