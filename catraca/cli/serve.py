@@ -2,7 +2,6 @@
 
 import os
 import signal
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -75,7 +74,8 @@ def exit_quietly_on_sigterm() -> None:
     """Until an event loop heeds signals there is nothing to drain, and being told to stop is no failure."""
 
     def leave(_number: int, _frame: FrameType | None) -> None:
-        sys.exit(0)
+        # At once: an exception could come up in the middle of an import, which may turn it into another.
+        os._exit(0)
 
     signal.signal(signal.SIGTERM, leave)
 
