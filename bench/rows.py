@@ -5,10 +5,13 @@ from pathlib import Path
 from typing import Protocol
 
 from bench.news.load import KEPT_FEW, KEPT_MANY, NewsLoad, RelayLoad
+from bench.rides.accepts import AcceptLoad, PgbenchLoad
+from bench.rides.crowd import CROWD, CrowdLoad
 from bench.sign_ups.load import FEW_ROWS, MANY_ROWS, SignUpLoad
 from bench.wrk import KEYED_POST, PLAIN_POST, SIGN_UP, HttpLoad
 
 RELAY_ROW = f"relay with {KEPT_MANY:,} sent events kept"
+ACCEPT_ROW = "accept over HTTP, distinct rides"
 MANY_PEOPLE_ROW = f"sign-ups to rows with {MANY_ROWS:,} people"
 
 
@@ -43,10 +46,13 @@ class Servers:
     full_on_rabbitmq_url: str
     few_people_url: str
     many_people_url: str
+    # The full server's own database and secret, for whoever puts rides into the one and signs with the other.
+    full_database_url: str
+    secret: str
 
 
 def rows(servers: Servers) -> list[Row]:
-    return [*_http_rows(servers), *_news_rows(servers), *_sign_up_rows(servers)]
+    return [*_http_rows(servers), *_ride_rows(servers), *_news_rows(servers), *_sign_up_rows(servers)]
 
 
 def _http_rows(servers: Servers) -> list[Row]:
@@ -66,6 +72,26 @@ def _http_rows(servers: Servers) -> list[Row]:
             0.25,
             HttpLoad(f"{servers.full_url}/noop", caller, KEYED_POST),
             HttpLoad(f"{servers.bare_url}/noop", anyone, PLAIN_POST),
+        ),
+    ]
+
+
+def _ride_rows(servers: Servers) -> list[Row]:
+    full = (servers.full_url, servers.full_database_url, servers.secret)
+    return [
+        Row(
+            ACCEPT_ROW,
+            "pgbench running the same SQL",
+            0.4,
+            AcceptLoad(*full),
+            PgbenchLoad(servers.full_database_url),
+        ),
+        Row(
+            f"accept over HTTP, {CROWD:,} drivers, one ride",
+            "a no-op POST of the same server and callers",
+            0.4,
+            CrowdLoad(*full),
+            CrowdLoad(*full, no_op_path="/noop/open"),
         ),
     ]
 

@@ -23,6 +23,7 @@ MIN_SECRET_VARIETY = 8
 PLACEHOLDERS = ("change-me", "changeme", "change_me", "replace-me", "placeholder", "example", "your-secret")
 SECRET_REMEDY = "Give every process the same CATRACA_SECRET, as from `openssl rand -base64 48`."  # noqa: S105
 DURATION_SHAPE = re.compile(r"\s*([0-9]{1,9})\s*([smhd]?)\s*")
+FRACTION_SHAPE = re.compile(r"\s*[0-9]{1,6}\.[0-9]{1,6}\s*")
 DURATION_UNITS = {"": "seconds", "s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
@@ -49,6 +50,13 @@ def _duration(value: object) -> object:
     return timedelta(**{DURATION_UNITS[match[2]]: int(match[1])})
 
 
+def _seconds(value: object) -> object:
+    """A duration, or seconds with a fraction."""
+    if isinstance(value, str) and FRACTION_SHAPE.fullmatch(value):
+        return timedelta(seconds=float(value))
+    return _duration(value)
+
+
 def _also_bare(name: str) -> AliasChoices:
     """The usual name first: whoever sets both means that one."""
     return AliasChoices(f"CATRACA_{name}", name)
@@ -60,6 +68,7 @@ def _rate(value: str) -> str:
 
 
 Duration = Annotated[timedelta, BeforeValidator(_duration), Field(gt=timedelta(0), le=timedelta(days=3650))]
+Seconds = Annotated[timedelta, BeforeValidator(_seconds), Field(gt=timedelta(0), le=timedelta(days=1))]
 Rate = Annotated[str, AfterValidator(_rate)]
 
 
@@ -141,6 +150,41 @@ class Settings(BaseSettings):
     dead_letter_retention: Duration = Field(
         default=timedelta(days=30),
         description="How long messages that could not be handled wait for a person.",
+    )
+
+    # Rides.
+    driver_response_timeout: Seconds = Field(
+        default=timedelta(seconds=20), description="How long a driver may think about an offer."
+    )
+    global_matching_timeout: Seconds = Field(
+        default=timedelta(minutes=5), description="How long a driver is looked for."
+    )
+    tariff_base_cents: int = Field(default=500, ge=0, le=1_000_000, description="What every ride costs.")
+    tariff_per_km_cents: int = Field(default=180, ge=0, le=1_000_000)
+    tariff_per_minute_cents: int = Field(default=30, ge=0, le=1_000_000)
+    tariff_minimum_cents: int = Field(default=800, ge=0, le=10_000_000)
+    currency: str = Field(
+        default="BRL", pattern="^[A-Z]{3}$", description="ISO 4217; fares are in its cents."
+    )
+
+    # Where drivers are.
+    presence_timeout: Seconds = Field(
+        default=timedelta(minutes=1), description="How long a driver may be silent before going offline."
+    )
+    idle_after: Seconds = Field(
+        default=timedelta(minutes=5), description="How long a driver is free before being told of as idle."
+    )
+    position_interval: Seconds = Field(
+        default=timedelta(seconds=10), description="Between two positions of one driver in PostgreSQL."
+    )
+    ping_max_speed: float = Field(
+        default=70, gt=0, le=1000, description="Metres a second; whoever seems faster did not move so."
+    )
+    ping_max_accuracy: float = Field(
+        default=200, gt=0, le=100_000, description="Metres; a less precise ping does not move a driver."
+    )
+    lock_ttl: Annotated[Seconds, Field(ge=timedelta(seconds=1), le=timedelta(hours=1))] = Field(
+        default=timedelta(seconds=15), description="How long a driver is locked unless it is said."
     )
 
     mail_url: Annotated[str, _with_scheme("smtp", "smtps")] | None = Field(

@@ -19,7 +19,7 @@ def publishers_of(kind: type[Event], domains: Path = DOMAINS) -> list[str]:
 def _made_in(domains: Path) -> dict[str, set[str]]:
     """Whatever each domain calls by its name or by a method of it: `Kind(...)` and `Kind.of(...)`."""
     return {
-        folder.name: {name for source in folder.glob("*.py") for name in _called(source.read_text("utf-8"))}
+        folder.name: {name for source in folder.rglob("*.py") for name in _called(source.read_text("utf-8"))}
         for folder in sorted(domains.iterdir())
         if folder.is_dir()
     }

@@ -90,7 +90,6 @@ DISPATCHER = (
         ),
         role="dispatcher",
         does="Wakes waiting searches, withdraws an offline driver's offer.",
-        planned=True,
     ),
     Queue(
         name="ride_updates_queue",
@@ -142,7 +141,6 @@ NOTIFIER = (
         transient_seconds=5,
         max_length=10_000,
         dead_letters_to=None,
-        planned=True,
     ),
 )
 

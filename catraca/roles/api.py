@@ -4,16 +4,23 @@ import asyncio
 from collections.abc import Sequence
 from datetime import datetime
 from importlib.metadata import version
+from uuid import UUID
 
 from fastapi import APIRouter, FastAPI
 
-from catraca.domains import dead_letters, onboarding, people
+from catraca.domains import dead_letters, location, onboarding, people, rides
 from catraca.domains.dead_letters import routes as dead_letter_routes
 from catraca.domains.dead_letters.routes import DeadLetterParts
+from catraca.domains.fares import Tariff
+from catraca.domains.fares import routes as fare_routes
+from catraca.domains.location import routes as location_routes
+from catraca.domains.location.routes import LocationParts
 from catraca.domains.onboarding import routes as onboarding_routes
 from catraca.domains.onboarding.routes import OnboardingParts
 from catraca.domains.people import routes as people_routes
 from catraca.domains.people.routes import PeopleParts
+from catraca.domains.rides import routes as ride_routes
+from catraca.domains.rides.routes import RideParts
 from catraca.platform.auth import (
     Authenticator,
     KeySource,
@@ -39,12 +46,21 @@ from catraca.roles.parts import Parts
 from catraca.roles.runner import Life, first_of
 from catraca.settings import Settings
 
-ROUTERS = [*people_routes.ROUTERS, *onboarding_routes.ROUTERS, *dead_letter_routes.ROUTERS]
+ROUTERS = [
+    *people_routes.ROUTERS,
+    *onboarding_routes.ROUTERS,
+    *fare_routes.ROUTERS,
+    *ride_routes.ROUTERS,
+    *location_routes.ROUTERS,
+    *dead_letter_routes.ROUTERS,
+]
 TAGS = {
     "sign-up": "How somebody new comes in.",
     "sign-in": "From a password to a token.",
     "me": "Whoever holds the token: profile, data, sign-out.",
     "people": "For operators: who is here, what they may do, and what is kept of them.",
+    "rides": "From the question what it costs to the end of the ride.",
+    "location": "Which drivers are at work, where they are, and who holds them.",
     "dead letters": "For operators: what could not be handled, to be seen, mended, replayed or discarded.",
 }
 # Every domain that keeps something of people: what an export tells and an erasure takes, in this order.
@@ -52,6 +68,7 @@ PERSONAL_DATA = [
     people.PERSONAL_DATA,
     people.AUDIT_DATA,
     onboarding.PERSONAL_DATA,
+    rides.PERSONAL_DATA,
     dead_letters.PERSONAL_DATA,
 ]
 
@@ -88,9 +105,15 @@ class Api:
 def build_app(parts: Parts, health: Health, routers: Sequence[APIRouter] = ROUTERS) -> FastAPI:
     settings = parts.settings
 
-    async def tokens_valid_after(principal: Principal) -> datetime | None:
+    async def look_up(bearers: Sequence[tuple[UUID, frozenset[str]]]) -> Sequence[people.Standing | None]:
         async with parts.database.connection() as db:
-            known = await people.standing_of(db, principal.id, roles=principal.roles)
+            return await people.standings_of(db, bearers)
+
+    # Whoever arrives while somebody is looked up is looked up together.
+    standings = Gather(look_up)
+
+    async def tokens_valid_after(principal: Principal) -> datetime | None:
+        known = await standings.ask((principal.id, principal.roles))
         if known is not None:
             return known.tokens_valid_after
         return await parts.database.run(
@@ -115,8 +138,11 @@ def build_app(parts: Parts, health: Health, routers: Sequence[APIRouter] = ROUTE
             cors_origins=settings.cors_origins,
             metrics_public=settings.metrics_public,
             wired=[
-                _people_parts(settings, rules),
+                _people_parts(settings, rules, location.personal_data(parts.redis)),
                 _onboarding_parts(settings, parts.bus),
+                tariff := _tariff(settings),
+                _ride_parts(parts, tariff),
+                _location_parts(parts),
                 DeadLetterParts(queue_duties(parts.topology)),
             ],
         ),
@@ -126,7 +152,7 @@ def build_app(parts: Parts, health: Health, routers: Sequence[APIRouter] = ROUTE
     )
 
 
-def _people_parts(settings: Settings, rules: TokenRules) -> PeopleParts:
+def _people_parts(settings: Settings, rules: TokenRules, *more: people.PersonalData) -> PeopleParts:
     signer = None
     if not settings.jwks_url:
         signer = TokenSigner(secret=settings.signing_secret(), lifetime=settings.token_ttl, rules=rules)
@@ -137,7 +163,7 @@ def _people_parts(settings: Settings, rules: TokenRules) -> PeopleParts:
         password_link_lifetime=settings.password_link_ttl,
         sign_ins_per_account=RateLimit.parse(settings.rate_limit_sign_in_account),
         sign_ins_per_address=RateLimit.parse(settings.rate_limit_sign_in_address),
-        personal_data=PERSONAL_DATA,
+        personal_data=[*PERSONAL_DATA, *more],
     )
 
 
@@ -149,6 +175,42 @@ def _onboarding_parts(settings: Settings, bus: Transport) -> OnboardingParts:
         publish_many=bus.publish,
         sign_ups_per_address=RateLimit.parse(settings.rate_limit_sign_up_address),
         sign_ups_per_email=RateLimit.parse(settings.rate_limit_sign_up_email),
+    )
+
+
+def _tariff(settings: Settings) -> Tariff:
+    return Tariff(
+        base_cents=settings.tariff_base_cents,
+        per_km_cents=settings.tariff_per_km_cents,
+        per_minute_cents=settings.tariff_per_minute_cents,
+        minimum_cents=settings.tariff_minimum_cents,
+        currency=settings.currency,
+    )
+
+
+def _ride_parts(parts: Parts, tariff: Tariff) -> RideParts:
+    return RideParts(
+        accepting=rides.Accepting(parts.database, parts.redis),
+        tariff=tariff,
+        search=parts.settings.global_matching_timeout,
+        offer_ttl=parts.settings.driver_response_timeout,
+    )
+
+
+def _location_parts(parts: Parts) -> LocationParts:
+    settings, transact = parts.settings, parts.database.run
+    rules = location.PingRules(
+        max_age=settings.presence_timeout,
+        max_speed_mps=settings.ping_max_speed,
+        max_accuracy_meters=settings.ping_max_accuracy,
+    )
+    tracking = location.Tracking(transact, parts.bus.publish_transient)
+    return LocationParts(
+        redis=parts.redis,
+        desk=location.PingDesk(parts.redis, transact, rules=rules, tracking=tracking),
+        rules=rules,
+        presence_timeout=settings.presence_timeout,
+        lock_ttl=settings.lock_ttl,
     )
 
 

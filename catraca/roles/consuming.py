@@ -6,6 +6,7 @@ from typing import Any, TypedDict
 
 from catraca.domains.audit import handlers as audit_handlers
 from catraca.domains.dead_letters import handlers as dead_letter_handlers
+from catraca.domains.location import handlers as location_handlers
 from catraca.domains.onboarding import Seal
 from catraca.domains.onboarding import handlers as onboarding_handlers
 from catraca.domains.onboarding.handlers import Welcome
@@ -32,6 +33,8 @@ HANDLERS: tuple[QueueHandlers, ...] = (
     audit_handlers.handles,
     dead_letter_handlers.handles,
     dead_letter_handlers.sign_up_handles,
+    location_handlers.availability_handles,
+    location_handlers.tracking_handles,
 )
 # For queues whose messages are written in batches.
 BATCH_HANDLERS: tuple[BatchHandlers[Any], ...] = (onboarding_handlers.handles,)

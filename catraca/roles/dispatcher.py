@@ -1,9 +1,15 @@
 """The role that moves rides on: by what happened, and by the passing of time."""
 
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
 from prometheus_client import Gauge
 
+from catraca.domains import location, rides
+from catraca.domains.location.jobs import Keeper
+from catraca.domains.rides import jobs as ride_jobs
 from catraca.platform import timers
-from catraca.platform.errors import Refusal
+from catraca.platform.errors import Away, Refusal
 from catraca.platform.timekeeper import Timekeeper
 from catraca.platform.timers import TimerHandlers
 from catraca.platform.waiting import within
@@ -12,8 +18,10 @@ from catraca.roles.parts import Parts
 from catraca.roles.runner import Life, all_of
 
 # What each domain does when its timers are due.
-TIMERS: tuple[TimerHandlers, ...] = ()
+TIMERS: tuple[TimerHandlers, ...] = (ride_jobs.fires,)
 LOOK_SECONDS = 5.0
+# How soon an emptied Redis is noticed.
+FILL_SECONDS = 1.0
 
 PENDING = Gauge(
     "catraca_timers_pending",
@@ -28,6 +36,12 @@ OVERDUE = Gauge(
     multiprocess_mode="livemostrecent",
 )
 
+OFFERS_LIVE = Gauge(
+    "catraca_ride_offers_live",
+    "Offers that wait for a driver's answer.",
+    multiprocess_mode="livemostrecent",
+)
+
 
 class Dispatcher:
     def __init__(self, parts: Parts) -> None:
@@ -36,7 +50,25 @@ class Dispatcher:
     async def run(self, life: Life) -> None:
         timekeeper = Timekeeper(self._parts.database, TIMERS, self._parts.hands)
         await all_of(
-            consume(self._parts, "dispatcher", life), timekeeper.run(life.stopping), self._watch(life)
+            consume(self._parts, "dispatcher", life),
+            timekeeper.run(life.stopping),
+            self._watch(life),
+            self._keep_drivers(life),
+        )
+
+    async def _keep_drivers(self, life: Life) -> None:
+        settings = self._parts.settings
+        rhythm = location.Rhythm(
+            presence_timeout=settings.presence_timeout,
+            idle_after=settings.idle_after,
+            position_interval=settings.position_interval,
+        )
+        # Twice as often as a position is due, so that none is late by more than half of that.
+        every = settings.position_interval / 2
+        keeper = Keeper(self._parts.redis, self._parts.database.run, rhythm=rhythm, patrol_interval=every)
+        await all_of(
+            _now_and_then(keeper.fill_map, FILL_SECONDS, life),
+            _now_and_then(keeper.patrol, every.total_seconds(), life),
         )
 
     async def _watch(self, life: Life) -> None:
@@ -45,6 +77,7 @@ class Dispatcher:
             try:
                 async with self._parts.database.connection() as db:
                     counts = {count.kind: count for count in await timers.count_timers(db)}
+                    OFFERS_LIVE.set(await rides.count_live_offers(db))
             except Refusal:
                 pass  # the timekeeper itself says so
             else:
@@ -54,3 +87,10 @@ class Dispatcher:
                     PENDING.labels(kind).set(count.pending if count else 0)
                     OVERDUE.labels(kind).set(count.overdue if count else 0)
             await within(LOOK_SECONDS, life.stopping)
+
+
+async def _now_and_then(job: Callable[[], Awaitable[None]], seconds: float, life: Life) -> None:
+    while not life.stopping.is_set():
+        with suppress(Away, Refusal):  # the next time finds the same work
+            await job()
+        await within(seconds, life.stopping)

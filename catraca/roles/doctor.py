@@ -2,7 +2,7 @@
 
 import asyncio
 
-from catraca.domains import onboarding, people
+from catraca.domains import location, onboarding, people, rides
 from catraca.platform.database import Database
 from catraca.platform.event_invariants import EVENT_INVARIANTS
 from catraca.platform.invariants import (
@@ -51,6 +51,8 @@ RULES: tuple[Rule, ...] = (
     *TIMER_INVARIANTS,
     *people.INVARIANTS,
     *onboarding.INVARIANTS,
+    *rides.INVARIANTS,
+    *location.INVARIANTS,
 )
 
 

@@ -18,7 +18,7 @@ from tests.support.wirings import FAULTS
 
 ROOT = Path(__file__).parents[2]
 REFUSALS = {
-    "unbound key": "location.driver.updated is published and no queue is bound to it: bind one, or do not"
+    "unbound key": "location.driver.whispered is published and no queue is bound to it: bind one, or do not"
     " publish it.",
     "unconsumed queue": "nobody consumes abandoned_queue, so it would only fill: give role housekeeper its"
     " handlers, or mark it as planned.",

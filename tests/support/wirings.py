@@ -10,10 +10,10 @@ from uuid import UUID
 
 import catraca.events
 from catraca.platform.bus import Queue
-from catraca.platform.event import Event
+from catraca.platform.event import Event, key_of
 
 
-class Whispered(Event, frozen=True, kw_only=True, tag="location.driver.updated"):
+class Whispered(Event, frozen=True, kw_only=True, tag="location.driver.whispered"):
     """Carried by an exchange, and no live queue is bound to it."""
 
     exchange = "location.events"
@@ -24,6 +24,9 @@ class Whispered(Event, frozen=True, kw_only=True, tag="location.driver.updated")
 
 def _unbound_key() -> None:
     catraca.events.EVENTS = (*catraca.events.EVENTS, Whispered)
+    topology = catraca.events.TOPOLOGY
+    keys = (*topology.exchanges[Whispered.exchange], key_of(Whispered))
+    catraca.events.TOPOLOGY = replace(topology, exchanges={**topology.exchanges, Whispered.exchange: keys})
 
 
 def _unconsumed_queue() -> None:

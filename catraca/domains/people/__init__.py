@@ -5,13 +5,14 @@ from catraca.domains.people.model import (
     Driver,
     Malformed,
     NewPerson,
+    Standing,
     User,
     UserId,
     clean_email,
     clean_name,
     fold_email,
 )
-from catraca.domains.people.schemas import Body, Email, Name
+from catraca.domains.people.schemas import Address, Body, Email, Name, Reason
 from catraca.domains.people.service import (
     AUDIT_DATA,
     PERSONAL_DATA,
@@ -23,7 +24,8 @@ from catraca.domains.people.service import (
     get_users,
     may_drive,
     offer_first_password,
-    standing_of,
+    standings_of,
+    who_may_drive,
 )
 from catraca.domains.people.store import INVARIANTS
 
@@ -31,6 +33,7 @@ __all__ = [
     "AUDIT_DATA",
     "INVARIANTS",
     "PERSONAL_DATA",
+    "Address",
     "ApprovalRule",
     "Body",
     "Driver",
@@ -39,6 +42,8 @@ __all__ = [
     "Name",
     "NewPerson",
     "PersonalData",
+    "Reason",
+    "Standing",
     "User",
     "UserId",
     "add_first_people",
@@ -51,5 +56,6 @@ __all__ = [
     "get_users",
     "may_drive",
     "offer_first_password",
-    "standing_of",
+    "standings_of",
+    "who_may_drive",
 ]

@@ -58,6 +58,7 @@ def _left_out() -> Any:
 Name = Annotated[str, *_line(model.NAME_MAX_CHARACTERS)]
 Vehicle = Annotated[str, *_line(model.VEHICLE_MAX_CHARACTERS)]
 Reason = Annotated[str, *_line(model.REASON_MAX_CHARACTERS)]
+Address = Annotated[str, *_line(model.ADDRESS_MAX_CHARACTERS)]
 Email = Annotated[
     str,
     Field(max_length=model.EMAIL_MAX_CHARACTERS, json_schema_extra={"pattern": model.EMAIL_PATTERN}),

@@ -68,13 +68,17 @@ async def ensure_user(
         await store.insert_driver_if_new(db, user_id, approval=model.first_approval(driver_approval))
     if is_new:
         await outbox.record(db, UserCreated(user_id=user_id, roles=tuple(sorted(roles))))
-    standing = await store.read_standing(db, user_id)
+    standing = (await store.read_standings(db, [user_id])).get(user_id)
     return standing.tokens_valid_after if standing else None
 
 
-async def standing_of(db: Db, user_id: UUID, *, roles: Iterable[str]) -> Standing | None:
-    """What is known of a token's bearer; None when `ensure_user` has something to make first."""
-    known = await store.read_standing(db, user_id)
+async def standings_of(db: Db, bearers: Sequence[tuple[UUID, frozenset[str]]]) -> list[Standing | None]:
+    """What is known of tokens' bearers, by id and roles; None where `ensure_user` has something to make."""
+    known = await store.read_standings(db, {user_id for user_id, _ in bearers})
+    return [_if_complete(known.get(user_id), roles) for user_id, roles in bearers]
+
+
+def _if_complete(known: Standing | None, roles: frozenset[str]) -> Standing | None:
     if known is None or not (known.drives or known.erased or "driver" not in roles):
         return None
     return known
@@ -109,6 +113,11 @@ async def find_users(
 async def may_drive(db: Db, user_id: UserId) -> bool:
     """Whether the person is a driver who may take rides now: approved, and not erased."""
     return await store.may_drive(db, user_id)
+
+
+async def who_may_drive(db: Db, user_ids: Iterable[UUID]) -> set[UUID]:
+    """The same, of many: those who may."""
+    return await store.who_may_drive(db, user_ids)
 
 
 async def change_self(

@@ -33,15 +33,17 @@ USERS = (
 )
 
 
-async def read_standing(db: Db, user_id: UUID) -> Standing | None:
-    row = await db.fetchrow(
-        "SELECT u.tokens_valid_after, u.erased_at IS NOT NULL AS erased, d.user_id IS NOT NULL AS drives"
-        " FROM users u LEFT JOIN drivers d ON d.user_id = u.id WHERE u.id = $1",
-        user_id,
+async def read_standings(db: Db, user_ids: Iterable[UUID]) -> dict[UUID, Standing]:
+    """Of those who are known."""
+    rows = await db.fetch(
+        "SELECT u.id, u.tokens_valid_after, u.erased_at IS NOT NULL AS erased,"
+        " d.user_id IS NOT NULL AS drives"
+        " FROM users u LEFT JOIN drivers d ON d.user_id = u.id WHERE u.id = ANY ($1::uuid[])",
+        list(user_ids),
     )
-    if row is None:
-        return None
-    return Standing(_moment(row["tokens_valid_after"]), row["erased"], row["drives"])
+    return {
+        row["id"]: Standing(_moment(row["tokens_valid_after"]), row["erased"], row["drives"]) for row in rows
+    }
 
 
 async def insert_user_if_new(db: Db, user_id: UUID, *, roles: Iterable[str]) -> bool:
@@ -108,6 +110,15 @@ async def may_drive(db: Db, user_id: UserId) -> bool:
         " WHERE d.user_id = $1 AND d.approval = 'approved' AND u.erased_at IS NULL)",
         user_id,
     )
+
+
+async def who_may_drive(db: Db, user_ids: Iterable[UUID]) -> set[UUID]:
+    rows = await db.fetch(
+        "SELECT d.user_id FROM drivers d JOIN users u ON u.id = d.user_id"
+        " WHERE d.user_id = ANY ($1::uuid[]) AND d.approval = 'approved' AND u.erased_at IS NULL",
+        list(user_ids),
+    )
+    return {row["user_id"] for row in rows}
 
 
 async def update_user(db: Db, user: User) -> None:

@@ -1,0 +1,104 @@
+"""Rides that wait to be accepted: each with one offer and a driver of its own, numbered."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from uuid import UUID
+
+import asyncpg
+
+from catraca.platform.auth import sign_token
+
+# Ids are made of a number, so that pgbench can say them too.
+RIDE, OFFER, DRIVER, PASSENGER = "a", "b", "c", "d"
+
+
+def numbered_id(kind: str, number: int) -> UUID:
+    return UUID(f"{kind * 8}-0000-4000-8000-{number:012x}")
+
+
+def numbered_sql(kind: str, number: str) -> str:
+    """The same in SQL."""
+    return f"('{kind * 8}-0000-4000-8000-' || lpad(to_hex(({number})::integer), 12, '0'))::uuid"
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Rides from `first` on that nobody has accepted yet."""
+
+    first: int
+    count: int
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(self.first, self.first + self.count))
+
+
+async def make_rides(database_url: str, count: int) -> Waiting:
+    """New rides on offer, after those there are."""
+    db = await asyncpg.connect(database_url)
+    try:
+        first = 1 + await db.fetchval("SELECT count(*) FROM rides")
+        numbers = f"generate_series({first}, {first + count - 1}) AS n"
+        ride, offer, driver, passenger = (
+            numbered_sql(kind, "n") for kind in (RIDE, OFFER, DRIVER, PASSENGER)
+        )
+        await db.execute(f"""
+            BEGIN;
+            INSERT INTO users (id, roles) SELECT {driver}, '{{driver}}'::text[] FROM {numbers}
+                UNION ALL SELECT {passenger}, '{{passenger}}'::text[] FROM {numbers};
+            INSERT INTO drivers (user_id, approval) SELECT {driver}, 'approved' FROM {numbers};
+            INSERT INTO rides (id, passenger_id, status, version, pickup_lat, pickup_lon, deadline_at)
+                SELECT {ride}, {passenger}, 'OFFERED', 2, -12.98, -38.5, clock_timestamp() + interval '1 day'
+                FROM {numbers};
+            INSERT INTO ride_events (ride_id, seq, from_status, to_status, round, actor, news)
+                SELECT {ride}, 1, NULL, 'REQUESTED', 1, 'passenger', 'ride.requested' FROM {numbers}
+                UNION ALL SELECT {ride}, 2, 'REQUESTED', 'OFFERED', 1, 'operator', 'matching.candidate_found'
+                FROM {numbers};
+            INSERT INTO ride_offers (id, ride_id, driver_id, round, attempt, expires_at)
+                SELECT {offer}, {ride}, {driver}, 1, 1, clock_timestamp() + interval '1 day' FROM {numbers};
+            INSERT INTO timers (kind, subject_id, due_at, awake_at)
+                SELECT 'rides.due', {ride}, clock_timestamp() + interval '1 day',
+                    clock_timestamp() + interval '1 day' FROM {numbers};
+            COMMIT;
+        """)
+        await db.execute("ANALYZE rides; ANALYZE ride_offers; ANALYZE ride_events; ANALYZE timers")
+        # What the last measurement left to be told is no load of this one's.
+        await db.execute("TRUNCATE outbox, outbox_sent")
+        await db.execute("CHECKPOINT")
+    finally:
+        await db.close()
+    return Waiting(first, count)
+
+
+async def make_crowd(database_url: str, count: int) -> Waiting:
+    """New rides on offer as above, and the first of them offered to all the drivers instead."""
+    crowd = await make_rides(database_url, count)
+    db = await asyncpg.connect(database_url)
+    try:
+        await db.execute(
+            f"UPDATE ride_offers SET ride_id = {numbered_sql(RIDE, str(crowd.first))}, attempt = ranked.rank"
+            " FROM (SELECT id, row_number() OVER (ORDER BY id) AS rank FROM ride_offers"
+            f"   WHERE id >= {numbered_sql(OFFER, str(crowd.first))}) AS ranked"
+            " WHERE ride_offers.id = ranked.id"
+        )
+    finally:
+        await db.close()
+    return crowd
+
+
+async def count_accepted(database_url: str, waiting: Waiting) -> int:
+    db = await asyncpg.connect(database_url)
+    try:
+        return await db.fetchval(
+            "SELECT count(*) FROM rides WHERE status = 'ACCEPTED'"
+            f" AND id BETWEEN {numbered_sql(RIDE, str(waiting.first))}"
+            f" AND {numbered_sql(RIDE, str(waiting.first + waiting.count - 1))}"
+        )
+    finally:
+        await db.close()
+
+
+def token_of(driver: int, secret: str) -> str:
+    return sign_token(
+        secret, subject=numbered_id(DRIVER, driver), roles=["driver"], lifetime=timedelta(hours=6)
+    )

@@ -1,0 +1,202 @@
+"""From the acceptance to the end: arrive, start, complete; and cancel, from wherever it may be."""
+
+from datetime import timedelta
+from uuid import UUID
+
+from catraca.domains.fares import Tariff, Trip, fare_cents
+from catraca.domains.people import UserId
+from catraca.domains.rides.errors import DistanceMissing, RideNotFound
+from catraca.domains.rides.model import Actor, CancelReason, Ride, RideId, cancel_leads_to
+from catraca.domains.rides.service import telling
+from catraca.domains.rides.service.due import set_due
+from catraca.domains.rides.store import offers as offer_store
+from catraca.domains.rides.store import rides as store
+from catraca.events import RideArriving, RideCompleted, RideReassigning, RideStarted
+from catraca.platform import audit, outbox
+from catraca.platform.database import Db
+
+
+async def arrive(db: Db, ride_id: RideId, *, by: UserId) -> Ride:
+    """The driver is at the point of departure."""
+    ride = await _hold_own(db, ride_id, by)
+    ride.demand_move("ARRIVING")
+    ride = await store.move_ride(
+        db, ride, "ARRIVING", actor="driver", actor_id=by, news="ride.arriving", stamp="arrived_at"
+    )
+    assert ride.arrived_at is not None
+    await outbox.record(
+        db,
+        RideArriving(
+            ride_id=ride.id,
+            round=ride.round,
+            rider_id=ride.passenger_id,
+            driver_id=by,
+            arrived_at=ride.arrived_at,
+        ),
+    )
+    return ride
+
+
+async def start(db: Db, ride_id: RideId, *, by: UserId) -> Ride:
+    """The passenger is in the car."""
+    ride = await _hold_own(db, ride_id, by)
+    ride.demand_move("STARTED")
+    ride = await store.move_ride(
+        db, ride, "STARTED", actor="driver", actor_id=by, news="ride.started", stamp="started_at"
+    )
+    assert ride.started_at is not None
+    await outbox.record(
+        db,
+        RideStarted(
+            ride_id=ride.id,
+            round=ride.round,
+            rider_id=ride.passenger_id,
+            driver_id=by,
+            started_at=ride.started_at,
+        ),
+    )
+    return ride
+
+
+async def complete(
+    db: Db, ride_id: RideId, *, by: UserId, tariff: Tariff, distance_meters: int | None = None
+) -> Ride:
+    """The ride is over, and the driver free. The fare is the one quoted, if there was one."""
+    ride = await _hold_own(db, ride_id, by)
+    ride.demand_move("COMPLETED")
+    fare = ride.estimated_fare_cents
+    if fare is None:
+        if distance_meters is None:
+            raise DistanceMissing
+        fare = fare_cents(tariff, Trip(distance_meters, await store.seconds_since_start(db, ride.id)))
+    ride = await store.move_ride(
+        db,
+        ride,
+        "COMPLETED",
+        actor="driver",
+        actor_id=by,
+        news="ride.completed",
+        stamp="completed_at",
+        change={"final_fare_cents": fare},
+    )
+    await offer_store.release_driver(db, ride.id)
+    assert ride.completed_at is not None
+    await outbox.record(
+        db,
+        RideCompleted(
+            ride_id=ride.id,
+            round=ride.round,
+            rider_id=ride.passenger_id,
+            driver_id=by,
+            fare_cents=fare,
+            completed_at=ride.completed_at,
+        ),
+    )
+    return ride
+
+
+async def _hold_own(db: Db, ride_id: RideId, driver_id: UserId) -> Ride:
+    """The ride, held; to anybody but its driver there is none."""
+    ride = await store.lock_ride(db, ride_id)
+    if ride is None or ride.accepted_driver_id != driver_id:
+        raise RideNotFound
+    return ride
+
+
+async def cancel_ride(
+    db: Db,
+    ride_id: RideId,
+    *,
+    by: UUID,
+    is_operator: bool,
+    reason: CancelReason,
+    note: str | None = None,
+    search: timedelta,
+) -> Ride:
+    """End the ride; or, when its driver gives it up, look for another driver during `search`."""
+    ride = await store.lock_ride(db, ride_id)
+    if ride is None:
+        raise RideNotFound
+    actor = _actor(ride, by, is_operator=is_operator)
+    if cancel_leads_to(ride, by=actor, reason=reason) == "SEARCHING":
+        ride = await _give_up(db, ride, by=by, reason=reason, search=search)
+    else:
+        ride = await _call_off(db, ride, actor=actor, by=by, reason=reason, note=note)
+    if actor == "operator":
+        await audit.record(
+            db,
+            actor_id=by,
+            action="ride.canceled",
+            subject_kind="ride",
+            subject_id=ride.id,
+            data={"reason": reason},
+        )
+    await set_due(db, ride)
+    return ride
+
+
+def _actor(ride: Ride, caller_id: UUID, *, is_operator: bool) -> Actor:
+    if caller_id == ride.passenger_id:
+        return "passenger"
+    if caller_id == ride.accepted_driver_id:
+        return "driver"
+    if is_operator:
+        return "operator"
+    raise RideNotFound
+
+
+async def _give_up(db: Db, ride: Ride, *, by: UUID, reason: CancelReason, search: timedelta) -> Ride:
+    await offer_store.release_driver(db, ride.id, reason=reason)
+    ride = await store.move_ride(
+        db,
+        ride,
+        "SEARCHING",
+        actor="driver",
+        actor_id=by,
+        reason=reason,
+        news="ride.reassigning",
+        search=search,
+        change={
+            "round": ride.round + 1,
+            "accepted_driver_id": None,
+            "accepted_at": None,
+            "arrived_at": None,
+        },
+    )
+    await outbox.record(
+        db,
+        RideReassigning(
+            ride_id=ride.id,
+            round=ride.round,
+            rider_id=ride.passenger_id,
+            previous_driver_id=by,
+            reason=reason,
+            pickup=telling.pickup_of(ride),
+            deadline_at=ride.deadline_at,
+        ),
+    )
+    return ride
+
+
+async def _call_off(
+    db: Db, ride: Ride, *, actor: Actor, by: UUID, reason: CancelReason, note: str | None
+) -> Ride:
+    lost = await offer_store.cancel_live_offers(db, ride.id, reason="ride_canceled")
+    await offer_store.release_driver(db, ride.id, reason="ride_canceled")
+    ride = await store.move_ride(
+        db,
+        ride,
+        "CANCELED",
+        actor=actor,
+        actor_id=by,
+        reason=reason,
+        news="ride.cancelled",
+        stamp="canceled_at",
+        change={"canceled_by": actor, "cancel_reason": reason, "cancel_note": note},
+    )
+    await outbox.record(
+        db,
+        telling.cancellation(ride, by=actor, reason=reason),
+        *telling.lost_offers(lost, "ride_canceled"),
+    )
+    return ride

@@ -1,0 +1,85 @@
+"""What time does to a ride: offers run out, and so does the search.
+
+A ride has one timer, due when the first of these happens.
+"""
+
+from catraca.domains.rides.model import OPEN, Offer, Ride, RideId
+from catraca.domains.rides.service import telling
+from catraca.domains.rides.store import offers as offer_store
+from catraca.domains.rides.store import rides as store
+from catraca.platform import outbox, timers
+from catraca.platform.database import Db
+from catraca.platform.timers import TimerKind
+
+RIDE_DUE = TimerKind("rides.due")
+
+
+async def set_due(db: Db, ride: Ride) -> None:
+    """Set the ride's timer for what comes next, or cancel it when nothing does."""
+    if ride.status not in OPEN:
+        await timers.cancel_timer(db, RIDE_DUE, ride.id)
+        return
+    expiry = await offer_store.first_expiry(db, ride.id) if ride.status == "OFFERED" else None
+    due_at = ride.deadline_at if expiry is None else min(expiry, ride.deadline_at)
+    await timers.set_timer(db, RIDE_DUE, ride.id, due_at=due_at)
+
+
+async def settle_due(db: Db, ride_id: RideId) -> None:
+    """End what has run out. Safe to repeat: what has not run out, or has ended, is left alone."""
+    ride = await store.lock_ride(db, ride_id)
+    if ride is None or ride.status not in OPEN:
+        return
+    ride = await expire_offers(db, ride)
+    if await store.search_is_over(db, ride.id):
+        ride = await _end_search(db, ride)
+    await set_due(db, ride)
+
+
+async def expire_offers(db: Db, ride: Ride) -> Ride:
+    """End the offers of a ride that is held whose time has run out; without another it is searched for."""
+    expired = await offer_store.expire_lapsed_offers(db, ride.id)
+    if not expired:
+        return ride
+    ride = await back_to_search(db, ride, after=expired[-1], news="matching.driver_timeout")
+    await outbox.record(db, *telling.timeouts(expired, ttl_expired=True))
+    return ride
+
+
+async def back_to_search(db: Db, ride: Ride, *, after: Offer, news: str) -> Ride:
+    """Once no offer is live any more, whichever was the last."""
+    if ride.status != "OFFERED" or await offer_store.first_expiry(db, ride.id) is not None:
+        return ride
+    by_driver = after.response == "REJECTED"
+    return await store.move_ride(
+        db,
+        ride,
+        "SEARCHING",
+        actor="driver" if by_driver else "system",
+        actor_id=after.driver_id if by_driver else None,
+        reason=None if after.response is None else after.response.lower(),
+        news=news,
+    )
+
+
+async def _end_search(db: Db, ride: Ride) -> Ride:
+    """Nobody came. A ride that nobody was even asked for has expired; the others are canceled."""
+    lost = await offer_store.cancel_live_offers(db, ride.id, reason="no_drivers_available")
+    unasked = ride.status == "REQUESTED"
+    reason = "expired" if unasked else "no_drivers_available"
+    ride = await store.move_ride(
+        db,
+        ride,
+        "EXPIRED" if unasked else "CANCELED",
+        actor="system",
+        actor_id=None,
+        reason=reason,
+        news="ride.cancelled",
+        stamp=None if unasked else "canceled_at",
+        change={} if unasked else {"canceled_by": "system", "cancel_reason": reason},
+    )
+    await outbox.record(
+        db,
+        telling.cancellation(ride, by="system", reason=reason),
+        *telling.lost_offers(lost, "no_drivers_available"),
+    )
+    return ride

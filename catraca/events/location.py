@@ -1,0 +1,63 @@
+"""What is told about drivers at work: that they are there or not, and where they are on a ride."""
+
+from datetime import datetime
+from typing import Annotated, Literal
+from uuid import UUID
+
+from msgspec import Meta
+
+from catraca.platform.event import Event
+
+DriverId = Annotated[UUID, Meta(description="The driver.")]
+Latitude = Annotated[float, Meta(description="Degrees north.", examples=[-12.9777])]
+Longitude = Annotated[float, Meta(description="Degrees east.", examples=[-38.5016])]
+
+
+class DriverOnline(Event, frozen=True, kw_only=True, tag="location.driver.online"):
+    """A driver begins to work."""
+
+    exchange = "location.events"
+    about = "driver_id"
+
+    driver_id: DriverId
+    lat: Annotated[float | None, Meta(description="Where, if it was said.", examples=[-12.9777])] = None
+    lng: Annotated[float | None, Meta(description="Where, if it was said.", examples=[-38.5016])] = None
+
+
+class DriverOffline(Event, frozen=True, kw_only=True, tag="location.driver.offline"):
+    """A driver stops working."""
+
+    exchange = "location.events"
+    about = "driver_id"
+
+    driver_id: DriverId
+    reason: Annotated[
+        Literal["asked", "silent", "erased"],
+        Meta(description="Whether somebody asked for it, nothing was heard, or the driver was erased."),
+    ]
+
+
+class DriverIdle(Event, frozen=True, kw_only=True, tag="location.driver.idle"):
+    """A driver has been waiting for work for long: once for each such stretch."""
+
+    exchange = "location.events"
+    about = "driver_id"
+
+    driver_id: DriverId
+    free_since: Annotated[datetime, Meta(description="Since when nobody has wanted the driver.")]
+
+
+class DriverUpdated(Event, frozen=True, kw_only=True, tag="location.driver.updated"):
+    """A driver on a ride has moved: about once a second, dropped rather than late, and not in the outbox."""
+
+    exchange = "location.events"
+    about = "driver_id"
+
+    driver_id: DriverId
+    ride_id: Annotated[UUID, Meta(description="The ride the driver is on.")]
+    lat: Latitude
+    lng: Longitude
+    recorded_at: Annotated[datetime, Meta(description="When the driver was there, by the driver's clock.")]
+    accuracy_meters: Annotated[float | None, Meta(examples=[8.0])] = None
+    speed_mps: Annotated[float | None, Meta(description="Metres a second.", examples=[9.5])] = None
+    heading_degrees: Annotated[float | None, Meta(description="0 is north.", examples=[90.0])] = None

@@ -1,0 +1,46 @@
+"""What `catraca doctor --invariants` watches of location: it holds, and a breach is seen."""
+
+from catraca.domains import location
+from catraca.platform.invariants import check_invariants
+from tests.domains.location.town import Town
+
+MOVED = (
+    "UPDATE driver_presence SET online = {}, free_since = NULL, lat = NULL, lng = NULL, position_at = NULL"
+)
+
+
+async def broken(town: Town) -> list[str]:
+    verdicts = await check_invariants(town.parts.database, location.INVARIANTS)
+    assert "unchecked" not in {verdict.state for verdict in verdicts}
+    return [verdict.rule.name for verdict in verdicts if verdict.state == "broken"]
+
+
+async def test_the_rules_hold_and_each_breach_is_seen(town: Town) -> None:
+    staying, leaving, silent = [await town.new_driver() for _ in range(3)]
+    await town.go(leaving, online=False)
+    await town.silence(silent)
+    await town.keeper().go_past_all()
+    assert await broken(town) == []
+    async with town.parts.database.connection() as db:
+        for online, driver_id in ((False, staying), (True, leaving), (True, silent)):
+            change = f"{MOVED.format(online)}, cell = NULL WHERE driver_id = $1"
+            await db.execute(change, driver_id)
+            assert await broken(town) == ["whoever came to work or left was told of"]
+            await db.execute(MOVED.format(not online) + ", cell = NULL WHERE driver_id = $1", driver_id)
+            assert await broken(town) == []
+
+
+async def test_a_missing_constraint_is_seen(town: Town) -> None:
+    rule = next(rule for rule in location.INVARIANTS if rule.name == "the offline are nowhere")
+    async with town.parts.database.connection() as db:
+        definition = await db.fetchval(
+            "SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = 'the_offline_are_nowhere'"
+        )
+        await db.execute("ALTER TABLE driver_presence DROP CONSTRAINT the_offline_are_nowhere")
+        try:
+            assert await broken(town) == [rule.name]
+        finally:
+            await db.execute(
+                f"ALTER TABLE driver_presence ADD CONSTRAINT the_offline_are_nowhere {definition}"
+            )
+    assert await broken(town) == []

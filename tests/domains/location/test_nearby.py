@@ -1,0 +1,112 @@
+"""Who is near: the nearest first, only whom a ride could have, and nobody hidden by those who are busy."""
+
+from datetime import timedelta
+from uuid import UUID
+
+import pytest
+
+from tests.conftest import bearer
+from tests.domains.location.town import LAT, LNG, Town, spot
+
+
+async def fill(town: Town, count: int) -> list[UUID]:
+    """Drivers at work, a step further out each, as if each had come by themselves."""
+    drivers = await town.rides.new_drivers(count)
+    async with town.parts.database.connection() as db:
+        await db.execute(
+            "INSERT INTO driver_presence (driver_id, online, free_since)"
+            " SELECT id, true, clock_timestamp() FROM unnest($1::uuid[]) AS id",
+            drivers,
+        )
+    sent = [{"driver_id": str(one), **spot(n / 10)} for n, one in enumerate(drivers)]
+    answer = await town.api.post("/v1/location/pings", json=sent, headers=bearer("service"))
+    assert answer.json()["accepted"] == count
+    return drivers
+
+
+async def test_the_nearest_come_first_with_how_far_and_how_long_ago(town: Town) -> None:
+    far, near = await town.new_driver(steps=20), await town.new_driver(steps=3)
+    await town.new_driver(steps=200)
+    found = await town.nearby(radius_m=5000)
+    assert found["source"] == "redis"
+    assert [UUID(one["driver_id"]) for one in found["drivers"]] == [near, far]
+    assert [round(one["distance_meters"], -1) for one in found["drivers"]] == [300, 2000]
+    assert all(0 <= one["position_age_seconds"] < 60 and one["available"] for one in found["drivers"])
+    assert await town.near(radius_m=1000) == [near]
+    assert await town.near(limit=1) == [near]
+
+
+async def test_a_busy_driver_is_not_available_however_many_pings_they_send(town: Town) -> None:
+    driving, offered, free = [await town.new_driver(steps=n) for n in range(3)]
+    await town.drive(driving)
+    await town.rides.offer(await town.rides.request(), offered)
+    for _ in range(5):
+        for driver_id in (driving, offered):
+            assert (await town.ping(driver_id))["accepted"] == 1
+        assert await town.near() == [free]
+    await town.keeper().go_past_all()
+    assert await town.near() == [free]
+    everybody = (await town.nearby(all=True))["drivers"]
+    assert {UUID(one["driver_id"]): one["available"] for one in everybody} == {
+        driving: False,
+        offered: False,
+        free: True,
+    }
+
+
+async def test_busy_drivers_near_by_do_not_hide_free_ones_further_out(town: Town) -> None:
+    drivers = await fill(town, 150)
+    ride_id = await town.rides.request()
+    await town.rides.offer(ride_id, *drivers[:100])
+    await town.rides.offer(ride_id, *drivers[100:140])
+    assert await town.near(limit=5) == drivers[140:145]
+    assert await town.near(limit=100) == drivers[140:]
+
+
+async def test_who_was_not_heard_of_lately_is_not_available(town: Town) -> None:
+    driver_id = await town.new_driver(at=timedelta(seconds=-59))
+    assert await town.near(all=True) == [driver_id]
+    key = ("catraca:location:pings", str(driver_id))
+    ping = await town.redis.command("HGET", *key)
+    assert isinstance(ping, bytes)
+    at, rest = ping.decode().split(" ", 1)
+    await town.redis.command("HSET", *key, f"{float(at) - 30:.6f} {rest}")
+    assert await town.near() == []
+    assert await town.near(all=True) == [driver_id]
+
+
+async def test_whom_the_map_still_has_though_they_stopped_is_not_shown(town: Town) -> None:
+    """PostgreSQL says who is at work, whatever Redis believes."""
+    driver_id = await town.new_driver()
+    async with town.parts.database.connection() as db:
+        await db.execute(
+            "UPDATE driver_presence SET online = false, free_since = NULL,"
+            " lat = NULL, lng = NULL, position_at = NULL, cell = NULL WHERE driver_id = $1",
+            driver_id,
+        )
+    assert await town.near(all=True) == []
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"lat": 91},
+        {"lng": 181},
+        {"lat": "nan"},
+        {"lat": "inf"},
+        {"lng": "here"},
+        {"radius_m": 0},
+        {"radius_m": 50_001},
+        {"radius_m": "nan"},
+        {"limit": 0},
+        {"limit": 101},
+        {"all": "perhaps"},
+    ],
+)
+async def test_what_is_no_place_is_refused(town: Town, wrong: dict[str, object]) -> None:
+    answer = await town.api.get(
+        "/v1/location/drivers/nearby",
+        params={"lat": LAT, "lng": LNG, **wrong},
+        headers=bearer("operator"),
+    )
+    assert (answer.status_code, answer.json()["code"]) == (422, "request_invalid")

@@ -1,0 +1,133 @@
+"""A town of its own: an API, a database and a Redis that no other test uses, and drivers in it."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import httpx
+
+from catraca.domains.location import Rhythm
+from catraca.domains.location.jobs import Keeper
+from catraca.platform.clock import now
+from catraca.roles.parts import Parts
+from tests.conftest import bearer
+from tests.domains.rides.desk import Desk
+from tests.support.redis_server import PrivateRedis
+
+LAT, LNG = -12.9777, -38.5016
+# About a hundred metres to the north.
+STEP = 0.0009
+LONG_AGO = timedelta(minutes=10)
+
+
+@dataclass
+class Town:
+    parts: Parts
+    api: httpx.AsyncClient
+    redis: PrivateRedis
+    rides: Desk
+
+    def keeper(self, **rhythm: timedelta) -> Keeper:
+        """Anybody may patrol again at once."""
+        return Keeper(
+            self.parts.redis,
+            self.parts.database.run,
+            rhythm=Rhythm(**rhythm),
+            patrol_interval=timedelta(milliseconds=1),
+        )
+
+    async def new_driver(self, **position: Any) -> UUID:
+        """Somebody who may drive and is online, here unless it is said where."""
+        driver_id = await self.rides.new_driver()
+        await self.go(driver_id, online=True, position=spot(**position))
+        return driver_id
+
+    async def go(self, driver_id: UUID, *, online: bool, **more: Any) -> httpx.Response:
+        answer = await self.try_to_go(driver_id, bearer("driver", driver_id), online=online, **more)
+        assert answer.status_code == 200, answer.text
+        return answer
+
+    async def try_to_go(self, driver_id: UUID, headers: dict[str, str], **body: Any) -> httpx.Response:
+        return await self.api.put(f"/v1/location/drivers/{driver_id}/status", json=body, headers=headers)
+
+    async def ping(self, driver_id: UUID, *pings: dict[str, Any]) -> Any:
+        answer = await self.try_to_ping(driver_id, *(pings or (spot(),)))
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    async def try_to_ping(
+        self, driver_id: UUID, *pings: dict[str, Any], headers: dict[str, str] | None = None
+    ) -> httpx.Response:
+        return await self.api.post(
+            f"/v1/location/drivers/{driver_id}/pings",
+            json=pings[0] if len(pings) == 1 else list(pings),
+            headers=headers or bearer("driver", driver_id),
+        )
+
+    async def nearby(self, **query: Any) -> Any:
+        answer = await self.api.get(
+            "/v1/location/drivers/nearby",
+            params={"lat": LAT, "lng": LNG, **query},
+            headers=bearer("operator"),
+        )
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    async def near(self, **query: Any) -> list[UUID]:
+        return [UUID(one["driver_id"]) for one in (await self.nearby(**query))["drivers"]]
+
+    async def lock(self, driver_id: UUID, ride_id: UUID, **more: Any) -> httpx.Response:
+        return await self.api.post(
+            f"/v1/location/drivers/{driver_id}/lock",
+            json={"ride_id": str(ride_id), **more},
+            headers=bearer("service"),
+        )
+
+    async def unlock(self, driver_id: UUID, ride_id: UUID) -> httpx.Response:
+        return await self.api.delete(
+            f"/v1/location/drivers/{driver_id}/lock",
+            params={"ride_id": str(ride_id)},
+            headers=bearer("service"),
+        )
+
+    async def told(self, driver_id: UUID) -> list[str]:
+        """What was told of a driver, without the exchange's name."""
+        told = await self.rides.told(driver_id)
+        return [key.removeprefix("location.driver.") for key in told if key.startswith("location.")]
+
+    async def row(self, driver_id: UUID) -> Any:
+        async with self.parts.database.connection() as db:
+            return await db.fetchrow("SELECT * FROM driver_presence WHERE driver_id = $1", driver_id)
+
+    async def age(self, driver_id: UUID, column: str, by: timedelta = LONG_AGO) -> None:
+        """Let a moment of PostgreSQL's have been earlier."""
+        async with self.parts.database.connection() as db:
+            await db.execute(
+                f"UPDATE driver_presence SET {column} = {column} - $2::interval WHERE driver_id = $1",
+                driver_id,
+                by,
+            )
+
+    async def silence(self, driver_id: UUID) -> None:
+        """Let nothing have been heard of the driver for long, in either store."""
+        await self.age(driver_id, "seen_at")
+        await self.redis.command("ZADD", "catraca:location:seen", "XX", 1, str(driver_id))
+
+    async def drive(self, driver_id: UUID) -> UUID:
+        """Have the driver accept a new ride; answers which."""
+        ride_id = await self.rides.request()
+        await self.rides.offer(ride_id, driver_id)
+        answer = await self.rides.accept(ride_id, driver_id)
+        assert answer.status_code == 200, answer.text
+        return ride_id
+
+
+def spot(steps: float = 0, *, at: datetime | timedelta | None = None, **more: Any) -> dict[str, Any]:
+    """A ping so many steps to the north of the middle; `at` may be so long from now."""
+    moment = now() + at if isinstance(at, timedelta) else at
+    return {"lat": LAT + steps * STEP, "lng": LNG} | ({"at": moment.isoformat()} if moment else {}) | more
+
+
+def somebody() -> UUID:
+    return uuid4()

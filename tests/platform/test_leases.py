@@ -1,0 +1,137 @@
+"""Leases on a real Redis: at most one holder, and fences that only grow, whatever Redis forgets."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from catraca.platform.leases import Lease, acquire_lease, release_lease
+from catraca.platform.redis_client import RedisAway, RedisClient
+from tests.servers import Stack, until
+from tests.support.redis_server import PrivateRedis, private_redis
+
+MINUTE = timedelta(minutes=1)
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture(scope="session")
+async def server(stack: Stack) -> AsyncIterator[PrivateRedis]:
+    async with private_redis(stack) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+async def redis(server: PrivateRedis) -> AsyncIterator[RedisClient]:
+    client = RedisClient(server.url)
+    yield client
+    await client.close()
+
+
+@pytest.fixture
+def key() -> str:
+    return f"a lease {uuid4()}"
+
+
+async def acquire(redis: RedisClient, key: str, holder: str, ttl: timedelta = MINUTE) -> Lease:
+    lease = await acquire_lease(redis, key, holder=holder, ttl=ttl)
+    assert lease is not None
+    return lease
+
+
+async def is_held_by_another(redis: RedisClient, key: str, holder: str) -> bool:
+    return await acquire_lease(redis, key, holder=holder, ttl=MINUTE) is None
+
+
+async def test_one_holds_it_and_another_is_turned_away_until_it_is_released(
+    redis: RedisClient, key: str
+) -> None:
+    first = await acquire(redis, key, "ana")
+    assert await is_held_by_another(redis, key, "bia")
+    assert await release_lease(redis, key, holder="bia") is False
+    assert await is_held_by_another(redis, key, "bia"), "only the holder lets go"
+    assert await release_lease(redis, key, holder="ana") is True
+    assert await release_lease(redis, key, holder="ana") is False
+    assert (await acquire(redis, key, "bia")).fence > first.fence
+
+
+async def test_the_holder_renews_never_for_less_and_under_the_same_fence(
+    redis: RedisClient, key: str
+) -> None:
+    first = await acquire(redis, key, "ana", HOUR)
+    shorter = await acquire(redis, key, "ana", MINUTE)
+    longer = await acquire(redis, key, "ana", 2 * HOUR)
+    assert abs(shorter.expires_at - first.expires_at) < timedelta(seconds=1)
+    assert longer.expires_at - first.expires_at > timedelta(minutes=59)
+    assert first.fence == shorter.fence == longer.fence
+    assert (first.renewed, shorter.renewed, longer.renewed) == (False, True, True)
+
+
+async def test_it_ends_by_itself_when_it_says(server: PrivateRedis, redis: RedisClient, key: str) -> None:
+    lease = await acquire(redis, key, "ana", timedelta(milliseconds=200))
+    await until(lambda: acquire_lease(redis, key, holder="bia", ttl=MINUTE))
+    seconds, microseconds = await server.command("TIME")  # type: ignore[misc]
+    assert lease.expires_at <= datetime.fromtimestamp(int(seconds), UTC) + timedelta(
+        microseconds=int(microseconds)
+    )
+
+
+async def test_of_many_at_once_one_gets_it(redis: RedisClient, key: str) -> None:
+    held = await asyncio.gather(*(acquire_lease(redis, key, holder=str(n), ttl=MINUTE) for n in range(100)))
+    assert sum(lease is not None for lease in held) == 1
+
+
+async def test_a_redis_that_is_away_is_never_taken_for_a_free_or_a_held_lease(stack: Stack, key: str) -> None:
+    async with private_redis(stack) as server:
+        client = RedisClient(server.url)
+        await acquire(client, key, "ana")
+        server.freeze()
+        for holder in ("ana", "bia"):
+            with pytest.raises(RedisAway):
+                await acquire_lease(client, key, holder=holder, ttl=MINUTE)
+            with pytest.raises(RedisAway):
+                await release_lease(client, key, holder=holder)
+        await client.close()
+
+
+HOLDERS = ("ana", "bia", "caio")
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("acquire"), st.sampled_from(HOLDERS)),
+        st.tuples(st.just("release"), st.sampled_from(HOLDERS)),
+        st.tuples(st.sampled_from(["lapse", "flush", "lose the count"]), st.just("")),
+    ),
+    min_size=2,
+    max_size=25,
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(steps=STEPS)
+async def test_whatever_happens_there_is_one_holder_and_fences_grow(
+    server: PrivateRedis, redis: RedisClient, steps: list[tuple[str, str]]
+) -> None:
+    """Compared, step by step, with what a lease is meant to be."""
+    key, holder, fence = f"a lease {uuid4()}", None, 0
+    for act, who in steps:
+        if act == "acquire":
+            lease = await acquire_lease(redis, key, holder=who, ttl=MINUTE)
+            assert (lease is None) == (holder not in (None, who))
+            if lease is not None:
+                assert lease.fence == fence if holder == who else lease.fence > fence
+                assert lease.renewed == (holder == who)
+                holder, fence = who, lease.fence
+        elif act == "release":
+            assert await release_lease(redis, key, holder=who) == (holder == who)
+            holder = None if holder == who else holder
+        elif act == "lapse":
+            await server.command("PEXPIRE", key, 0)
+            holder = None
+        elif act == "flush":
+            await server.command("FLUSHALL")
+            holder = None
+        else:
+            await server.command("DEL", "catraca:leases:fence")
