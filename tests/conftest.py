@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
+from functools import cache
 from uuid import UUID, uuid4
 
 import httpx
@@ -62,6 +63,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _quick_passwords() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(api_role, "Passwords", lambda: Passwords(QUICK_HASHER))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _quick_clients() -> Iterator[None]:
+    """One TLS context for all clients. Nobody here speaks TLS, and each would load every authority's name."""
+    transports = httpx._transports.default
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(transports, "create_ssl_context", cache(transports.create_ssl_context))
         yield
 
 

@@ -20,9 +20,11 @@ import pytest
 import redis.asyncio
 
 from catraca.platform.embedded.children import end_with_parent
+from catraca.platform.migrations import migrate
 from catraca.roles.listening import open_listener
 
 START_SECONDS = 60
+TEMPLATE = "template_catraca"
 # For what reads the same bytes and runs the same code whichever servers stand behind it.
 on_one_stack = pytest.mark.parametrize("stack", ["servers"], indirect=True)
 
@@ -36,15 +38,24 @@ class Stack:
     database_url: str
     redis_url: str
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    # The migrated database others are copied from, once there is one.
+    template: str = ""
 
-    async def new_database(self, name: str) -> str:
-        """An empty database of its own on this stack's server; answers its URL."""
+    async def new_database(self, name: str, *, template: str = "template1") -> str:
+        """An empty database of its own on this stack's server, or a copy of another; answers its URL."""
         connection = await asyncpg.connect(self.database_url)
         try:
-            await connection.execute(f'CREATE DATABASE "{name}"')
+            await connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
         finally:
             await connection.close()
         return self.database_url.replace("/catraca?", f"/{name}?")
+
+    async def migrated_database(self, name: str) -> str:
+        """The same with the schema, copied from one that was migrated once; answers its URL."""
+        if not self.template:
+            await migrate(await self.new_database(TEMPLATE))
+            self.template = TEMPLATE
+        return await self.new_database(name, template=self.template)
 
 
 StartStack = Callable[[Path], Awaitable[tuple[Stack, Callable[[], asyncio.Future[None]]]]]

@@ -11,7 +11,6 @@ from uuid import uuid4
 
 import pytest
 
-from catraca.platform.migrations import migrate
 from catraca.roles.demo import fill_demo_city
 from catraca.roles.parts import open_parts
 from catraca.settings import Settings
@@ -82,8 +81,7 @@ def code_in(page: Path) -> str:
 @pytest.fixture
 async def demo_url(stack: Stack, settings: Settings) -> AsyncIterator[str]:
     """A Catraca as `make up` leaves it: only the demo city is there."""
-    database_url = await stack.new_database(f"docs_{uuid4().hex}")
-    await migrate(database_url)
+    database_url = await stack.migrated_database(f"docs_{uuid4().hex}")
     own = settings.model_copy(update={"database_url": database_url, "port": free_port()})
     async with open_parts(own) as parts:
         await fill_demo_city(parts.database)

@@ -13,7 +13,6 @@ from uuid import uuid4
 import pytest
 
 from catraca.platform.database import Database
-from catraca.platform.migrations import migrate
 from tests.domains.dead_letters.letters import audited, bury, execute, of, replays, stored
 from tests.servers import Stack
 
@@ -52,9 +51,7 @@ class Machine:
 
 @pytest.fixture(scope="module")
 async def url(stack: Stack) -> str:
-    url = await stack.new_database(f"letters-{uuid4().hex[:8]}")
-    await migrate(url)
-    return url
+    return await stack.migrated_database(f"letters-{uuid4().hex[:8]}")
 
 
 @pytest.fixture

@@ -20,7 +20,6 @@ from catraca.platform.bus import Headers, Message, Queue, Topology, handlers_for
 from catraca.platform.database import Db
 from catraca.platform.event import encode
 from catraca.platform.ids import new_id
-from catraca.platform.migrations import migrate
 from catraca.roles import consuming
 from catraca.roles.parts import Parts, open_parts
 from catraca.settings import Settings
@@ -112,8 +111,7 @@ async def quietly() -> AsyncIterator[None]:
 async def opened(
     stack: Stack, settings: Settings, topology: Topology, amqp_url: str | None
 ) -> AsyncIterator[Parts]:
-    url = await stack.new_database(f"post_{uuid4().hex[:8]}")
-    await migrate(url)
+    url = await stack.migrated_database(f"post_{uuid4().hex[:8]}")
     changes = {"database_url": url, "amqp_url": amqp_url, "port": free_port()}
     async with open_parts(settings.model_copy(update=changes), topology=topology) as parts:
         async with parts.database.connection() as db:

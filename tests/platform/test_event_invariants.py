@@ -11,7 +11,6 @@ from catraca.platform import outbox
 from catraca.platform.database import Database
 from catraca.platform.event_invariants import EVENT_INVARIANTS, no_event_is_missing
 from catraca.platform.invariants import INVARIANT_LIMITS, Rule, check_invariants
-from catraca.platform.migrations import migrate
 from tests.servers import Stack
 
 SENT = (
@@ -24,8 +23,7 @@ SENT = (
 @pytest.fixture(scope="module")
 async def own(stack: Stack) -> AsyncIterator[Database]:
     """A database for these tests alone."""
-    url = await stack.new_database(f"events-{uuid4().hex[:8]}")
-    await migrate(url)
+    url = await stack.migrated_database(f"events-{uuid4().hex[:8]}")
     database = await Database.open(url, limits=INVARIANT_LIMITS)
     yield database
     await database.close()
@@ -136,8 +134,7 @@ async def test_a_broken_rule_is_found_and_only_it(fresh: Database, told: UUID, h
 
 
 async def test_a_constraint_that_is_gone_is_found(stack: Stack) -> None:
-    url = await stack.new_database(f"events-{uuid4().hex[:8]}")
-    await migrate(url)
+    url = await stack.migrated_database(f"events-{uuid4().hex[:8]}")
     database = await Database.open(url, limits=INVARIANT_LIMITS)
     expected: dict[str, tuple[str, ...]] = {}
     for name, constraint in CONSTRAINTS.items():

@@ -20,7 +20,7 @@ from catraca.platform.errors import BodyMalformed
 from catraca.platform.http.bodies import MAX_DEPTH, parse_json
 from catraca.settings import Settings
 from tests.conftest import SECRET, bearer, free_port
-from tests.servers import until
+from tests.servers import on_one_stack, until
 
 # Stands wherever a sender could put something private; it must be found nowhere afterwards.
 PRIVATE = "quixaba7431"
@@ -147,6 +147,7 @@ async def record(database: Database, sub: UUID) -> object:
     return dict(row)
 
 
+@on_one_stack
 @pytest.mark.parametrize("name", MALFORMED)
 async def test_malformed_bodies(name: str, logged_api: tuple[httpx.AsyncClient, Path], victim: UUID) -> None:
     body, reason = MALFORMED[name]
@@ -159,6 +160,7 @@ async def test_malformed_bodies(name: str, logged_api: tuple[httpx.AsyncClient, 
         assert PRIVATE not in answer.text
 
 
+@on_one_stack
 @pytest.mark.parametrize("name", UNSUPPORTED)
 async def test_bodies_of_another_kind(
     name: str, logged_api: tuple[httpx.AsyncClient, Path], victim: UUID
@@ -170,6 +172,7 @@ async def test_bodies_of_another_kind(
         assert (answer.status_code, answer.json()["code"]) == (415, "media_type_unsupported")
 
 
+@on_one_stack
 @pytest.mark.parametrize("name", INVALID)
 async def test_bodies_of_another_shape(
     name: str, logged_api: tuple[httpx.AsyncClient, Path], victim: UUID
@@ -182,6 +185,7 @@ async def test_bodies_of_another_shape(
     assert PRIVATE not in answer.text
 
 
+@on_one_stack
 async def test_bodies_too_large(logged_api: tuple[httpx.AsyncClient, Path], victim: UUID) -> None:
     client, _ = logged_api
     body = named(b'"' + b"a" * 70_000 + b'"')
@@ -205,6 +209,7 @@ BAD_ADDRESSES = {
 
 
 @pytest.mark.parametrize("address", BAD_ADDRESSES, ids=range(len(BAD_ADDRESSES)))
+@on_one_stack
 async def test_bad_addresses(address: str, logged_api: tuple[httpx.AsyncClient, Path], victim: UUID) -> None:
     client, _ = logged_api
     answer = await client.get(address, headers=bearer("operator", victim))
@@ -213,6 +218,7 @@ async def test_bad_addresses(address: str, logged_api: tuple[httpx.AsyncClient, 
     assert PRIVATE not in answer.text
 
 
+@on_one_stack
 @pytest.mark.parametrize(
     "name", ["authorization", "accept-language", "idempotency-key", "x-request-id", "cookie"]
 )
@@ -227,6 +233,7 @@ async def test_odd_headers_do_no_harm(
         assert answer.status_code in (200, 400, 401)
 
 
+@on_one_stack
 async def test_what_is_wrong_is_told_in_the_callers_language(api: httpx.AsyncClient) -> None:
     async def messages(language: str) -> list[str]:
         headers = bearer("operator") | JSON | {"accept-language": language}

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from catraca.platform.http.proxies import Network, caller_of, parse_address
 from catraca.roles.parts import Parts
 from catraca.settings import Settings
+from tests.servers import on_one_stack
 from tests.support.http import served
 
 OURS = [ip_network("127.0.0.1"), ip_network("10.1.0.0/16"), ip_network("2001:db8:1::/48")]
@@ -42,18 +43,21 @@ FORWARDED = {
 }  # fmt: skip
 
 
+@on_one_stack
 @pytest.mark.parametrize("name", FORWARDED)
 async def test_a_trusted_proxy_is_believed_up_to_the_first_stranger(parts: Parts, name: str) -> None:
     values, expected = FORWARDED[name]
     assert (await seen(parts, OURS, *(("x-forwarded-for", value) for value in values)))[0] == expected
 
 
+@on_one_stack
 async def test_a_stranger_is_not_believed(parts: Parts) -> None:
     spoofed = [("x-forwarded-for", "203.0.113.9"), ("x-forwarded-proto", "https")]
     assert await seen(parts, [], *spoofed) == ["127.0.0.1", "http"]
     assert await seen(parts, [ip_network("10.1.0.0/16")], *spoofed) == ["127.0.0.1", "http"]
 
 
+@on_one_stack
 async def test_behind_tls_the_scheme_is_https_and_browsers_are_told_to_stay_there(parts: Parts) -> None:
     async with served(parts, [router], trusted_proxies=OURS) as server, server.client() as client:
         answer = await client.get("/whoami", headers={"x-forwarded-proto": "https"})
@@ -83,6 +87,7 @@ def test_one_caller_is_an_ipv4_address_or_an_ipv6_network() -> None:
     assert parse_address("not an address") is None
 
 
+@on_one_stack
 async def test_only_listed_pages_may_ask_from_a_browser(parts: Parts) -> None:
     ours, other = {"origin": "https://app.example"}, {"origin": "https://evil.example"}
     asking = {"access-control-request-method": "PATCH", "access-control-request-headers": "idempotency-key"}
@@ -105,6 +110,7 @@ async def test_only_listed_pages_may_ask_from_a_browser(parts: Parts) -> None:
             assert "access-control-allow-origin" not in (await client.get(path, headers=other)).headers
 
 
+@on_one_stack
 async def test_without_listed_pages_there_is_no_cors(parts: Parts) -> None:
     async with served(parts, [router]) as server, server.client() as client:
         answer = await client.get("/whoami", headers={"origin": "https://app.example"})

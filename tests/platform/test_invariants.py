@@ -15,15 +15,13 @@ from catraca.platform.invariants import (
     Rule,
     check_invariants,
 )
-from catraca.platform.migrations import migrate
 from tests.servers import Stack
 
 
 @pytest.fixture
 async def fresh(stack: Stack) -> AsyncIterator[Database]:
     """A migrated database that a test may break."""
-    url = await stack.new_database(f"broken-{uuid4().hex[:8]}")
-    await migrate(url)
+    url = await stack.migrated_database(f"broken-{uuid4().hex[:8]}")
     database = await Database.open(url, limits=INVARIANT_LIMITS)
     yield database
     await database.close()

@@ -8,15 +8,13 @@ import pytest
 from catraca.domains import people
 from catraca.domains.people import model
 from catraca.platform.database import Database
-from catraca.platform.migrations import migrate
 from catraca.roles.demo import DRIVERS, OPERATOR, PASSENGERS, fill_demo_city
 from tests.servers import Stack
 
 
 @pytest.fixture
 async def empty(stack: Stack):
-    url = await stack.new_database(f"demo-{uuid4()}")
-    await migrate(url)
+    url = await stack.migrated_database(f"demo-{uuid4()}")
     database = await Database.open(url)
     yield database
     await database.close()

@@ -134,21 +134,41 @@ async def test_drain_delay_says_not_ready_before_the_port_closes(stack: Stack, t
         assert await here.ended() == 0
 
 
-async def test_killed_worker_is_replaced_and_no_connection_is_refused_meanwhile(
-    stack: Stack, tmp_path: Path
-) -> None:
-    async with server(stack, tmp_path) as here:
+@pytest.fixture(scope="module")
+async def running(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Server]:
+    """Two workers, whose supervisor outlasts what happens to them and in the end stops as it is told."""
+    async with server(stack, tmp_path_factory.mktemp("running")) as here:
         await here.start("all", "--workers", "2")
         await until(here.ready)
         await until(lambda: len(here.workers()) == 2)
-        victim = here.workers()[0]
-        os.kill(victim, SIGKILL)
-        while victim in here.workers() or len(here.workers()) < 2:
-            async with httpx.AsyncClient(base_url=here.url, timeout=10) as client:
-                assert (await client.get("/livez")).status_code == 200
+        yield here
         here.process.send_signal(SIGTERM)
         assert await here.ended() == 0
-        assert "SIGKILL" in here.log.read_text()
+
+
+async def test_killed_worker_is_replaced_and_no_connection_is_refused_meanwhile(running: Server) -> None:
+    victim = running.workers()[0]
+    os.kill(victim, SIGKILL)
+    while victim in running.workers() or len(running.workers()) < 2:
+        async with httpx.AsyncClient(base_url=running.url, timeout=10) as client:
+            assert (await client.get("/livez")).status_code == 200
+    assert "SIGKILL" in running.log.read_text()
+
+
+async def test_figures_of_ended_workers_stay_counted(running: Server) -> None:
+    async def count() -> float:
+        async with httpx.AsyncClient(base_url=running.url, timeout=10) as client:
+            await client.get("/livez")
+            text = (await client.get("/metrics")).text
+        lines = [line for line in text.splitlines() if "requests_total{" in line and "livez" in line]
+        return float(lines[0].split()[-1])
+
+    before = await count()
+    first = running.workers()
+    for worker in first:
+        os.kill(worker, SIGTERM)
+    await until(lambda: len(running.workers()) == 2 and not set(first) & set(running.workers()))
+    assert await count() == before + 1
 
 
 async def test_workers_do_not_outlive_a_killed_supervisor_and_the_next_one_takes_the_port(
@@ -184,28 +204,6 @@ async def test_workers_that_keep_dying_end_the_supervisor_with_a_clear_line(
         assert here.process.returncode == 1
         assert "5 times" in here.log.read_text().splitlines()[-1]
         assert not is_listening(here.port)
-
-
-async def test_figures_of_ended_workers_stay_counted(stack: Stack, tmp_path: Path) -> None:
-    async with server(stack, tmp_path) as here:
-        await here.start("api", "--workers", "2")
-        await until(here.ready)
-
-        async def count() -> float:
-            async with httpx.AsyncClient(base_url=here.url, timeout=10) as client:
-                await client.get("/livez")
-                text = (await client.get("/metrics")).text
-            lines = [line for line in text.splitlines() if "requests_total{" in line and "livez" in line]
-            return float(lines[0].split()[-1])
-
-        before = await count()
-        first = here.workers()
-        for worker in first:
-            os.kill(worker, SIGTERM)
-        await until(lambda: len(here.workers()) == 2 and not set(first) & set(here.workers()))
-        assert await count() == before + 1
-        here.process.send_signal(SIGTERM)
-        assert await here.ended() == 0
 
 
 async def test_database_away_at_the_start_is_not_ready_and_its_wrong_schema_is_found_later(

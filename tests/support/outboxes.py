@@ -12,7 +12,6 @@ from catraca.platform import outbox
 from catraca.platform.bus import Message
 from catraca.platform.database import Database, DatabaseLimits, Row
 from catraca.platform.event import Event
-from catraca.platform.migrations import migrate
 from catraca.platform.relay import Relay
 from tests.servers import Stack, until
 
@@ -33,8 +32,7 @@ class Told(Event, tag="test.told"):
 @asynccontextmanager
 async def database_of_its_own(stack: Stack, *, connections: int = 20) -> AsyncIterator[Database]:
     """On this stack's server, with the schema and no rows, listening for wake-ups."""
-    url = await stack.new_database(f"outbox_{uuid4().hex[:12]}")
-    await migrate(url)
+    url = await stack.migrated_database(f"outbox_{uuid4().hex[:12]}")
     database = await Database.open(url, limits=replace(PATIENT, connections=connections))
     try:
         with database.wakeups.waiting_for("whatever") as begun:  # everybody is woken when it has begun

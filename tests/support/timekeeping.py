@@ -15,7 +15,6 @@ import uvloop
 from catraca.platform import timers
 from catraca.platform.database import Database, DatabaseLimits, Db
 from catraca.platform.embedded.children import end_with_parent
-from catraca.platform.migrations import migrate
 from catraca.platform.timekeeper import OUTCOMES, Timekeeper
 from catraca.platform.timers import TimerHandlers, TimerKind
 from tests.servers import Stack, until
@@ -41,8 +40,7 @@ async def create_tables(database: Database) -> None:
 @asynccontextmanager
 async def database_apart(stack: Stack) -> AsyncIterator[Database]:
     """A database of its own, to fill or to take away."""
-    url = await stack.new_database(f"timers_{uuid4().hex}")
-    await migrate(url)
+    url = await stack.migrated_database(f"timers_{uuid4().hex}")
     database = await Database.open(url, limits=DatabaseLimits(acquire_seconds=0.5, statement_seconds=20))
     await create_tables(database)
     yield database

@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from uuid import uuid4
 
-from catraca.platform.migrations import migrate
 from catraca.roles import ROLES
 from catraca.roles.parts import Parts, open_parts
 from catraca.roles.runner import Life, run_roles
@@ -16,8 +15,7 @@ from tests.servers import Stack
 @asynccontextmanager
 async def own_parts(stack: Stack, settings: Settings, **changes: object) -> AsyncIterator[Parts]:
     """Parts on a migrated database that no other test uses."""
-    url = await stack.new_database(f"own-{uuid4().hex[:8]}")
-    await migrate(url)
+    url = await stack.migrated_database(f"own-{uuid4().hex[:8]}")
     async with open_parts(settings.model_copy(update={"database_url": url, **changes})) as parts:
         yield parts
 

@@ -5,7 +5,6 @@ from uuid import uuid4
 
 import pytest
 
-from catraca.platform.migrations import migrate
 from catraca.settings import Settings
 from tests.conftest import free_port
 from tests.servers import Stack
@@ -14,9 +13,7 @@ from tests.servers import Stack
 @pytest.fixture(scope="session")
 async def quiet_url(stack: Stack) -> str:
     """A migrated database in whose queues nobody else leaves anything."""
-    url = await stack.new_database(f"quiet-{uuid4().hex[:8]}")
-    await migrate(url)
-    return url
+    return await stack.migrated_database(f"quiet-{uuid4().hex[:8]}")
 
 
 @pytest.fixture

@@ -36,7 +36,7 @@ PERSONAL_WORDS = {
 }
 
 
-@pytest.fixture(params=["postgres", "rabbitmq"])
+@pytest.fixture(params=["postgres", pytest.param("rabbitmq", marks=pytest.mark.xdist_group("rabbitmq"))])
 def broker_url(request: pytest.FixtureRequest) -> str | None:
     return request.getfixturevalue("amqp_url") if request.param == "rabbitmq" else None
 

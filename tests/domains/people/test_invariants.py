@@ -9,15 +9,13 @@ from catraca.domains.people import service
 from catraca.domains.people.model import UserId
 from catraca.platform.database import Database
 from catraca.platform.invariants import check_invariants
-from catraca.platform.migrations import migrate
 from tests.servers import Stack
 
 
 @pytest.fixture
 async def own(stack: Stack):
     """A database of its own, for breaking."""
-    url = await stack.new_database(f"people-{uuid4()}")
-    await migrate(url)
+    url = await stack.migrated_database(f"people-{uuid4()}")
     database = await Database.open(url)
     yield database
     await database.close()

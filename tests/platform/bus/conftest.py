@@ -9,7 +9,6 @@ from structlog.testing import capture_logs
 from catraca.platform.bus import Topology, Transport
 from catraca.platform.bus.postgres import PostgresBus, subscription
 from catraca.platform.database import Database, DatabaseLimits
-from catraca.platform.migrations import migrate
 from tests.platform.bus.world import EFFECTS, Connect, World
 from tests.servers import Stack
 
@@ -28,8 +27,7 @@ def carrier(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="session")
 async def bus_database_url(stack: Stack) -> str:
     """A database of its own, in which handlers may leave their effects."""
-    url = await stack.new_database(f"bus_{uuid4().hex[:8]}")
-    await migrate(url)
+    url = await stack.migrated_database(f"bus_{uuid4().hex[:8]}")
     database = await Database.open(url)
     async with database.transaction() as db:
         await db.execute(EFFECTS)
