@@ -12,7 +12,7 @@ from catraca.domains.people.model import (
     clean_name,
     fold_email,
 )
-from catraca.domains.people.schemas import Address, Body, Email, Name, Reason
+from catraca.domains.people.schemas import Address, Body, Email, Name, Reason, left_out
 from catraca.domains.people.service import (
     AUDIT_DATA,
     PERSONAL_DATA,
@@ -54,6 +54,7 @@ __all__ = [
     "fold_email",
     "get_user",
     "get_users",
+    "left_out",
     "may_drive",
     "offer_first_password",
     "standings_of",

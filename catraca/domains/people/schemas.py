@@ -50,7 +50,7 @@ def _line(max_characters: int) -> tuple[FieldInfo, AfterValidator]:
     return Field(json_schema_extra=shape), cleaned
 
 
-def _left_out() -> Any:
+def left_out() -> Any:
     """For fields that may be left out but not emptied: `model_fields_set` says which were sent."""
     return None
 
@@ -230,11 +230,11 @@ class MePatch(Body):
         }
     )
 
-    name: Name = Field(default_factory=_left_out)
+    name: Name = Field(default_factory=left_out)
     email: Email | None = None
     phone: Phone | None = Field(default=None, description="In the form of E.164.")
-    language: Language = Field(default_factory=_left_out)
-    driver: DriverPatch = Field(default_factory=_left_out, description="For drivers only.")
+    language: Language = Field(default_factory=left_out)
+    driver: DriverPatch = Field(default_factory=left_out, description="For drivers only.")
 
     def user_change(self) -> UserChange:
         return cast(UserChange, self.model_dump(exclude_unset=True, exclude={"driver"}))

@@ -70,10 +70,3 @@ class DistanceMissing(Refusal):
 
     code = "distance_missing"
     status = 422
-
-
-class KeysDiffer(Refusal):
-    """The key in the header is not the key in the body."""
-
-    code = "idempotency_keys_differ"
-    status = 422

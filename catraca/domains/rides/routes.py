@@ -10,7 +10,6 @@ from fastapi import Depends, Header, Query, Request, Response
 from catraca.domains.fares import Tariff
 from catraca.domains.people import UserId
 from catraca.domains.rides import service
-from catraca.domains.rides.errors import KeysDiffer
 from catraca.domains.rides.model import Attempt, RideId, Status
 from catraca.domains.rides.schemas import (
     AcceptIn,
@@ -142,12 +141,20 @@ async def offer_ride(
     return OffersOut.of(made)
 
 
-IdempotencyKey = Annotated[Key | None, Header(description="Or `idempotency_key` in the body.")]
+IdempotencyKey = Annotated[
+    Key | None, Header(description="Or `idempotency_key` in the body, which counts where there are both.")
+]
 
 
 @accept_router.post("/rides/{ride_id}/accept", include_in_schema=False)
 @accept_router.patch("/rides/{ride_id}/accept", include_in_schema=False)
-@accept_router.patch("/v1/rides/{ride_id}/accept", include_in_schema=False)
+@accept_router.patch(
+    "/v1/rides/{ride_id}/accept",
+    tags=["rides"],
+    summary="Accept a ride, the other way",
+    operation_id="accept_ride_by_patch",
+    responses=problems(400, 401, 403, 404, 409, 410, 422),
+)
 @accept_router.post(
     "/v1/rides/{ride_id}/accept",
     tags=["rides"],
@@ -167,8 +174,6 @@ async def accept_ride(
     With the same key a repeat gets the same answer, whatever happened meanwhile. Every attempt is recorded.
     Also at `/rides/{ride_id}/accept`, and by `PATCH`.
     """
-    if None not in (body.idempotency_key, idempotency_key) and body.idempotency_key != idempotency_key:
-        raise KeysDiffer
     accepted = await parts.accepting.accept_ride(
         Attempt(
             id=new_id(),

@@ -10,7 +10,7 @@ from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
 from catraca.domains.fares import Latitude, Longitude, Place
-from catraca.domains.people import Address, Body, Reason, User
+from catraca.domains.people import Address, Body, Reason, User, left_out
 from catraca.domains.rides.model import (
     DRIVEN,
     Actor,
@@ -52,24 +52,31 @@ class Told(BaseModel):
 
 
 class RideIn(Body):
-    model_config = _example({**WAY, "pickup_address": "Praça da Sé, 3", "dropoff_address": "Farol da Barra"})
+    model_config = ConfigDict(
+        json_schema_extra={
+            "dependentRequired": {"dropoff_lat": ["dropoff_lon"], "dropoff_lon": ["dropoff_lat"]},
+            "examples": [{**WAY, "pickup_address": "Praça da Sé, 3", "dropoff_address": "Farol da Barra"}],
+        }
+    )
 
     pickup_lat: Latitude
     pickup_lon: Longitude
     pickup_address: Address | None = None
-    dropoff_lat: Latitude | None = Field(default=None, description="Left out: wherever the passenger says.")
-    dropoff_lon: Longitude | None = None
+    dropoff_lat: Latitude = Field(
+        default_factory=left_out, description="Left out, both of them: wherever the passenger says."
+    )
+    dropoff_lon: Longitude = Field(default_factory=left_out)
     dropoff_address: Address | None = None
 
     @model_validator(mode="after")
     def _whole_dropoff(self) -> Self:
-        if (self.dropoff_lat is None) != (self.dropoff_lon is None):
+        if ("dropoff_lat" in self.model_fields_set) != ("dropoff_lon" in self.model_fields_set):
             raise PydanticCustomError("place_incomplete", "place_incomplete")
         return self
 
     def to_request(self) -> RideRequest:
         dropoff = None
-        if self.dropoff_lat is not None and self.dropoff_lon is not None:
+        if "dropoff_lat" in self.model_fields_set:
             dropoff = Place(self.dropoff_lat, self.dropoff_lon)
         return RideRequest(
             pickup=Place(self.pickup_lat, self.pickup_lon),
