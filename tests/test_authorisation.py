@@ -26,11 +26,12 @@ Caller = Literal["nobody", "stranger", "peer", "owner", "operator"]
 
 @dataclass(frozen=True)
 class Prepared:
-    """What the request is about: values for the path, and a body."""
+    """What the request is about: values for the path and the query, and a body."""
 
     path: dict[str, str] = field(default_factory=dict)
     body: object = None
     file: bytes | None = None
+    query: dict[str, str] = field(default_factory=dict)
 
 
 Prepare = Callable[[httpx.AsyncClient, Someone], Awaitable[Prepared]]
@@ -72,6 +73,72 @@ async def a_sign_up(api: httpx.AsyncClient, owner: Someone) -> Prepared:
     taken = (await api.post("/v1/users", json={"name": "Ana", "email": owner.email})).json()
     owner.headers = {"authorization": f"Bearer {taken['status_token']}"}
     return Prepared({"user_id": taken["id"]})
+
+
+async def at_work(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+    """The owner is a driver, online, and somewhere."""
+    prepared = await the_owner(api, owner)
+    status = f"/v1/location/drivers/{owner.id}/status"
+    assert (await api.put(status, json={"online": True}, headers=owner.headers)).status_code == 200
+    return Prepared(prepared.path, {"lat": -12.9777, "lng": -38.5016})
+
+
+async def many_pings(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+    return Prepared(body=[{"driver_id": str(owner.id), "lat": -12.9777, "lng": -38.5016}])
+
+
+async def a_place(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+    return Prepared(query={"lat": "-12.9777", "lng": "-38.5016"})
+
+
+async def a_lock(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+    prepared = await the_owner(api, owner)
+    return Prepared(prepared.path, {"ride_id": str(LETTER_ID)})
+
+
+async def held_lock(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+    prepared = await the_owner(api, owner)
+    return Prepared(prepared.path, query={"ride_id": str(LETTER_ID)})
+
+
+WAY = {"pickup_lat": -12.9777, "pickup_lon": -38.5016, "dropoff_lat": -13.0102, "dropoff_lon": -38.5326}
+
+
+async def a_way(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+    return Prepared(body=WAY)
+
+
+async def an_own_ride(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+    """The owner is its passenger."""
+    ride = await api.post("/v1/rides", json=WAY, headers=owner.headers)
+    return Prepared({"ride_id": ride.json()["ride_id"]}, {"reason": "other"})
+
+
+async def offers_of_it(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+    return Prepared((await an_own_ride(api, owner)).path, {"driver_ids": [str(owner.id)]})
+
+
+async def an_offered_ride(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+    """The owner is a driver who may have it."""
+    await owner.known_to(api)
+    prepared = await offers_of_it(api, Someone("passenger"))
+    path = f"/v1/rides/{prepared.path['ride_id']}/offers"
+    made = await api.post(path, json={"driver_ids": [str(owner.id)]}, headers=bearer("operator"))
+    assert len(made.json()["offers"]) == 1, made.text
+    return Prepared(prepared.path | {"driver_id": str(owner.id)}, {"driver_id": str(owner.id)})
+
+
+def driven(*verbs: str) -> Prepare:
+    """The owner is its driver, and has got as far as these verbs take it."""
+
+    async def prepare(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+        prepared = await an_offered_ride(api, owner)
+        for verb in ("accept", *verbs):
+            path = f"/v1/rides/{prepared.path['ride_id']}/{verb}"
+            assert (await api.post(path, json={}, headers=owner.headers)).status_code == 200
+        return Prepared(prepared.path, {})
+
+    return prepare
 
 
 def of_a_letter(body: object = None) -> Prepare:
@@ -134,6 +201,13 @@ DISCARD = of_a_letter({"reason": "a test"})
 REPLAY_ALL = of_a_letter({"filter": {"all": True}})
 DISCARD_ALL = of_a_letter({"filter": {"all": True}, "reason": "a test"})
 DEAD = "/v1/dead-letters"
+ONLINE = with_body({"online": False})
+PLACE = "/v1/location/drivers"
+RIDE = "/v1/rides/{ride_id}"
+OFFERED = an_offered_ride
+ACCEPTED = driven()
+ARRIVING = driven("arrive")
+STARTED = driven("arrive", "start")
 
 # fmt: off
 CASES = [
@@ -168,6 +242,33 @@ CASES = [
     Case("POST /v1/users/{user_id}/password-link", 401,     403,  403,   403,      201),
     Case("PUT /v1/users/{user_id}/roles",         401,      403,  403,   403,      200, ROLES),
     Case("PUT /v1/drivers/{driver_id}/approval",  401,      403,  403,   403,      200, APPROVAL, "driver"),
+
+    Case("POST /v1/quotes",                       401,      200,  200,   200,      200, a_way),
+    Case("POST /v1/rides",                        401,      403,  201,   201,      403, a_way),
+    Case("GET /v1/rides",                         401,      200,  200,   200,      200),
+    Case(f"GET {RIDE}",                           401,      404,  404,   200,      200, an_own_ride),
+    Case(f"POST {RIDE}/offers",                   401,      403,  403,   403,      201, offers_of_it),
+    Case(f"POST {RIDE}/accept",                   401,      403,  403,   200,      200, OFFERED, "driver"),
+    Case(f"PATCH {RIDE}/accept",                  401,      403,  403,   200,      200, OFFERED, "driver"),
+    Case("POST /rides/{ride_id}/accept",          401,      403,  403,   200,      200, OFFERED, "driver"),
+    Case("PATCH /rides/{ride_id}/accept",         401,      403,  403,   200,      200, OFFERED, "driver"),
+    Case(f"PATCH {RIDE}/reject",                  401,      403,  403,   200,      200, OFFERED, "driver"),
+    Case("PATCH /rides/{ride_id}/reject",         401,      403,  403,   200,      200, OFFERED, "driver"),
+    Case(f"POST {RIDE}/arrive",                   401,      403,  404,   200,      403, ACCEPTED, "driver"),
+    Case(f"POST {RIDE}/start",                    401,      403,  404,   200,      403, ARRIVING, "driver"),
+    Case(f"POST {RIDE}/complete",                 401,      403,  404,   200,      403, STARTED, "driver"),
+    Case(f"POST {RIDE}/cancel",                   401,      404,  404,   200,      200, an_own_ride),
+    Case(f"GET {RIDE}/attempts",                  401,      403,  403,   403,      200, an_own_ride),
+    Case(f"GET {RIDE}/timeline",                  401,      403,  403,   403,      200, an_own_ride),
+    Case("GET /v1/drivers/{driver_id}/active-ride", 401,    403,  403,   200,      200, ACCEPTED, "driver"),
+    Case("GET /drivers/{driver_id}/active-ride",  401,      403,  403,   200,      200, ACCEPTED, "driver"),
+
+    Case(f"PUT {PLACE}/{{driver_id}}/status",     401,      403,  403,   200,      200, ONLINE, "driver"),
+    Case(f"POST {PLACE}/{{driver_id}}/pings",     401,      403,  403,   200,      200, at_work, "driver"),
+    Case(f"POST {PLACE}/{{driver_id}}/lock",      401,      403,  403,   403,      200, a_lock, "driver"),
+    Case(f"DELETE {PLACE}/{{driver_id}}/lock",    401,      403,  403,   403,      200, held_lock, "driver"),
+    Case(f"GET {PLACE}/nearby",                   401,      403,  403,   403,      200, a_place, "driver"),
+    Case("POST /v1/location/pings",               401,      403,  403,   403,      200, many_pings, "driver"),
 
     Case(f"GET {DEAD}",                           401,      403,  403,   403,      200),
     Case(f"GET {DEAD}/groups",                    401,      403,  403,   403,      200),
@@ -216,7 +317,8 @@ async def test_each_caller_gets_what_is_theirs(api: httpx.AsyncClient, case: Cas
     headers = case.headers_of(caller, owner)
     if prepared.file is not None:
         sent, headers = {"content": prepared.file}, headers | {"content-type": "text/csv"}
-    answer = await api.request(method, path.format(**prepared.path), headers=headers, **sent)
+    url = httpx.URL(path.format(**prepared.path), params=prepared.query)
+    answer = await api.request(method, url, headers=headers, **sent)
     assert answer.status_code == case.status_for(caller), answer.text
     if answer.is_error:
         assert answer.headers["content-type"] == "application/problem+json"

@@ -28,8 +28,8 @@ def upgrade() -> None:
             dropoff_address      text CHECK (char_length(dropoff_address) <= 300),
             distance_meters      integer CHECK (distance_meters >= 0),
             duration_seconds     integer CHECK (duration_seconds >= 0),
-            estimated_fare_cents integer CHECK (estimated_fare_cents >= 0),
-            final_fare_cents     integer CHECK (final_fare_cents >= 0),
+            estimated_fare_cents bigint CHECK (estimated_fare_cents >= 0),
+            final_fare_cents     bigint CHECK (final_fare_cents >= 0),
             created_at           timestamptz NOT NULL DEFAULT clock_timestamp(),
             updated_at           timestamptz NOT NULL DEFAULT clock_timestamp(),
             -- Until when a driver is looked for in this round.

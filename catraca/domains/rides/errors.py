@@ -51,6 +51,13 @@ class RideAlreadyOpen(Refusal):
     status = 409
 
 
+class RideUnderWay(Refusal):
+    """Somebody waits for this person: first the ride must end; `ride_id` is the one."""
+
+    code = "ride_under_way"
+    status = 409
+
+
 class RideNotOpen(Refusal):
     """Nobody is looked for any more, so there is nothing to offer."""
 

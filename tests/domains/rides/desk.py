@@ -64,10 +64,12 @@ class Desk:
             )
         return ids
 
-    async def request(self, passenger_id: UUID | None = None, **fields: Any) -> UUID:
+    async def request(
+        self, passenger_id: UUID | None = None, *, way: dict[str, float] = WAY, **fields: str
+    ) -> UUID:
         """A new ride of somebody's."""
         answer = await self.api.post(
-            "/v1/rides", json=WAY | fields, headers=bearer("passenger", passenger_id)
+            "/v1/rides", json=way | fields, headers=bearer("passenger", passenger_id)
         )
         assert answer.status_code == 201, answer.text
         return UUID(answer.json()["ride_id"])

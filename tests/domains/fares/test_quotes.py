@@ -1,0 +1,53 @@
+"""Quotes over HTTP: what it would cost, from the installation's tariff, and nothing is changed by asking."""
+
+import httpx
+import pytest
+
+from catraca.domains.fares import Place, Tariff, estimate_trip, fare_cents
+from catraca.roles.parts import Parts
+from tests.conftest import bearer
+from tests.support.http import served
+
+WAY = {"pickup_lat": -12.9777, "pickup_lon": -38.5016, "dropoff_lat": -13.0102, "dropoff_lon": -38.5326}
+TRIP = estimate_trip(Place(-12.9777, -38.5016), Place(-13.0102, -38.5326))
+
+
+async def test_a_quote_has_the_way_the_time_and_the_fare(api: httpx.AsyncClient) -> None:
+    answer = await api.post("/v1/quotes", json=WAY, headers=bearer())
+    tariff = Tariff(base_cents=500, per_km_cents=180, per_minute_cents=30, minimum_cents=800, currency="BRL")
+    assert answer.status_code == 200
+    assert answer.json() == {
+        "distance_meters": TRIP.distance_meters,
+        "duration_seconds": TRIP.duration_seconds,
+        "fare_cents": fare_cents(tariff, TRIP),
+        "currency": "BRL",
+    }
+
+
+async def test_the_tariff_is_the_installations(parts: Parts) -> None:
+    own = {
+        "tariff_base_cents": 1,
+        "tariff_per_km_cents": 1000,
+        "tariff_per_minute_cents": 0,
+        "tariff_minimum_cents": 99_999,
+        "currency": "EUR",
+    }
+    async with served(parts, **own) as there, there.client() as client:
+        answer = (await client.post("/v1/quotes", json=WAY, headers=bearer())).json()
+        assert (answer["fare_cents"], answer["currency"]) == (99_999, "EUR")
+        further = WAY | {"dropoff_lat": -23.55, "dropoff_lon": -46.63}
+        answer = (await client.post("/v1/quotes", json=further, headers=bearer())).json()
+        assert answer["fare_cents"] == 1 + answer["distance_meters"]
+
+
+@pytest.mark.parametrize("role", ["passenger", "driver", "operator"])
+async def test_anybody_signed_in_may_ask_and_nobody_else(api: httpx.AsyncClient, role: str) -> None:
+    assert (await api.post("/v1/quotes", json=WAY, headers=bearer(role))).status_code == 200
+    assert (await api.post("/v1/quotes", json=WAY)).status_code == 401
+
+
+async def test_a_quote_needs_both_ends(api: httpx.AsyncClient) -> None:
+    for field in WAY:
+        body = {name: value for name, value in WAY.items() if name != field}
+        answer = await api.post("/v1/quotes", json=body, headers=bearer())
+        assert (answer.status_code, answer.json()["code"]) == (422, "request_invalid")

@@ -1,0 +1,136 @@
+"""What `catraca doctor --invariants` watches of rides: it holds, and each breach is seen."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from uuid import UUID, uuid4
+
+import pytest
+
+from catraca.domains import rides
+from catraca.platform.database import Database
+from catraca.platform.invariants import check_invariants
+from catraca.platform.migrations import migrate
+from catraca.roles.parts import Parts
+from tests.domains.rides.desk import Desk
+from tests.servers import Stack
+from tests.support.http import served
+
+COPY = (
+    "INSERT INTO outbox_sent (id, aggregate_id, seq, exchange, routing_key, headers, body, created_at)"
+    " SELECT gen_random_uuid(), aggregate_id, 99, exchange, {key}, headers, body, created_at FROM outbox"
+    " WHERE aggregate_id = '{ride}' AND routing_key = 'ride.accepted'"
+)
+
+
+@dataclass
+class World:
+    """A few rides in a database of their own, for breaking."""
+
+    desk: Desk
+    accepted: UUID
+    offered: UUID
+    searched: UUID
+    completed: UUID
+
+    async def broken(self) -> list[str]:
+        verdicts = await check_invariants(self.desk.database, rides.INVARIANTS)
+        assert "unchecked" not in {verdict.state for verdict in verdicts}
+        return [verdict.rule.name for verdict in verdicts if verdict.state == "broken"]
+
+
+@pytest.fixture
+async def world(stack: Stack, parts: Parts) -> AsyncIterator[World]:
+    url = await stack.new_database(f"rides-{uuid4()}")
+    await migrate(url)
+    database = await Database.open(url)
+    async with served(replace(parts, database=database)) as api, api.client() as client:
+        desk = Desk(client, database)
+        accepted, _ = await desk.accepted()
+        completed, driver_id = await desk.accepted()
+        await desk.drive_to("COMPLETED", completed, driver_id)
+        offered, searched = (await desk.offered(2))[0], (await desk.offered())[0]
+        given_up, given_up_by = await desk.accepted()
+        await desk.give_up(given_up, given_up_by)
+        await desk.cancel((await desk.offered())[0], desk.operator)
+        yield World(desk, accepted, offered, searched, completed)
+    await database.close()
+
+
+def breaches_of(world: World) -> dict[str, str]:
+    """How each rule is broken, in an order in which each breach breaks one more."""
+    return {
+        "nothing else was told": COPY.format(ride=world.accepted, key="'ride.started'"),
+        "one ride.accepted a round": COPY.format(ride=world.accepted, key="routing_key"),
+        "every step was told": f"DELETE FROM outbox WHERE aggregate_id = '{world.completed}'"
+        " AND routing_key = 'ride.completed'",
+        "one winner a round": "DROP INDEX one_winner_a_round",
+        "one held offer a driver": "DROP INDEX one_held_offer_a_driver",
+        "one ride at a time a driver": "DROP INDEX one_ride_at_a_time_a_driver",
+        "offers are accepted in time": "ALTER TABLE ride_offers DROP CONSTRAINT offers_are_accepted_in_time",
+        "acceptances commit in time": "ALTER TABLE ride_offers DISABLE TRIGGER acceptances_commit_in_time",
+        "accepted drivers had the offer": "UPDATE ride_offers SET round = 7"
+        f" WHERE ride_id = '{world.accepted}'",
+        "only allowed moves": "ALTER TABLE ride_events DROP CONSTRAINT only_allowed_moves",
+        "steps follow each other": "ALTER TABLE ride_events DROP CONSTRAINT steps_follow_each_other",
+        "one step a number": "ALTER TABLE ride_events DROP CONSTRAINT ride_events_pkey",
+        "rides stand where their steps end": "ALTER TABLE rides"
+        " DROP CONSTRAINT rides_stand_where_their_steps_end",
+        "live offers are of offered rides": "UPDATE rides SET status = 'SEARCHING'"
+        f" WHERE id = '{world.offered}'",
+        "offered rides have a live offer": "UPDATE ride_offers SET response = 'EXPIRED', held = false,"
+        f" responded_at = now() WHERE ride_id = '{world.searched}'",
+        "drivers are held by rides under way": "UPDATE ride_offers SET held = true"
+        f" WHERE ride_id = '{world.completed}'",
+        "one attempt a driver, key and offer": "ALTER TABLE ride_accept_attempts"
+        " DROP CONSTRAINT one_attempt_a_driver_key_and_offer",
+        "every acceptance has its attempt": "DELETE FROM ride_accept_attempts"
+        f" WHERE ride_id = '{world.completed}'",
+    }
+
+
+async def test_the_rules_hold_and_each_breach_is_seen(world: World) -> None:
+    assert await world.broken() == []
+    breaches = breaches_of(world)
+    assert set(breaches) == {rule.name for rule in rides.INVARIANTS}
+    seen: set[str] = set()
+    for name, breach in breaches.items():
+        await world.desk.sql(breach)
+        assert set(await world.broken()) - seen == {name}
+        seen.add(name)
+
+
+# Still there, and no longer what they were made as.
+WEAKENED = {
+    "one held offer a driver": "DROP INDEX one_held_offer_a_driver; CREATE UNIQUE INDEX"
+    " one_held_offer_a_driver ON ride_offers (driver_id, ride_id) WHERE held",
+    "one winner a round": "DROP INDEX one_winner_a_round;"
+    " CREATE INDEX one_winner_a_round ON ride_offers (ride_id, round) WHERE response = 'ACCEPTED'",
+    "acceptances commit in time": "CREATE OR REPLACE FUNCTION refuse_late_acceptances() RETURNS trigger"
+    " LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'",
+    # A success too many is as wrong as one too few.
+    "every acceptance has its attempt": "INSERT INTO ride_accept_attempts (id, ride_id, driver_id, offer_id,"
+    " idempotency_key, status, ride_status, attempt_at, completed_at, actor_id)"
+    " SELECT gen_random_uuid(), id, passenger_id, gen_random_uuid(), 'ghost', 'SUCCESS', status, now(),"
+    " now(), passenger_id FROM rides LIMIT 1",
+}
+
+
+async def test_a_rule_weakened_under_its_own_name_is_seen(world: World) -> None:
+    seen: set[str] = set()
+    for name, weakening in WEAKENED.items():
+        async with world.desk.database.transaction() as db:
+            await db.execute(weakening)
+        assert set(await world.broken()) - seen == {name}
+        seen.add(name)
+
+
+async def test_what_was_told_may_be_sent_and_go_after_a_day(world: World) -> None:
+    await world.desk.sql(
+        "WITH sent AS (DELETE FROM outbox RETURNING *)"
+        " INSERT INTO outbox_sent (id, aggregate_id, seq, exchange, routing_key, headers, body, created_at)"
+        " SELECT id, aggregate_id, seq, exchange, routing_key, headers, body, created_at FROM sent"
+    )
+    assert await world.broken() == []
+    await world.desk.sql("UPDATE ride_events SET at = at - interval '25 hours'")
+    await world.desk.sql("DELETE FROM outbox_sent")
+    assert await world.broken() == []

@@ -1,0 +1,173 @@
+"""What time does to rides: offers run out, searches end, and the timer is always set for what is next."""
+
+from datetime import datetime
+from uuid import UUID, uuid4
+
+import pytest
+
+from catraca.domains.rides import jobs
+from catraca.events import DriverTimeout, OfferCanceled, RideCancelled
+from tests.conftest import bearer
+from tests.domains.rides.desk import Desk, moment
+from tests.servers import until
+from tests.support.timekeeping import keeping
+
+
+async def timer_of(desk: Desk, ride_id: UUID) -> datetime | None:
+    """For when the ride's timer is set; None when it is not."""
+    rows = await desk.sql(
+        "SELECT due_at FROM timers WHERE kind = 'rides.due' AND subject_id = $1",
+        ride_id,
+    )
+    return rows[0]["due_at"] if rows else None
+
+
+async def hasten(desk: Desk, ride_id: UUID) -> None:
+    """The ride's deadline is now, for the timer too."""
+    await desk.end_time_of_search(ride_id)
+    await desk.sql("UPDATE timers SET due_at = now(), awake_at = now() WHERE subject_id = $1", ride_id)
+
+
+async def becomes(desk: Desk, ride_id: UUID, status: str) -> None:
+    async def is_so() -> bool:
+        return await desk.status(ride_id) == status
+
+    await until(is_so, seconds=20)
+
+
+async def test_offers_run_out_by_themselves(desk: Desk) -> None:
+    ride_id, drivers = await desk.offered(2, ttl_seconds=0.3)
+    async with keeping(desk.database, jobs.fires):
+        await becomes(desk, ride_id, "SEARCHING")
+    offers = (await desk.timeline(ride_id))["offers"]
+    assert [one["response"] for one in offers] == ["EXPIRED", "EXPIRED"]
+    assert all(one["responded_at"] >= one["expires_at"] for one in offers)
+    told = [event for event in await desk.news(ride_id) if isinstance(event, DriverTimeout)]
+    assert {(event.driver_id, event.ttl_expired) for event in told} == {(one, True) for one in drivers}
+    step = (await desk.timeline(ride_id))["steps"][-1]
+    assert (step["to_status"], step["actor"], step["reason"]) == ("SEARCHING", "system", "expired")
+    made = await desk.offer(await desk.request(), *drivers)
+    assert len(made["offers"]) == 2, "and their drivers are free"
+
+
+async def test_only_what_ran_out_is_ended_and_the_rest_has_its_turn(desk: Desk) -> None:
+    ride_id, _ = await desk.offered(ttl_seconds=0.2)
+    second_id = await desk.new_driver()
+    await desk.offer(ride_id, second_id, ttl_seconds=60)
+
+    async def first_ended() -> bool:
+        return (await desk.timeline(ride_id))["offers"][0]["response"] == "EXPIRED"
+
+    async with keeping(desk.database, jobs.fires):
+        await until(first_ended)
+    assert await desk.status(ride_id) == "OFFERED"
+    assert await timer_of(desk, ride_id) == moment((await desk.timeline(ride_id))["offers"][1]["expires_at"])
+    assert (await desk.accept(ride_id, second_id)).status_code == 200
+
+
+async def test_a_ride_that_nobody_was_asked_for_expires(desk: Desk) -> None:
+    passenger_id = uuid4()
+    ride_id = await desk.request(passenger_id)
+    async with keeping(desk.database, jobs.fires):
+        await hasten(desk, ride_id)
+        await becomes(desk, ride_id, "EXPIRED")
+    ride = await desk.read(ride_id)
+    assert (ride["canceled_by"], ride["driver_id"]) == (None, None)
+    (told,) = (event for event in await desk.news(ride_id) if isinstance(event, RideCancelled))
+    assert (told.cancelled_by, told.reason) == ("system", "expired")
+    assert await timer_of(desk, ride_id) is None
+    await desk.request(passenger_id)
+
+
+async def test_a_search_that_found_nobody_is_canceled_by_the_system(desk: Desk) -> None:
+    ride_id, (driver_id,) = await desk.offered()
+    await desk.reject(ride_id, driver_id)
+    async with keeping(desk.database, jobs.fires):
+        await hasten(desk, ride_id)
+        await becomes(desk, ride_id, "CANCELED")
+    ride = await desk.read(ride_id)
+    assert (ride["canceled_by"], ride["cancel_reason"]) == ("system", "no_drivers_available")
+    (told,) = (event for event in await desk.news(ride_id) if isinstance(event, RideCancelled))
+    assert (told.cancelled_by, told.reason) == ("system", "no_drivers_available")
+
+
+async def test_an_offer_still_open_ends_with_the_search(desk: Desk) -> None:
+    ride_id, (driver_id,) = await desk.offered()
+    await desk.end_time_of_search(ride_id)
+    await desk.settle(ride_id)
+    assert await desk.status(ride_id) == "CANCELED"
+    (lost,) = (event for event in await desk.news(ride_id) if isinstance(event, OfferCanceled))
+    assert (lost.driver_id, lost.reason) == (driver_id, "no_drivers_available")
+    answer = await desk.accept(ride_id, driver_id)
+    assert (answer.status_code, answer.json()["ride_status"]) == (400, "CANCELED")
+
+
+async def test_an_offer_that_lapses_with_the_search_is_a_timeout_and_the_ride_canceled(desk: Desk) -> None:
+    ride_id, _ = await desk.offered()
+    await desk.let_lapse(ride_id)
+    await desk.end_time_of_search(ride_id)
+    await desk.settle(ride_id)
+    steps = [step["to_status"] for step in (await desk.timeline(ride_id))["steps"]]
+    assert steps == ["REQUESTED", "OFFERED", "SEARCHING", "CANCELED"]
+    kinds = {type(event) for event in await desk.news(ride_id)}
+    assert {DriverTimeout, RideCancelled} <= kinds
+    assert OfferCanceled not in kinds
+
+
+async def test_the_timer_is_always_set_for_what_comes_next(desk: Desk) -> None:
+    ride_id = await desk.request()
+    deadline = moment((await desk.read(ride_id))["deadline_at"])
+    assert await timer_of(desk, ride_id) == deadline
+    first_id, second_id = await desk.new_drivers(2)
+    late = moment((await desk.offer(ride_id, first_id, ttl_seconds=100))["offers"][0]["expires_at"])
+    assert await timer_of(desk, ride_id) == late
+    soon = moment((await desk.offer(ride_id, second_id, ttl_seconds=50))["offers"][0]["expires_at"])
+    assert await timer_of(desk, ride_id) == soon
+    await desk.reject(ride_id, second_id)
+    assert await timer_of(desk, ride_id) == late
+    await desk.reject(ride_id, first_id)
+    assert await timer_of(desk, ride_id) == deadline
+    third_id = await desk.new_driver()
+    await desk.offer(ride_id, third_id)
+    await desk.accept(ride_id, third_id)
+    assert await timer_of(desk, ride_id) is None
+    await desk.give_up(ride_id, third_id)
+    later = moment((await desk.read(ride_id))["deadline_at"])
+    assert await timer_of(desk, ride_id) == later > deadline
+    await desk.cancel(ride_id, desk.operator)
+    assert await timer_of(desk, ride_id) is None
+
+
+async def test_a_timer_that_fires_too_early_or_twice_changes_nothing(desk: Desk) -> None:
+    ride_id, (driver_id,) = await desk.offered()
+    before = await desk.timeline(ride_id)
+    await desk.settle(ride_id)
+    assert await desk.timeline(ride_id) == before
+    await desk.let_lapse(ride_id)
+    for _ in range(2):
+        await desk.settle(ride_id)
+    assert sum(isinstance(event, DriverTimeout) for event in await desk.news(ride_id)) == 1
+    await desk.settle(uuid4())  # of a ride that is not there
+    assert (await desk.accept(ride_id, driver_id)).status_code == 410
+
+
+@pytest.mark.parametrize("status", ["ACCEPTED", "STARTED", "COMPLETED"])
+async def test_time_ends_no_ride_that_somebody_drives(desk: Desk, status: str) -> None:
+    ride_id, driver_id = await desk.accepted()
+    await desk.drive_to(status, ride_id, driver_id)
+    await desk.end_time_of_search(ride_id)
+    await desk.settle(ride_id)
+    assert await desk.status(ride_id) == status
+
+
+async def test_a_ride_given_up_has_a_whole_search_again(desk: Desk) -> None:
+    ride_id, driver_id = await desk.accepted()
+    await desk.end_time_of_search(ride_id)
+    await desk.give_up(ride_id, driver_id)
+    await desk.settle(ride_id)
+    assert await desk.status(ride_id) == "SEARCHING"
+    other_id = await desk.new_driver()
+    await desk.offer(ride_id, other_id)
+    assert (await desk.accept(ride_id, other_id)).status_code == 200
+    active = await desk.api.get(f"/drivers/{driver_id}/active-ride", headers=bearer("driver", driver_id))
+    assert active.status_code == 204

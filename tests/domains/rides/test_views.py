@@ -1,0 +1,233 @@
+"""Who sees what of a ride: its parties what they need while they need it, strangers nothing."""
+
+from typing import Any
+from uuid import UUID
+
+import httpx
+import pytest
+
+from tests.domains.people.someone import Someone
+from tests.domains.rides.desk import WAY, Desk
+
+ADDRESSES = {"pickup_address": "Ladeira da Preguiça, 41", "dropoff_address": "Rua do Meio, 7, fundos"}
+# What would tell a driver whose ride it is, and where they live.
+SECRETS = ("Marinalva", "+5571911112222", "Preguiça", "Rua do Meio", "-12.9777", "-38.5016", "-13.0102")
+
+
+class Meeting:
+    """A passenger with a name and a telephone, and a driver with a car."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk, self.passenger, self.driver = desk, Someone("passenger"), Someone("driver")
+
+    async def begin(self) -> "Meeting":
+        api = self.desk.api
+        await self.passenger.change(api, name="Marinalva Conceição", phone="+5571911112222")
+        await self.driver.change(
+            api,
+            name="Severino Lacerda",
+            phone="+5571933334444",
+            driver={"vehicle": "Uno", "plate": "QKT4B07"},
+        )
+        self.ride_id = await self.desk.request(self.passenger.id, **ADDRESSES)
+        await self.desk.offer(self.ride_id, self.driver.id)
+        return self
+
+    async def accepted(self) -> "Meeting":
+        await self.begin()
+        answer = await self.desk.accept(self.ride_id, self.driver.id)
+        assert answer.status_code == 200
+        return self
+
+    async def seen_by(self, someone: Someone) -> httpx.Response:
+        return await self.desk.api.get(f"/v1/rides/{self.ride_id}", headers=someone.headers)
+
+    async def everything_for(self, someone: Someone) -> str:
+        """All that the API tells them of the ride and of themselves."""
+        paths = [
+            f"/v1/rides/{self.ride_id}",
+            "/v1/rides",
+            f"/v1/drivers/{someone.id}/active-ride",
+            "/v1/me/export",
+        ]
+        return " ".join([(await self.desk.api.get(path, headers=someone.headers)).text for path in paths])
+
+
+def secrets_in(text: str) -> list[str]:
+    return [secret for secret in SECRETS if secret in text]
+
+
+async def test_a_driver_with_an_offer_sees_the_neighbourhood_and_nobodys_name(desk: Desk) -> None:
+    meeting = await Meeting(desk).begin()
+    answer = await meeting.seen_by(meeting.driver)
+    assert secrets_in(await meeting.everything_for(meeting.driver)) == []
+    ride = answer.json()
+    assert str(meeting.passenger.id) not in answer.text
+    assert (ride["seen_as"], ride["status"], ride["passenger_id"]) == ("offered", "OFFERED", None)
+    assert (ride["pickup_lat"], ride["pickup_lon"]) == (-12.978, -38.502)
+    assert (ride["dropoff_lat"], ride["dropoff_lon"]) == (-13.01, -38.533)
+    assert ride["estimated_fare_cents"] > 0
+    assert ride["offer_expires_at"] is not None
+
+
+async def test_the_accepted_driver_sees_whom_to_fetch_and_where(desk: Desk) -> None:
+    meeting = await Meeting(desk).accepted()
+    for status in ("ACCEPTED", "ARRIVING", "STARTED"):
+        await desk.drive_to(status, meeting.ride_id, meeting.driver.id)
+        ride = (await meeting.seen_by(meeting.driver)).json()
+        assert (WAY | ADDRESSES).items() <= ride.items()
+        assert ride["passenger"]["name"] == "Marinalva Conceição"
+        assert ride["passenger"]["phone"] == "+5571911112222"
+        assert (ride["seen_as"], ride["driver"]) == ("driver", None)
+        active = await desk.api.get(
+            f"/v1/drivers/{meeting.driver.id}/active-ride", headers=meeting.driver.headers
+        )
+        assert active.json() == ride
+
+
+async def test_the_passenger_sees_who_comes_and_in_which_car(desk: Desk) -> None:
+    meeting = await Meeting(desk).begin()
+    assert (await meeting.seen_by(meeting.passenger)).json()["driver"] is None
+    await desk.accept(meeting.ride_id, meeting.driver.id)
+    ride = (await meeting.seen_by(meeting.passenger)).json()
+    assert ride["driver"] == {
+        "id": str(meeting.driver.id),
+        "name": "Severino Lacerda",
+        "phone": "+5571933334444",
+        "vehicle": "Uno",
+        "plate": "QKT4B07",
+    }
+    assert (WAY | ADDRESSES).items() <= ride.items()
+
+
+async def ended(desk: Desk, meeting: Meeting, how: str) -> None:
+    if how == "completed":
+        await desk.drive_to("COMPLETED", meeting.ride_id, meeting.driver.id)
+    elif how == "canceled":
+        await desk.cancel(meeting.ride_id, meeting.passenger.headers)
+    else:
+        await desk.give_up(meeting.ride_id, meeting.driver.id)
+
+
+@pytest.mark.parametrize("how", ["completed", "canceled", "given up"])
+async def test_when_it_is_over_neither_sees_the_others_name_telephone_or_door(desk: Desk, how: str) -> None:
+    meeting = await Meeting(desk).accepted()
+    await ended(desk, meeting, how)
+    assert secrets_in(await meeting.everything_for(meeting.driver)) == []
+    seen = await meeting.seen_by(meeting.driver)
+    assert seen.status_code == (404 if how == "given up" else 200)
+    passengers = await meeting.everything_for(meeting.passenger)
+    assert "+5571933334444" not in passengers
+    assert "Severino" not in passengers
+    assert "Ladeira da Preguiça" in passengers, "their own address stays theirs"
+
+
+async def test_what_a_verb_answers_tells_a_driver_no_more_than_reading_does(desk: Desk) -> None:
+    meeting = await Meeting(desk).accepted()
+    answers: list[Any] = []
+    for verb, body in (("arrive", None), ("start", None), ("complete", {})):
+        answer = await desk.act(meeting.ride_id, verb, headers=meeting.driver.headers, json=body)
+        assert answer.json() == (await meeting.seen_by(meeting.driver)).json()
+        answers.append(answer)
+    assert secrets_in(answers[-1].text) == []
+    other = await Meeting(desk).accepted()
+    given_up = await desk.cancel(other.ride_id, other.driver.headers, "too_far")
+    assert (given_up.status_code, secrets_in(given_up.text)) == (200, [])
+
+
+@pytest.mark.parametrize("ending", ["rejected", "expired", "lost"])
+async def test_whose_offer_is_gone_sees_nothing(desk: Desk, ending: str) -> None:
+    meeting = await Meeting(desk).begin()
+    if ending == "rejected":
+        await desk.reject(meeting.ride_id, meeting.driver.id)
+    elif ending == "expired":
+        await desk.let_lapse(meeting.ride_id)
+        await desk.settle(meeting.ride_id)
+    else:
+        other_id = await desk.new_driver()
+        await desk.offer(meeting.ride_id, other_id)
+        await desk.accept(meeting.ride_id, other_id)
+    assert (await meeting.seen_by(meeting.driver)).status_code == 404
+
+
+async def test_strangers_see_no_ride_at_all(desk: Desk) -> None:
+    meeting = await Meeting(desk).accepted()
+    for role in ("passenger", "driver", "worker"):
+        answer = await meeting.seen_by(Someone(role))
+        assert (answer.status_code, answer.json()["code"]) == (404, "ride_not_found")
+        assert secrets_in(answer.text) == []
+
+
+async def test_operators_see_both_parties_to_the_end_and_services_too(desk: Desk) -> None:
+    meeting = await Meeting(desk).accepted()
+    await desk.drive_to("COMPLETED", meeting.ride_id, meeting.driver.id)
+    for role in ("operator", "service"):
+        ride = (await meeting.seen_by(Someone(role))).json()
+        assert ride["seen_as"] == "operator"
+        assert ride["passenger"]["phone"] == "+5571911112222"
+        assert ride["driver"]["plate"] == "QKT4B07"
+        assert (WAY | ADDRESSES).items() <= ride.items()
+
+
+async def test_attempts_and_timelines_are_for_operators(desk: Desk) -> None:
+    meeting = await Meeting(desk).accepted()
+    for part in ("attempts", "timeline"):
+        for someone in (meeting.passenger, meeting.driver, Someone("service")):
+            answer = await desk.api.get(f"/v1/rides/{meeting.ride_id}/{part}", headers=someone.headers)
+            assert answer.status_code == 403
+
+
+async def test_a_drivers_active_ride_is_theirs_and_the_operators(desk: Desk) -> None:
+    meeting = await Meeting(desk).accepted()
+    path = f"/v1/drivers/{meeting.driver.id}/active-ride"
+    for someone in (meeting.passenger, Someone("driver"), Someone("passenger")):
+        assert (await desk.api.get(path, headers=someone.headers)).status_code == 403
+    answer = await desk.api.get(path, headers=desk.operator)
+    assert UUID(answer.json()["ride_id"]) == meeting.ride_id
+
+
+async def test_an_export_has_the_persons_rides_and_not_the_other_partys_data(desk: Desk) -> None:
+    meeting = await Meeting(desk).accepted()
+    of_passenger = await desk.api.get("/v1/me/export", headers=meeting.passenger.headers)
+    (ride,) = of_passenger.json()["sections"]["rides"]
+    assert (WAY | ADDRESSES | {"id": str(meeting.ride_id)}).items() <= ride.items()
+    assert str(meeting.driver.id) not in of_passenger.text
+    of_driver = await desk.api.get("/v1/me/export", headers=meeting.driver.headers)
+    (ride,) = of_driver.json()["sections"]["rides"]
+    assert ride["accepted_driver_id"] == str(meeting.driver.id)
+    assert str(meeting.passenger.id) not in of_driver.text
+    assert secrets_in(of_driver.text) == []
+
+
+async def test_nobody_is_erased_while_somebody_waits_for_them(desk: Desk) -> None:
+    meeting = await Meeting(desk).accepted()
+    for who in (meeting.passenger.headers, meeting.driver.headers):
+        answer = await desk.api.delete("/v1/me", headers=who)
+        assert (answer.status_code, answer.json()["code"]) == (409, "ride_under_way")
+        assert answer.json()["ride_id"] == str(meeting.ride_id)
+        assert (await desk.api.get("/v1/me", headers=who)).status_code == 200
+
+
+async def test_an_erased_passenger_leaves_the_ride_without_a_name_or_a_door(desk: Desk) -> None:
+    meeting = await Meeting(desk).accepted()
+    await desk.drive_to("ARRIVING", meeting.ride_id, meeting.driver.id)
+    await desk.act(
+        meeting.ride_id,
+        "cancel",
+        headers=meeting.passenger.headers,
+        json={"reason": "other", "note": "Marinalva mudou de ideia"},
+    )
+    assert (await desk.api.delete("/v1/me", headers=meeting.passenger.headers)).status_code == 204
+    (kept,) = await desk.sql("SELECT r::text AS row FROM rides r WHERE id = $1", meeting.ride_id)
+    assert [secret for secret in ("Marinalva", "Preguiça", "Rua do Meio") if secret in kept["row"]] == []
+    assert (await desk.read(meeting.ride_id))["passenger"]["name"] is None
+
+
+async def test_an_erased_driver_leaves_the_attempts_without_a_device(desk: Desk) -> None:
+    meeting = await Meeting(desk).accepted()
+    await desk.drive_to("COMPLETED", meeting.ride_id, meeting.driver.id)
+    (before,) = await desk.attempts(meeting.ride_id)
+    assert None not in (before["user_agent"], before["ip_address"])
+    assert (await desk.api.delete("/v1/me", headers=meeting.driver.headers)).status_code == 204
+    (after,) = await desk.attempts(meeting.ride_id)
+    assert after == before | {"user_agent": None, "ip_address": None}

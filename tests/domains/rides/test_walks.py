@@ -1,0 +1,153 @@
+"""Long walks through every verb, by chance but the same each time, with a model beside them."""
+
+import random
+from collections import Counter
+from uuid import UUID, uuid4
+
+import httpx
+import pytest
+
+from catraca.domains import rides
+from catraca.domains.rides import withdraw_offers
+from catraca.platform.event import key_of
+from catraca.platform.invariants import check_invariants
+from tests.conftest import bearer
+from tests.domains.rides.believed import DRIVEN, NEXT, OPEN, Answer, Believed
+from tests.domains.rides.desk import WAY, Desk
+
+STEPS = 100
+# Rarely to the end at once: a walk that only cancels sees little.
+CHANCES = {
+    "request": 3, "offer": 8, "accept": 10, "reject": 2, "drive": 8,
+    "call_off": 1, "give_up": 2, "lapse": 1, "withdraw": 1, "end_search": 1,
+}  # fmt: skip
+
+
+class Walk:
+    """Two passengers, four drivers, and all the rides they come to have."""
+
+    def __init__(self, desk: Desk, seed: int, drivers: list[UUID]) -> None:
+        self.desk, self.chance, self.drivers = desk, random.Random(seed), drivers
+        self.passengers = [uuid4(), uuid4()]
+        self.rides: dict[UUID, Believed] = {}
+        self.trace: list[str] = []
+
+    @property
+    def held(self) -> set[UUID]:
+        return {driver for ride in self.rides.values() for driver in ride.held}
+
+    async def step(self) -> None:
+        verb = self.chance.choices(list(CHANCES), list(CHANCES.values()))[0] if self.rides else "request"
+        self.trace.append(verb)
+        await getattr(self, verb)()
+        for ride_id, believed in self.rides.items():
+            await self._agrees(ride_id, believed)
+
+    def _some_ride(self) -> tuple[UUID, Believed]:
+        """The newer ones more often: the old ones have ended."""
+        return self.chance.choice(list(self.rides.items())[-2:])
+
+    def _some_driver(self, believed: Believed) -> UUID:
+        likely = [believed.driver_id] if believed.driver_id else believed.live
+        return self.chance.choice([*self.drivers, *likely * 12])
+
+    def _check(self, answer: httpx.Response, expected: Answer) -> None:
+        code = answer.json().get("code") if answer.is_error else None
+        self.trace[-1] += f" -> {answer.status_code}"
+        assert (answer.status_code, code) == expected, self.trace
+
+    async def request(self) -> None:
+        passenger_id = self.chance.choice(self.passengers)
+        answer = await self.desk.api.post("/v1/rides", json=WAY, headers=bearer("passenger", passenger_id))
+        own = [one for one in self.rides.values() if one.passenger_id == passenger_id]
+        if any(one.status in (*OPEN, *DRIVEN) for one in own):
+            self._check(answer, (409, "ride_already_open"))
+        else:
+            self._check(answer, (201, None))
+            self.rides[UUID(answer.json()["ride_id"])] = Believed(passenger_id)
+
+    async def offer(self) -> None:
+        ride_id, believed = self._some_ride()
+        drivers = self.chance.sample(self.drivers, self.chance.randint(1, 3))
+        expected = believed.offer(drivers, self.held)
+        self._check(await self.desk.try_offer(ride_id, *drivers), expected)
+
+    async def accept(self) -> None:
+        ride_id, believed = self._some_ride()
+        driver_id = self._some_driver(believed)
+        answer = await self.desk.accept(ride_id, driver_id, str(uuid4()))
+        self._check(answer, believed.accept(driver_id))
+
+    async def reject(self) -> None:
+        ride_id, believed = self._some_ride()
+        driver_id = self._some_driver(believed)
+        self._check(await self.desk.reject(ride_id, driver_id), believed.reject(driver_id))
+
+    async def drive(self) -> None:
+        ride_id, believed = self._some_ride()
+        driver_id = self._some_driver(believed)
+        likely = [verb for verb, (start, _) in NEXT.items() if start == believed.status]
+        verb = self.chance.choice([*NEXT, *likely * 6])
+        body = {} if verb == "complete" else None
+        answer = await self.desk.act(ride_id, verb, headers=bearer("driver", driver_id), json=body)
+        self._check(answer, believed.drive(verb, driver_id))
+
+    async def call_off(self) -> None:
+        ride_id, believed = self._some_ride()
+        who = self.chance.choice([self.desk.operator, bearer("passenger", believed.passenger_id)])
+        self._check(await self.desk.cancel(ride_id, who), believed.call_off())
+
+    async def give_up(self) -> None:
+        ride_id, believed = self._some_ride()
+        driver_id = self._some_driver(believed)
+        answer = await self.desk.cancel(ride_id, bearer("driver", driver_id))
+        self._check(answer, believed.give_up(driver_id))
+
+    async def lapse(self) -> None:
+        ride_id, believed = self._some_ride()
+        believed.lapse()
+        await self.desk.let_lapse(ride_id)
+        await self.desk.settle(ride_id)
+
+    async def withdraw(self) -> None:
+        driver_id = self.chance.choice(self.drivers)
+        for believed in self.rides.values():
+            believed.withdraw(driver_id)
+        await self.desk.database.run(lambda db: withdraw_offers(db, driver_id))
+
+    async def end_search(self) -> None:
+        ride_id, believed = self._some_ride()
+        believed.end_search()
+        await self.desk.end_time_of_search(ride_id)
+        await self.desk.settle(ride_id)
+
+    async def _agrees(self, ride_id: UUID, believed: Believed) -> None:
+        (row,) = await self.desk.sql(
+            "SELECT status, round, version, accepted_driver_id,"
+            " ARRAY(SELECT driver_id FROM ride_offers WHERE ride_id = rides.id AND held) AS held,"
+            " (SELECT count(*) FROM ride_events WHERE ride_id = rides.id) AS steps,"
+            " (SELECT count(*) FROM ride_accept_attempts WHERE ride_id = rides.id) AS attempts"
+            " FROM rides WHERE id = $1",
+            ride_id,
+        )
+        is_so = (row["status"], row["round"], row["accepted_driver_id"], set(row["held"]), row["attempts"])
+        should_be = (believed.status, believed.round, believed.driver_id, believed.held, believed.attempts)
+        assert is_so == should_be, self.trace
+        assert row["steps"] == row["version"] == believed.steps, self.trace
+
+    async def end(self) -> None:
+        """All that was told, and every rule there is; and something did happen."""
+        assert {"CANCELED", "COMPLETED"} <= {believed.status for believed in self.rides.values()}, self.trace
+        for ride_id, believed in self.rides.items():
+            told = Counter(key_of(type(event)) for event in await self.desk.news(ride_id))
+            assert told == +believed.told, self.trace
+        verdicts = await check_invariants(self.desk.database, rides.INVARIANTS)
+        assert [one.rule.name for one in verdicts if one.state != "held"] == []
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_whatever_is_done_in_whatever_order_the_ride_is_as_it_should_be(desk: Desk, seed: int) -> None:
+    walk = Walk(desk, seed, await desk.new_drivers(4))
+    for _ in range(STEPS):
+        await walk.step()
+    await walk.end()
