@@ -22,6 +22,8 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from bench.location.nearby import FEW_DRIVERS, MANY_DRIVERS, NearbyLoad
+from bench.location.world import put_online
 from bench.news.load import (
     KEPT_FEW,
     KEPT_MANY,
@@ -30,8 +32,10 @@ from bench.news.load import (
     timer_lateness_milliseconds,
 )
 from bench.news.timing import PENDING
+from bench.rides.accepts import AcceptLoad
 from bench.rides.pace import accept_milliseconds
-from bench.rows import ACCEPT_ROW, MANY_PEOPLE_ROW, RELAY_ROW, Row, Servers, rows
+from bench.rides.parts import parts_table
+from bench.rows import ACCEPT_ROW, MANY_PEOPLE_ROW, NEARBY_ROW, RELAY_ROW, Row, Servers, rows
 from bench.sign_ups.load import FEW_ROWS, MANY_ROWS
 from bench.sign_ups.load import run as run_sign_ups
 from catraca.platform.auth import sign_token
@@ -76,7 +80,8 @@ class Delay:
     """Told in milliseconds, because a person waits for it."""
 
     name: str
-    want_below: float
+    # Where only the growth matters, there is none.
+    want_below: float | None
     median: float
     p99: float
 
@@ -97,11 +102,15 @@ async def main() -> None:
             results = await asyncio.to_thread(_measure, chosen, options, folder)
             delays = _measure_delays(servers) if options.only in "latency" else []
             delays += await asyncio.to_thread(_measure_accepts, servers, results)
+            delays += _nearby_delays(chosen)
+            tables = [await _measure_parts(stack, running, options, folder)] if options.parts else []
         await broker.stop()
     finally:
         await stop()
         shutil.rmtree(folder, ignore_errors=True)
     _report(results, delays, options)
+    for table in tables:
+        Console(width=140).print(table)
 
 
 def _options() -> argparse.Namespace:
@@ -109,53 +118,78 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=5, help="how often each pair is measured")
     parser.add_argument("--seconds", type=int, default=3, help="how long each measurement takes")
     parser.add_argument("--only", default="", metavar="WORDS", help="rows whose name has these words")
+    parser.add_argument("--parts", action="store_true", help="also tell where the time of an accept goes")
     parser.add_argument("--json", type=Path, default=Path("var/bench.json"), help="where the figures go")
     return parser.parse_args()
 
 
 async def _start_servers(stack: Stack, broker: RabbitMq, running: ExitStack, only: str) -> Servers:
-    ports = {name: free_port() for name in ("bare", "full", "full on RabbitMQ")}
-    for name, port in ports.items():
-        on_rabbitmq = {"CATRACA_AMQP_URL": broker.url} if "RabbitMQ" in name else {}
-        environment = (
-            os.environ
-            | on_rabbitmq
-            | {
-                "CATRACA_PORT": str(port),
-                "CATRACA_STATE_DIR": str(stack.folder),
-                "CATRACA_DATABASE_URL": stack.database_url,
-                "CATRACA_REDIS_URL": stack.redis_url,
-                "CATRACA_SECRET": SECRET,
-                "CATRACA_RATE_LIMIT_PRINCIPAL": "100000000/minute",
-                "CATRACA_RATE_LIMIT_ANONYMOUS": "100000000/minute",
-                "CATRACA_RATE_LIMIT_SIGN_UP_ADDRESS": "100000000/minute",
-            }
-        )
-        process = subprocess.Popen(
-            [sys.executable, "-m", "bench.server", name.split()[0]],
-            env=environment,
-            preexec_fn=end_with_parent(signal.SIGKILL),
-        )
-        running.callback(process.wait)
-        running.callback(process.terminate)
-    for port in ports.values():
-        await until(lambda port=port: _answers(port))
+    bare, full = (_serve(stack, running, "bench.server", kind) for kind in ("bare", "full"))
+    on_rabbitmq = _serve(stack, running, "bench.server", "full", CATRACA_AMQP_URL=broker.url)
+    for url in (bare, full, on_rabbitmq):
+        await until(lambda url=url: _answers(url))
     token = sign_token(SECRET, subject=uuid4(), roles=["passenger"], lifetime=timedelta(hours=6))
     return Servers(
-        bare_url=f"http://127.0.0.1:{ports['bare']}",
-        full_url=f"http://127.0.0.1:{ports['full']}",
+        bare_url=bare,
+        full_url=full,
         token=token,
         database_url=await _news_database(stack, kept=0),
         amqp_url=broker.url,
         few_kept_url=await _news_database(stack, kept=KEPT_FEW),
         # Filling these takes a minute or two: only where they are measured.
         many_kept_url=await _news_database(stack, kept=KEPT_MANY) if only in RELAY_ROW else "",
-        full_on_rabbitmq_url=f"http://127.0.0.1:{ports['full on RabbitMQ']}",
+        full_on_rabbitmq_url=on_rabbitmq,
         few_people_url=await _people_database(stack, FEW_ROWS),
         many_people_url=await _people_database(stack, MANY_ROWS) if only in MANY_PEOPLE_ROW else "",
         full_database_url=stack.database_url,
         secret=SECRET,
+        redis_url=stack.redis_url,
+        few_drivers_url=await _drivers_server(stack, running, FEW_DRIVERS, 1) if only in NEARBY_ROW else "",
+        many_drivers_url=await _drivers_server(stack, running, MANY_DRIVERS, 2) if only in NEARBY_ROW else "",
     )
+
+
+def _serve(stack: Stack, running: ExitStack, *command: str, **settings: str) -> str:
+    """Start a server that ends with this run; answers its address, where it will soon answer too."""
+    port = free_port()
+    defaults = {
+        "CATRACA_PORT": str(port),
+        "CATRACA_STATE_DIR": str(stack.folder),
+        "CATRACA_DATABASE_URL": stack.database_url,
+        "CATRACA_REDIS_URL": stack.redis_url,
+        "CATRACA_SECRET": SECRET,
+        "CATRACA_RATE_LIMIT_PRINCIPAL": "100000000/minute",
+        "CATRACA_RATE_LIMIT_ANONYMOUS": "100000000/minute",
+        "CATRACA_RATE_LIMIT_SIGN_UP_ADDRESS": "100000000/minute",
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-m", *command],
+        env=os.environ | defaults | settings,
+        preexec_fn=end_with_parent(signal.SIGKILL),
+    )
+    running.callback(process.wait)
+    running.callback(process.terminate)
+    return f"http://127.0.0.1:{port}"
+
+
+async def _drivers_server(stack: Stack, running: ExitStack, drivers: int, redis_number: int) -> str:
+    """One with so many drivers online, in a database and a Redis of its own."""
+    database_url = await stack.new_database(f"drivers_{drivers}")
+    redis_url = stack.redis_url.replace("db=0", f"db={redis_number}")
+    await migrate(database_url)
+    await put_online(database_url, redis_url, drivers)
+    url = _serve(
+        stack,
+        running,
+        "bench.server",
+        "full",
+        CATRACA_DATABASE_URL=database_url,
+        CATRACA_REDIS_URL=redis_url,
+        # They are not heard of again, and must not be taken for silent.
+        CATRACA_PRESENCE_TIMEOUT="86400",
+    )
+    await until(lambda: _answers(url))
+    return url
 
 
 async def _people_database(stack: Stack, count: int) -> str:
@@ -174,9 +208,9 @@ async def _news_database(stack: Stack, *, kept: int) -> str:
     return url
 
 
-def _answers(port: int) -> bool:
+def _answers(url: str) -> bool:
     try:
-        urllib.request.urlopen(f"http://127.0.0.1:{port}/openapi.json", timeout=2).close()
+        urllib.request.urlopen(f"{url}/openapi.json", timeout=2).close()
     except urllib.error.URLError:
         return False
     return True
@@ -221,6 +255,28 @@ def _measure_accepts(servers: Servers, results: list[Result]) -> list[Delay]:
     ]
 
 
+def _nearby_delays(measured: list[Row]) -> list[Delay]:
+    loads = [load for row in measured if row.name == NEARBY_ROW for load in (row.baseline, row.measured)]
+    return [
+        Delay(f"nearby, {load.drivers:,} drivers online", None, *load.milliseconds())
+        for load in loads
+        if isinstance(load, NearbyLoad)
+    ]
+
+
+async def _measure_parts(
+    stack: Stack, running: ExitStack, options: argparse.Namespace, folder: Path
+) -> Table:
+    metrics = folder / "metrics"
+    metrics.mkdir()
+    url = _serve(stack, running, "bench.rides.parts", PROMETHEUS_MULTIPROC_DIR=str(metrics))
+    await until(lambda: _answers(url))
+    load = AcceptLoad(url, stack.database_url, SECRET)
+    return await asyncio.to_thread(
+        parts_table, load, seconds=options.seconds, connections=CONNECTIONS, folder=folder
+    )
+
+
 def _report(results: list[Result], delays: list[Delay], options: argparse.Namespace) -> None:
     table = Table(title=f"Medians of {options.rounds} rounds, {CONNECTIONS} connections, one API process")
     for column in ("what", "against", "want", "ratio", "lowest-highest", "per second", "baseline"):
@@ -252,10 +308,9 @@ def _delay_table(delays: list[Delay]) -> Table:
     for column in ("what", "want p99", "p99", "median"):
         table.add_column(column, justify="left" if column == "what" else "right")
     for delay in delays:
-        verdict = "green" if delay.p99 < delay.want_below else "yellow"
-        table.add_row(
-            delay.name, f"< {delay.want_below:.0f}", f"[{verdict}]{delay.p99:.1f}[/]", f"{delay.median:.1f}"
-        )
+        want = "-" if delay.want_below is None else f"< {delay.want_below:.0f}"
+        verdict = "green" if delay.want_below is None or delay.p99 < delay.want_below else "yellow"
+        table.add_row(delay.name, want, f"[{verdict}]{delay.p99:.1f}[/]", f"{delay.median:.1f}")
     return table
 
 

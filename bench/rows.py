@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from bench.location.nearby import FEW_DRIVERS, MANY_DRIVERS, NearbyLoad
+from bench.location.pings import GeoaddLoad, PingLoad
 from bench.news.load import KEPT_FEW, KEPT_MANY, NewsLoad, RelayLoad
 from bench.rides.accepts import AcceptLoad, PgbenchLoad
 from bench.rides.crowd import CROWD, CrowdLoad
@@ -12,6 +14,7 @@ from bench.wrk import KEYED_POST, PLAIN_POST, SIGN_UP, HttpLoad
 
 RELAY_ROW = f"relay with {KEPT_MANY:,} sent events kept"
 ACCEPT_ROW = "accept over HTTP, distinct rides"
+NEARBY_ROW = f"nearby, 100 drivers in reach, {MANY_DRIVERS:,} online, by p99"
 MANY_PEOPLE_ROW = f"sign-ups to rows with {MANY_ROWS:,} people"
 
 
@@ -49,10 +52,20 @@ class Servers:
     # The full server's own database and secret, for whoever puts rides into the one and signs with the other.
     full_database_url: str
     secret: str
+    redis_url: str
+    # Servers that know of few and of many drivers.
+    few_drivers_url: str
+    many_drivers_url: str
 
 
 def rows(servers: Servers) -> list[Row]:
-    return [*_http_rows(servers), *_ride_rows(servers), *_news_rows(servers), *_sign_up_rows(servers)]
+    return [
+        *_http_rows(servers),
+        *_ride_rows(servers),
+        *_location_rows(servers),
+        *_news_rows(servers),
+        *_sign_up_rows(servers),
+    ]
 
 
 def _http_rows(servers: Servers) -> list[Row]:
@@ -92,6 +105,26 @@ def _ride_rows(servers: Servers) -> list[Row]:
             0.4,
             CrowdLoad(*full),
             CrowdLoad(*full, no_op_path="/noop/open"),
+        ),
+    ]
+
+
+def _location_rows(servers: Servers) -> list[Row]:
+    few_drivers = NearbyLoad(servers.few_drivers_url, servers.secret, FEW_DRIVERS)
+    return [
+        Row(
+            "pings over HTTP, lists of 100, distinct drivers",
+            "pipelined GEOADD, redis-benchmark",
+            0.1,
+            PingLoad(servers.full_url, servers.full_database_url, servers.redis_url, servers.secret),
+            GeoaddLoad(servers.redis_url),
+        ),
+        Row(
+            NEARBY_ROW,
+            f"with {FEW_DRIVERS:,} online",
+            0.5,
+            NearbyLoad(servers.many_drivers_url, servers.secret, MANY_DRIVERS, beside=few_drivers),
+            few_drivers,
         ),
     ]
 

@@ -1,0 +1,1 @@
+"""Where drivers are, measured: pings taken, and drivers found near by."""
