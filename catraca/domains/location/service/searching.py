@@ -66,6 +66,9 @@ async def _nearest_first(db: Db, redis: RedisClient | None, search: Search) -> A
     radius_meters, count = search.radius_meters / FIRST_PART, 2 * search.limit + SPARE
     while True:
         looked_at = await _look(db, redis, search, radius_meters, count)
+        if len(looked_at) < search.limit and radius_meters < search.radius_meters:
+            radius_meters = search.radius_meters  # too few, even if all of them are free
+            continue
         found = [_found(one, ping, search.place) for one, ping in looked_at if one not in known]
         yield sorted(found, key=lambda one: one.distance_meters)
         known.update(one.driver_id for one in found)
