@@ -20,6 +20,12 @@ from tests.support.news_fleet import fleet_at, roll
 from tests.support.news_room import database_beside, news_room
 from tests.support.news_storms import die_in_windows, jostle
 from tests.support.news_windows import WINDOWS
+from tests.support.ride_accepts import accept_again_and_again, accept_at_once
+from tests.support.ride_fleet import RideFleet, ride_place
+from tests.support.ride_kills import die_around_commit, kill_amid_bursts
+from tests.support.ride_pauses import pause_in_every_way
+from tests.support.ride_races import race
+from tests.support.ride_replays import replay
 from tests.support.sign_up_fleet import Place
 from tests.support.sign_up_outage import outlast_outage
 from tests.support.sign_up_storm import Size, weather_sign_ups
@@ -75,7 +81,7 @@ async def _news_rolling(parts: Parts, _: int, *, on_rabbitmq: bool) -> None:
 
 async def _sign_ups(parts: Parts, number: int, *, share: float, on_rabbitmq: bool) -> str:
     """Each round is another storm, of the whole size."""
-    size = Size(sign_ups=max(1, round(FULL_SIZE.sign_ups * share)))
+    size = Size(sign_ups=_part(FULL_SIZE.sign_ups, share))
     async with _own_place(parts, on_rabbitmq) as place:
         return await weather_sign_ups(place, size, seed=number)
 
@@ -84,6 +90,49 @@ async def _sign_ups_outage(parts: Parts, number: int, *, share: float, on_rabbit
     """By turns PostgreSQL hangs, and is gone."""
     async with _own_place(parts, on_rabbitmq) as place:
         return await outlast_outage(place, seconds=OUTAGE_SECONDS * share, freezes=number % 2 == 0)
+
+
+async def _ride(
+    _: Parts, number: int, *, share: float, on_rabbitmq: bool, storm: Callable[..., Awaitable[str]]
+) -> str:
+    """Each round has servers and processes of its own, and ends when all is at rest and agrees."""
+    stack_name = "servers" if on_rabbitmq else "embedded"
+    async with ride_place(stack_name, await _broker_url(on_rabbitmq)) as place, place.fleet() as here:
+        found = await storm(here, number, share)
+        await here.settle()
+        return found
+
+
+async def _ride_accepts(here: RideFleet, _: int, share: float) -> str:
+    rounds = _part(10, share)
+    crowds = [await accept_at_once(here, drivers=drivers, rounds=rounds) for drivers in (100, 1000)]
+    return "; ".join(crowds)
+
+
+async def _ride_same_key(here: RideFleet, _: int, share: float) -> str:
+    return await accept_again_and_again(here, times=_part(1000, share))
+
+
+async def _ride_replays(here: RideFleet, _: int, share: float) -> str:
+    return await replay(here, replays=_part(20_000, share))
+
+
+async def _ride_races(here: RideFleet, number: int, share: float) -> str:
+    return await race(here, rounds=_part(1000, share), seed=number)
+
+
+async def _ride_paused(here: RideFleet, number: int, share: float) -> str:
+    return await pause_in_every_way(here, drivers=100, bursts=_part(10, share), seed=number)
+
+
+async def _ride_killed(here: RideFleet, number: int, share: float) -> str:
+    async with here.gated_api() as (api, gate):
+        told = await die_around_commit(here, api, gate)
+    return f"{told}; {await kill_amid_bursts(here, drivers=100, rounds=_part(10, share), seed=number)}"
+
+
+def _part(whole: int, share: float) -> int:
+    return max(1, round(whole * share))
 
 
 @asynccontextmanager
@@ -134,7 +183,7 @@ def _news(
     ]
 
 
-def _storms_of_sign_ups(
+def _sized(
     name: str, run: Callable[..., Awaitable[str]], *, rounds: int, round_seconds: float
 ) -> list[Storm]:
     """On the PostgreSQL bus with the embedded stack, and on RabbitMQ."""
@@ -145,6 +194,12 @@ def _storms_of_sign_ups(
     ]
 
 
+def _rides(
+    name: str, storm: Callable[..., Awaitable[str]], *, rounds: int, round_seconds: float = 1800
+) -> list[Storm]:
+    return _sized(name, partial(_ride, storm=storm), rounds=rounds, round_seconds=round_seconds)
+
+
 STORMS = {
     storm.name: storm
     for storm in [
@@ -153,7 +208,13 @@ STORMS = {
         *_news("news-crash", _news_crash, rounds=64, round_seconds=240),
         *_news("news-crowd", _news_crowd, rounds=50, round_seconds=240),
         *_news("news-rolling", _news_rolling, rounds=20, round_seconds=300),
-        *_storms_of_sign_ups("sign-ups", _sign_ups, rounds=1, round_seconds=3600),
-        *_storms_of_sign_ups("sign-ups-outage", _sign_ups_outage, rounds=2, round_seconds=900),
+        *_sized("sign-ups", _sign_ups, rounds=1, round_seconds=3600),
+        *_sized("sign-ups-outage", _sign_ups_outage, rounds=2, round_seconds=900),
+        *_rides("ride-accepts", _ride_accepts, rounds=10, round_seconds=3600),
+        *_rides("ride-same-key", _ride_same_key, rounds=5),
+        *_rides("ride-replays", _ride_replays, rounds=50),
+        *_rides("ride-races", _ride_races, rounds=10),
+        *_rides("ride-paused", _ride_paused, rounds=10),
+        *_rides("ride-killed", _ride_killed, rounds=10),
     ]
 }

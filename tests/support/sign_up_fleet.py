@@ -178,24 +178,24 @@ class Place:
         """On an empty database and empty queues, from when the API is ready."""
         port, database_url = free_port(), await database_beside(self.postgres.url, f"storm_{uuid4().hex}")
         if self.amqp_url is not None:
-            await _empty_queues(self.amqp_url)
+            await empty_queues(self.amqp_url)
         chosen = {"CATRACA_PORT": str(port), **SETTINGS, **settings}
         async with fleet_at(
             self.folder, database_url, self.redis_url, self.amqp_url, lineup=LINEUP, settings=chosen
         ) as fleet:
-            bus, ledger = _bus(fleet.database, self.amqp_url), Ledger()
+            bus, ledger = bus_of(fleet.database, self.amqp_url), Ledger()
             try:
-                await until(lambda: _is_ready(port))
+                await until(lambda: is_ready(port))
                 yield SignUpFleet(fleet, Callers(port, bus, ledger), ledger, bus)
             finally:
                 await bus.close()
 
 
-def _bus(database: Database, amqp_url: str | None) -> Transport:
+def bus_of(database: Database, amqp_url: str | None) -> Transport:
     return PostgresBus(database, TOPOLOGY) if amqp_url is None else RabbitMqBus(amqp_url, TOPOLOGY)
 
 
-async def _is_ready(port: int) -> bool:
+async def is_ready(port: int) -> bool:
     try:
         async with httpx.AsyncClient() as client:
             return (await client.get(f"http://127.0.0.1:{port}/readyz")).status_code == 200
@@ -203,7 +203,7 @@ async def _is_ready(port: int) -> bool:
         return False
 
 
-async def _empty_queues(amqp_url: str) -> None:
+async def empty_queues(amqp_url: str) -> None:
     """What an earlier round broke is not this one's."""
     bus = RabbitMqBus(amqp_url, TOPOLOGY)
     try:

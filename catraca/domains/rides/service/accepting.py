@@ -56,6 +56,7 @@ Outcome = Judged | Exception | None
 WAITED_FOR_AT_ONCE = 3
 # An attempt recorded by somebody else at the same moment is found the next time.
 ASKED_AT_MOST = 3
+TRIED_ALONE = 2
 
 
 class Accepting:
@@ -239,8 +240,18 @@ async def _judge_wave(
     except Exception as error:  # noqa: BLE001 - told to whoever asked, below
         log.warning("accepts_one_by_one", count=len(wave), error=type(error).__name__)
     for attempt in wave:
+        outcomes |= await _judge_alone(attempt, judge)
+    return outcomes
+
+
+async def _judge_alone(
+    attempt: Attempt, judge: Callable[[Sequence[Attempt]], Awaitable[dict[UUID, Judged]]]
+) -> dict[UUID, Outcome]:
+    """Who comes too late at the commit finds the offer expired the next time."""
+    outcomes: dict[UUID, Outcome] = {}
+    for _ in range(TRIED_ALONE):
         try:
-            outcomes |= await judge([attempt])
+            return {**await judge([attempt])}
         except Exception as error:  # noqa: BLE001 - it is raised where the attempt came from
             outcomes[attempt.id] = error
     return outcomes

@@ -1,0 +1,235 @@
+"""Real processes around rides: two APIs and whoever carries their news, on servers that can be broken."""
+
+import os
+import resource
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from signal import SIGCONT, SIGKILL, SIGSTOP
+from uuid import UUID, uuid4
+
+from catraca.events import UserCreated
+from catraca.platform import outbox
+from catraca.platform.bus import Transport
+from catraca.platform.database import Database
+from catraca.platform.invariants import check_invariants
+from catraca.roles.doctor import RULES
+from tests.conftest import free_port
+from tests.platform.bus.breakable import Embedded, Postgres, debian, started
+from tests.servers import Stack, private_folder, until
+from tests.support.news_fleet import Fleet, fleet_at
+from tests.support.news_room import database_beside, ended
+from tests.support.redis_server import PrivateRedis, redis_program
+from tests.support.ride_callers import calling, request
+from tests.support.ride_gate import CommitGate, open_gate
+from tests.support.ride_ledger import Ledger
+from tests.support.ride_verdicts import broken_by, is_quiet
+from tests.support.sign_up_fleet import bus_of, empty_queues, is_ready
+
+OFFICE = ("relay", "dispatcher", "notifier", "housekeeper")
+SETTINGS = {
+    "CATRACA_LOG_LEVEL": "warning",
+    "CATRACA_RATE_LIMIT_ANONYMOUS": "1000000/second",
+    "CATRACA_RATE_LIMIT_PRINCIPAL": "1000000/second",
+    # No search ends by itself while a storm lasts.
+    "CATRACA_GLOBAL_MATCHING_TIMEOUT": "1d",
+}
+# Beyond this it is stuck: the largest storm has some ten thousand events to tell at its end.
+QUIET_SECONDS = 300
+FILES = 8192
+COMPLAINTS = 5
+
+
+class KillableRedis(PrivateRedis):
+    def kill(self) -> None:
+        """Without a word to anybody; `start` brings it back, empty."""
+        assert self._process
+        self._process.kill()
+        self._process.wait()
+        self._process = None
+
+
+@dataclass
+class ApiProcess:
+    """One `catraca serve api`, on a port that stays its own."""
+
+    # Of this process alone.
+    fleet: Fleet
+    port: int
+
+    @property
+    def pid(self) -> int:
+        return self.fleet.processes[0].pid
+
+    async def start(self) -> None:
+        self.fleet.start_all()
+        await until(lambda: is_ready(self.port))
+
+    async def kill(self) -> None:
+        process = self.fleet.processes[0]
+        process.kill()
+        await ended(process)
+
+    def pause(self) -> None:
+        os.kill(self.pid, SIGSTOP)
+
+    def resume(self) -> None:
+        os.kill(self.pid, SIGCONT)
+
+
+@dataclass
+class RideFleet:
+    """The office carries the news and fires the timers; the two APIs are what the storms ask."""
+
+    office: Fleet
+    apis: tuple[ApiProcess, ApiProcess]
+    postgres: Postgres
+    redis: KillableRedis
+    bus: Transport
+    ledger: Ledger = field(default_factory=Ledger)
+    ports: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.ports = tuple(api.port for api in self.apis)
+
+    @property
+    def database(self) -> Database:
+        return self.office.database
+
+    async def until_redis_is_back(self) -> None:
+        """Both APIs know of it: asking them how they are is also what makes them look."""
+        for port in self.ports:
+            await until(partial(_sees_redis, port))
+
+    async def new_drivers(self, count: int) -> list[UUID]:
+        """Drivers who may drive, put in together: a token each would make them one by one."""
+        ids = [uuid4() for _ in range(count)]
+        async with self.database.transaction() as db:
+            await db.execute(
+                "WITH people AS ("
+                "   INSERT INTO users (id, roles) SELECT id, '{driver}' FROM unnest($1::uuid[]) AS id)"
+                " INSERT INTO drivers (user_id, approval)"
+                " SELECT id, 'approved' FROM unnest($1::uuid[]) AS id",
+                ids,
+            )
+            await outbox.record(db, *(UserCreated(user_id=one, roles=("driver",)) for one in ids))
+        return ids
+
+    @asynccontextmanager
+    async def gated_api(self) -> AsyncIterator[tuple[ApiProcess, CommitGate]]:
+        """A third API, whose every COMMIT can be stopped on its way to PostgreSQL or back."""
+        environment = self.office.environment
+        async with open_gate(environment["CATRACA_DATABASE_URL"]) as gate:
+            api = _api(self.office, CATRACA_DATABASE_URL=gate.url)
+            try:
+                await api.start()
+                yield api, gate
+            finally:
+                _end(api.fleet)
+
+    async def settle(self) -> None:
+        """Wait until nothing is under way any more; then every promise must be kept, and every rule hold."""
+        try:
+            await until(self._is_quiet, seconds=QUIET_SECONDS)
+        except TimeoutError:
+            wrong = ["it never ended", *await self.wrong(), *await self._left(), self.office.complaints()]
+            raise AssertionError("\n".join(wrong)) from None
+        wrong = [*await self.wrong(), *self.office.complaints().splitlines()]
+        assert not wrong, "\n".join(wrong)
+
+    async def wrong(self) -> list[str]:
+        async with self.database.connection() as db:
+            broken = await broken_by(db, self.ledger)
+        verdicts = await check_invariants(self.database, RULES)
+        return broken + [
+            f"{verdict.rule.name}: {verdict.state}, {', '.join(verdict.found)}"
+            for verdict in verdicts
+            if verdict.state != "held"
+        ]
+
+    async def _is_quiet(self) -> bool:
+        async with self.database.connection() as db:
+            if not await is_quiet(db):
+                return False
+        return not await self._left()
+
+    async def _left(self) -> list[str]:
+        waiting = [*(await self.bus.depths()).items(), *(await self.bus.retrying()).items()]
+        return [f"{depth} messages left in {name}" for name, depth in waiting if depth]
+
+
+@dataclass(frozen=True, slots=True)
+class RidePlace:
+    """Servers to be broken. Without a broker, PostgreSQL is the bus too."""
+
+    folder: Path
+    postgres: Postgres
+    redis: KillableRedis
+    amqp_url: str | None
+
+    @asynccontextmanager
+    async def fleet(self) -> AsyncIterator[RideFleet]:
+        """On an empty database and empty queues, from when both APIs are ready."""
+        _allow_many_connections()
+        url = await database_beside(self.postgres.url, f"storm_{uuid4().hex}")
+        if self.amqp_url is not None:
+            await empty_queues(self.amqp_url)
+        async with fleet_at(
+            self.folder, url, self.redis.url, self.amqp_url, lineup=(OFFICE,), settings=SETTINGS
+        ) as office:
+            apis = (_api(office), _api(office))
+            bus = bus_of(office.database, self.amqp_url)
+            try:
+                for api in apis:
+                    api.fleet.start_all()
+                for api in apis:
+                    await until(lambda api=api: is_ready(api.port))
+                yield RideFleet(office, apis, self.postgres, self.redis, bus)
+            except AssertionError as error:
+                last = office.complaints().splitlines()[-COMPLAINTS:]
+                raise AssertionError("\n".join([str(error), *last])) from error
+            finally:
+                await bus.close()
+                _end(*(api.fleet for api in apis))
+
+
+@asynccontextmanager
+async def ride_place(stack_name: str, amqp_url: str | None) -> AsyncIterator[RidePlace]:
+    """The stack's kind of PostgreSQL and Redis, started for this alone."""
+    folder = private_folder()
+    redis = KillableRedis(redis_program(Stack(stack_name, folder, "", "")), folder)
+    async with AsyncExitStack() as ending:
+        ending.callback(shutil.rmtree, folder, ignore_errors=True)
+        server = started(Embedded(folder)) if stack_name == "embedded" else debian(folder)
+        postgres = await ending.enter_async_context(server)
+        assert isinstance(postgres, Postgres)
+        ending.push_async_callback(redis.stop)
+        await redis.start()
+        yield RidePlace(folder, postgres, redis, amqp_url)
+
+
+def _allow_many_connections() -> None:
+    """A thousand callers need as many files, and so do the processes that inherit the limit from here."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    enough = FILES if hard == resource.RLIM_INFINITY else min(FILES, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, enough), hard))
+
+
+async def _sees_redis(port: int) -> bool:
+    async with calling([port]) as caller:
+        return (await caller.ask(request("GET", "/readyz"))).told()["parts"]["redis"] == "up"
+
+
+def _api(office: Fleet, **settings: str) -> ApiProcess:
+    port = free_port()
+    environment = office.environment | {"CATRACA_PORT": str(port)} | settings
+    return ApiProcess(replace(office, environment=environment, lineup=(("api",),), processes=[]), port)
+
+
+def _end(*fleets: Fleet) -> None:
+    for process in (process for fleet in fleets for process in fleet.processes):
+        process.send_signal(SIGKILL)
+        process.wait()

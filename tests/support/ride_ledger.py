@@ -1,0 +1,45 @@
+"""Who tried to accept which ride, and what each of them was told."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from uuid import UUID, uuid4
+
+from tests.support.http import Answer
+
+
+@dataclass(frozen=True, slots=True)
+class Try:
+    """One attempt; sent again it is the same one."""
+
+    ride_id: UUID
+    driver_id: UUID
+    # The newest the driver has for this ride, if there is any.
+    offer_id: UUID | None
+    key: str = field(default_factory=lambda: uuid4().hex)
+
+
+@dataclass
+class Ledger:
+    answers: dict[Try, Answer] = field(default_factory=dict)
+    # How often each kind of answer was given, repeats and answers that say "again" included.
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def note(self, tried: Try, answer: Answer) -> None:
+        """Whoever asks again must hear the same, byte for byte."""
+        known = self.answers.setdefault(tried, answer)
+        assert (known.status, known.body) == (answer.status, answer.body), (
+            f"{tried} was told first {known.status} {known.body.decode()},"
+            f" then {answer.status} {answer.body.decode()}"
+        )
+
+
+def code_of(answer: Answer) -> str:
+    """What a refusal is called; `accepted` where it is none."""
+    if answer.status == 200:
+        return "accepted"
+    problem = answer.problem()
+    return "accepted_by_you" if problem.get("accepted_by_you") else str(problem["code"])
+
+
+def expect(code: str, answer: Answer) -> None:
+    assert code_of(answer) == code, f"wanted {code}, was told {answer.status} {answer.body.decode()}"
