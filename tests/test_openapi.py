@@ -39,6 +39,11 @@ CONFIG = """
 [checks.positive_data_acceptance]
 # 410: a link, an offer or a token that is well formed and no longer good.
 expected-statuses = ["2xx", "401", "403", "404", "409", "410", "429"]
+
+[[operations]]
+# 422: the key in the body was used for another ride, which no schema can say.
+include-operation-id-regex = "^accept_ride"
+checks.positive_data_acceptance.expected-statuses = ["2xx", "401", "403", "404", "409", "410", "422", "429"]
 """
 
 

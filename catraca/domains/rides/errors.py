@@ -69,7 +69,7 @@ class CancelReasonInvalid(Refusal):
     """`reasons` are those that the caller may give now."""
 
     code = "cancel_reason_invalid"
-    status = 422
+    status = 409
 
 
 class DistanceMissing(Refusal):

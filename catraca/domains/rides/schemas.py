@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Annotated, Literal, Self
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
@@ -49,6 +49,13 @@ class Told(BaseModel):
     """An answer whose fields are those of what it tells."""
 
     model_config = ConfigDict(from_attributes=True, populate_by_name=True)
+
+
+def _number(value: object) -> object:
+    """JSON has one kind of number: 12.0 is as whole as 12. Neither "12" nor true is one."""
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+        raise PydanticCustomError("int_type", "int_type")
+    return value
 
 
 class RideIn(Body):
@@ -314,7 +321,7 @@ class RejectIn(Body):
 class CompleteIn(Body):
     model_config = _example({})
 
-    distance_meters: Annotated[int, Field(strict=True, ge=0, le=2_000_000)] | None = Field(
+    distance_meters: Annotated[int, BeforeValidator(_number), Field(ge=0, le=2_000_000)] | None = Field(
         default=None, description="How far it went: needed for a ride that had no destination."
     )
 

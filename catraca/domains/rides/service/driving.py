@@ -1,12 +1,22 @@
 """From the acceptance to the end: arrive, start, complete; and cancel, from wherever it may be."""
 
 from datetime import timedelta
+from typing import TypedDict
 from uuid import UUID
 
 from catraca.domains.fares import Tariff, Trip, fare_cents
 from catraca.domains.people import UserId
 from catraca.domains.rides.errors import DistanceMissing, RideNotFound
-from catraca.domains.rides.model import Actor, CancelReason, Ride, RideId, cancel_leads_to
+from catraca.domains.rides.model import (
+    Actor,
+    CancelReason,
+    Ride,
+    RideChange,
+    RideId,
+    Stamp,
+    Status,
+    cancel_leads_to,
+)
 from catraca.domains.rides.service import telling
 from catraca.domains.rides.service.due import set_due
 from catraca.domains.rides.store import offers as offer_store
@@ -16,51 +26,23 @@ from catraca.platform import audit, outbox
 from catraca.platform.database import Db
 
 
-async def arrive(db: Db, ride_id: RideId, *, by: UserId) -> Ride:
+async def arrive(db: Db, ride_id: RideId, *, by: UserId) -> None:
     """The driver is at the point of departure."""
     ride = await _hold_own(db, ride_id, by)
-    ride.demand_move("ARRIVING")
-    ride = await store.move_ride(
-        db, ride, "ARRIVING", actor="driver", actor_id=by, news="ride.arriving", stamp="arrived_at"
-    )
-    assert ride.arrived_at is not None
-    await outbox.record(
-        db,
-        RideArriving(
-            ride_id=ride.id,
-            round=ride.round,
-            rider_id=ride.passenger_id,
-            driver_id=by,
-            arrived_at=ride.arrived_at,
-        ),
-    )
-    return ride
+    ride = await _drive_on(db, ride, "ARRIVING", news="ride.arriving", stamp="arrived_at")
+    await outbox.record(db, RideArriving(**_parties(ride), arrived_at=ride.updated_at))
 
 
-async def start(db: Db, ride_id: RideId, *, by: UserId) -> Ride:
+async def start(db: Db, ride_id: RideId, *, by: UserId) -> None:
     """The passenger is in the car."""
     ride = await _hold_own(db, ride_id, by)
-    ride.demand_move("STARTED")
-    ride = await store.move_ride(
-        db, ride, "STARTED", actor="driver", actor_id=by, news="ride.started", stamp="started_at"
-    )
-    assert ride.started_at is not None
-    await outbox.record(
-        db,
-        RideStarted(
-            ride_id=ride.id,
-            round=ride.round,
-            rider_id=ride.passenger_id,
-            driver_id=by,
-            started_at=ride.started_at,
-        ),
-    )
-    return ride
+    ride = await _drive_on(db, ride, "STARTED", news="ride.started", stamp="started_at")
+    await outbox.record(db, RideStarted(**_parties(ride), started_at=ride.updated_at))
 
 
 async def complete(
     db: Db, ride_id: RideId, *, by: UserId, tariff: Tariff, distance_meters: int | None = None
-) -> Ride:
+) -> None:
     """The ride is over, and the driver free. The fare is the one quoted, if there was one."""
     ride = await _hold_own(db, ride_id, by)
     ride.demand_move("COMPLETED")
@@ -69,30 +51,50 @@ async def complete(
         if distance_meters is None:
             raise DistanceMissing
         fare = fare_cents(tariff, Trip(distance_meters, await store.seconds_since_start(db, ride.id)))
-    ride = await store.move_ride(
+    ride = await _drive_on(
         db,
         ride,
         "COMPLETED",
-        actor="driver",
-        actor_id=by,
         news="ride.completed",
         stamp="completed_at",
         change={"final_fare_cents": fare},
     )
     await offer_store.release_driver(db, ride.id)
-    assert ride.completed_at is not None
-    await outbox.record(
+    await outbox.record(db, RideCompleted(**_parties(ride), fare_cents=fare, completed_at=ride.updated_at))
+
+
+async def _drive_on(
+    db: Db, ride: Ride, to: Status, *, news: str, stamp: Stamp, change: RideChange | None = None
+) -> Ride:
+    """The next step of a ride, by its driver."""
+    ride.demand_move(to)
+    return await store.move_ride(
         db,
-        RideCompleted(
-            ride_id=ride.id,
-            round=ride.round,
-            rider_id=ride.passenger_id,
-            driver_id=by,
-            fare_cents=fare,
-            completed_at=ride.completed_at,
-        ),
+        ride,
+        to,
+        actor="driver",
+        actor_id=ride.accepted_driver_id,
+        news=news,
+        stamp=stamp,
+        change=change,
     )
-    return ride
+
+
+class _Parties(TypedDict):
+    ride_id: RideId
+    round: int
+    rider_id: UserId
+    driver_id: UserId
+
+
+def _parties(ride: Ride) -> _Parties:
+    assert ride.accepted_driver_id is not None
+    return {
+        "ride_id": ride.id,
+        "round": ride.round,
+        "rider_id": ride.passenger_id,
+        "driver_id": ride.accepted_driver_id,
+    }
 
 
 async def _hold_own(db: Db, ride_id: RideId, driver_id: UserId) -> Ride:
