@@ -321,7 +321,7 @@ class RejectIn(Body):
 class CompleteIn(Body):
     model_config = _example({})
 
-    distance_meters: Annotated[int, BeforeValidator(_number), Field(ge=0, le=2_000_000)] | None = Field(
+    distance_meters: Annotated[int, Field(ge=0, le=2_000_000), BeforeValidator(_number)] | None = Field(
         default=None, description="How far it went: needed for a ride that had no destination."
     )
 
