@@ -8,7 +8,7 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import aio_pika
+import aiormq
 
 from catraca.platform.embedded.children import end_with_parent
 
@@ -97,7 +97,8 @@ class RabbitMq:
         try:
             _, writer = await asyncio.open_connection("127.0.0.1", self.port)
             writer.close()
-            connection = await aio_pika.connect(self.url, timeout=5)
+            async with asyncio.timeout(5):
+                connection = await aiormq.connect(self.url)
         except (OSError, TimeoutError):
             return False
         await connection.close()

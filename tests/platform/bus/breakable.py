@@ -42,8 +42,9 @@ class Postgres:
         self._tell(*self._frozen, signal=SIGCONT)
 
     async def kill(self) -> None:
-        everyone = (self.pid, *descendants(self.pid))
-        self._tell(*everyone, signal=SIGKILL)
+        # Stopped first: a helper born after the others were counted would live on, and keep its memory.
+        self._tell(self.pid, signal=SIGSTOP)
+        self._tell(self.pid, *descendants(self.pid), signal=SIGKILL)
 
     def _tell(self, *pids: int, signal: int) -> None:
         for pid in pids:
@@ -79,6 +80,10 @@ class Debian(Postgres):
         self._stack.processes["postgres"].wait()
 
     async def start(self) -> None:
+        self._launch()
+        await until(self._answers)
+
+    def _launch(self) -> None:
         command = self._stack.processes["postgres"].args
         account = {"user": "postgres", "group": "postgres", "extra_groups": []} if os.getuid() == 0 else {}
         server = subprocess.Popen(
@@ -91,9 +96,10 @@ class Debian(Postgres):
             **account,  # type: ignore[call-overload]
         )
         self._stack.processes["postgres"], self.pid = server, server.pid
-        await until(self._answers)
 
     async def _answers(self) -> bool:
+        if self._stack.processes["postgres"].poll() is not None:
+            self._launch()  # those killed were not all gone yet: it refuses to start beside them
         try:
             connection = await asyncpg.connect(self.url)
         except (OSError, asyncpg.PostgresError):
