@@ -24,6 +24,8 @@ from rich.table import Table
 
 from bench.location.nearby import FEW_DRIVERS, MANY_DRIVERS, NearbyLoad
 from bench.location.world import put_online
+from bench.matching.pace import A_SECOND, offer_milliseconds
+from bench.matching.world import FEW_OPEN, MANY_OPEN, fill
 from bench.news.load import (
     KEPT_FEW,
     KEPT_MANY,
@@ -35,7 +37,7 @@ from bench.news.timing import PENDING
 from bench.rides.accepts import AcceptLoad
 from bench.rides.pace import accept_milliseconds
 from bench.rides.parts import parts_table
-from bench.rows import ACCEPT_ROW, MANY_PEOPLE_ROW, NEARBY_ROW, RELAY_ROW, Row, Servers, rows
+from bench.rows import ACCEPT_ROW, MANY_PEOPLE_ROW, MATCH_ROW, NEARBY_ROW, RELAY_ROW, Row, Servers, rows
 from bench.sign_ups.load import FEW_ROWS, MANY_ROWS
 from bench.sign_ups.load import run as run_sign_ups
 from catraca.platform.auth import sign_token
@@ -47,6 +49,7 @@ from tests.servers import Stack, private_folder, start_embedded, until
 
 SECRET = "only for measuring, and thrown away afterwards"
 CONNECTIONS = 32
+OFFER_DELAY = f"ride asked for to offer committed, {A_SECOND} a second"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +106,7 @@ async def main() -> None:
             delays = _measure_delays(servers) if options.only in "latency" else []
             delays += await asyncio.to_thread(_measure_accepts, servers, results)
             delays += _nearby_delays(chosen)
+            delays += await _offer_delays(stack, broker, options.only)
             tables = [await _measure_parts(stack, running, options, folder)] if options.parts else []
         await broker.stop()
     finally:
@@ -146,6 +150,8 @@ async def _start_servers(stack: Stack, broker: RabbitMq, running: ExitStack, onl
         redis_url=stack.redis_url,
         few_drivers_url=await _drivers_server(stack, running, FEW_DRIVERS, 1) if only in NEARBY_ROW else "",
         many_drivers_url=await _drivers_server(stack, running, MANY_DRIVERS, 2) if only in NEARBY_ROW else "",
+        few_open=await _open_rides(stack, FEW_OPEN, 3) if only in MATCH_ROW else ("", ""),
+        many_open=await _open_rides(stack, MANY_OPEN, 4) if only in MATCH_ROW else ("", ""),
     )
 
 
@@ -190,6 +196,38 @@ async def _drivers_server(stack: Stack, running: ExitStack, drivers: int, redis_
     )
     await until(lambda: _answers(url))
     return url
+
+
+async def _open_rides(stack: Stack, count: int, redis_number: int) -> tuple[str, str]:
+    """A database and a Redis with drivers at work, and so many rides nobody can be found for."""
+    database_url = await stack.new_database(f"open_rides_{count}_{redis_number}")
+    redis_url = stack.redis_url.replace("db=0", f"db={redis_number}")
+    await migrate(database_url)
+    await fill(database_url, redis_url, open_rides=count)
+    return database_url, redis_url
+
+
+async def _offer_delays(stack: Stack, broker: RabbitMq, only: str) -> list[Delay]:
+    """From a passenger's request to the offer, with an API and a process for everything else."""
+    if only not in OFFER_DELAY:
+        return []
+    delays: list[Delay] = []
+    for number, (bus, settings) in enumerate(
+        (("PostgreSQL bus", {}), ("RabbitMQ", {"CATRACA_AMQP_URL": broker.url})), start=5
+    ):
+        database_url, redis_url = await _open_rides(stack, FEW_OPEN, number)
+        settings |= {
+            "CATRACA_DATABASE_URL": database_url,
+            "CATRACA_REDIS_URL": redis_url,
+            "CATRACA_PRESENCE_TIMEOUT": "86400",
+        }
+        with ExitStack() as running:
+            url = _serve(stack, running, "bench.server", "full", **settings)
+            _serve(stack, running, "catraca", "serve", "relay", "dispatcher", "housekeeper", **settings)
+            await until(lambda url=url: _answers(url))
+            figures = [await offer_milliseconds(url, database_url, SECRET) for _ in range(2)]
+        delays.append(Delay(f"{OFFER_DELAY}, {bus}", 150, *figures[-1]))  # the first one warms up
+    return delays
 
 
 async def _people_database(stack: Stack, count: int) -> str:

@@ -6,6 +6,8 @@ from typing import Protocol
 
 from bench.location.nearby import FEW_DRIVERS, MANY_DRIVERS, NearbyLoad
 from bench.location.pings import GeoaddLoad, PingLoad
+from bench.matching.load import MatchLoad
+from bench.matching.world import FEW_OPEN, MANY_OPEN
 from bench.news.load import KEPT_FEW, KEPT_MANY, NewsLoad, RelayLoad
 from bench.rides.accepts import AcceptLoad, PgbenchLoad
 from bench.rides.crowd import CROWD, CrowdLoad
@@ -15,6 +17,7 @@ from bench.wrk import KEYED_POST, PLAIN_POST, SIGN_UP, HttpLoad
 RELAY_ROW = f"relay with {KEPT_MANY:,} sent events kept"
 ACCEPT_ROW = "accept over HTTP, distinct rides"
 NEARBY_ROW = f"nearby, 100 drivers in reach, {MANY_DRIVERS:,} online, by p99"
+MATCH_ROW = f"rides asked for to matches, {MANY_OPEN:,} others open"
 MANY_PEOPLE_ROW = f"sign-ups to rows with {MANY_ROWS:,} people"
 
 
@@ -56,12 +59,16 @@ class Servers:
     # Servers that know of few and of many drivers.
     few_drivers_url: str
     many_drivers_url: str
+    # Databases, each with a Redis, with few and with many rides for which a driver is looked for.
+    few_open: tuple[str, str]
+    many_open: tuple[str, str]
 
 
 def rows(servers: Servers) -> list[Row]:
     return [
         *_http_rows(servers),
         *_ride_rows(servers),
+        *_matching_rows(servers),
         *_location_rows(servers),
         *_news_rows(servers),
         *_sign_up_rows(servers),
@@ -106,6 +113,18 @@ def _ride_rows(servers: Servers) -> list[Row]:
             CrowdLoad(*full),
             CrowdLoad(*full, no_op_path="/noop/open"),
         ),
+    ]
+
+
+def _matching_rows(servers: Servers) -> list[Row]:
+    return [
+        Row(
+            MATCH_ROW,
+            f"with {FEW_OPEN:,} open",
+            0.9,
+            MatchLoad(*servers.many_open, servers.secret),
+            MatchLoad(*servers.few_open, servers.secret),
+        )
     ]
 
 

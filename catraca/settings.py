@@ -72,6 +72,10 @@ Seconds = Annotated[timedelta, BeforeValidator(_seconds), Field(gt=timedelta(0),
 Rate = Annotated[str, AfterValidator(_rate)]
 
 
+# What a lock outlives its offer by, so that no clock and no delay turns that round.
+LEASE_GRACE = timedelta(seconds=5)
+
+
 class Settings(BaseSettings):
     model_config = SettingsConfigDict(
         env_prefix="CATRACA_", env_ignore_empty=True, extra="ignore", frozen=True, populate_by_name=True
@@ -151,6 +155,9 @@ class Settings(BaseSettings):
         default=timedelta(days=30),
         description="How long messages that could not be handled wait for a person.",
     )
+    search_retention: Annotated[Duration, Field(ge=timedelta(days=1))] = Field(
+        default=timedelta(days=30), description="How long it is kept whom searches for drivers saw."
+    )
 
     # Rides.
     driver_response_timeout: Seconds = Field(
@@ -158,6 +165,34 @@ class Settings(BaseSettings):
     )
     global_matching_timeout: Seconds = Field(
         default=timedelta(minutes=5), description="How long a driver is looked for."
+    )
+    max_attempts_per_search: int = Field(
+        default=10, ge=1, le=1000, description="How many drivers are asked before a further search."
+    )
+    search_retry_interval: Seconds = Field(
+        default=timedelta(seconds=30), description="Between two searches that find nobody."
+    )
+    initial_search_radius: int = Field(
+        default=5000, ge=1, le=500_000, description="Metres; how far out the first search looks."
+    )
+    max_search_radius: int = Field(default=15_000, ge=1, le=500_000, description="Metres; and the furthest.")
+    radius_increment: int = Field(
+        default=2500, ge=0, le=500_000, description="Metres; how much further each search looks."
+    )
+    offers_at_once: int = Field(
+        default=1,
+        ge=0,
+        le=100,
+        description="How many drivers are asked for one ride at a time; 0: operators offer rides by hand.",
+    )
+    failure_alert_percent: float = Field(
+        default=10, ge=0, le=100, description="Beyond it, a region where searches fail is told of."
+    )
+    failure_alert_window: Duration = Field(
+        default=timedelta(hours=1), description="The time of which the searches are counted for that."
+    )
+    failure_alert_minimum: int = Field(
+        default=10, ge=1, le=1_000_000, description="How many searches must have ended there for that."
     )
     tariff_base_cents: int = Field(default=500, ge=0, le=1_000_000, description="What every ride costs.")
     tariff_per_km_cents: int = Field(default=180, ge=0, le=1_000_000)
@@ -258,6 +293,19 @@ class Settings(BaseSettings):
         if self.mail_url is not None and self.password_page_url is None:
             raise ValueError("CATRACA_MAIL_URL needs CATRACA_PASSWORD_PAGE_URL, where its letters lead")
         return self
+
+    @model_validator(mode="after")
+    def _searches_can_be_made(self) -> Self:
+        if self.initial_search_radius > self.max_search_radius:
+            raise ValueError("CATRACA_INITIAL_SEARCH_RADIUS is larger than CATRACA_MAX_SEARCH_RADIUS")
+        if self.driver_response_timeout > self.global_matching_timeout:
+            raise ValueError("CATRACA_DRIVER_RESPONSE_TIMEOUT is longer than CATRACA_GLOBAL_MATCHING_TIMEOUT")
+        return self
+
+    @property
+    def offer_lease(self) -> timedelta:
+        """A driver is locked for longer than an offer lives, however short `lock_ttl` is."""
+        return max(self.lock_ttl, self.driver_response_timeout + LEASE_GRACE)
 
     @property
     def inbox_retention(self) -> timedelta:

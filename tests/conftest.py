@@ -107,17 +107,22 @@ def stack(request: pytest.FixtureRequest) -> Stack:
 
 
 @pytest.fixture(scope="session")
-async def amqp_url() -> AsyncIterator[str]:
-    """A RabbitMQ of its own, started for the first test that asks."""
+async def rabbitmq() -> AsyncIterator[RabbitMq]:
+    """A RabbitMQ of its own, started for the first test that asks. Whoever kills it starts it again."""
     folder = private_folder()
     server = RabbitMq(folder / "rabbitmq")
     server.start()
     try:
         await until(server.answers)
-        yield server.url
+        yield server
     finally:
         await server.end()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def amqp_url(rabbitmq: RabbitMq) -> str:
+    return rabbitmq.url
 
 
 @pytest.fixture(scope="session")

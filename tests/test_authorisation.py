@@ -278,6 +278,10 @@ CASES = [
     Case(f"POST {DEAD}/{{letter_id}}/discard",    401,      403,  403,   403,      200, DISCARD),
     Case(f"POST {DEAD}/replay",                   401,      403,  403,   403,      200, REPLAY_ALL),
     Case(f"POST {DEAD}/discard",                  401,      403,  403,   403,      200, DISCARD_ALL),
+
+    Case("GET /v1/audit",                         401,      403,  403,   403,      200),
+    Case("GET /v1/analytics/demand",              401,      403,  403,   403,      200),
+    Case("GET /v1/analytics/alerts",              401,      403,  403,   403,      200),
 ]
 # fmt: on
 CALLERS: tuple[Caller, ...] = ("nobody", "stranger", "peer", "owner", "operator")

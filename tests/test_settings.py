@@ -49,6 +49,7 @@ GIVEN: dict[str, tuple[str, Any]] = {
     "idempotency_retention": ("7d", timedelta(days=7)),
     "outbox_retention": ("1d", timedelta(days=1)),
     "dead_letter_retention": ("90d", timedelta(days=90)),
+    "search_retention": ("14d", timedelta(days=14)),
     "presence_timeout": ("90", timedelta(seconds=90)),
     "idle_after": ("10m", timedelta(minutes=10)),
     "position_interval": ("2.5", timedelta(seconds=2.5)),
@@ -57,6 +58,15 @@ GIVEN: dict[str, tuple[str, Any]] = {
     "lock_ttl": ("20", timedelta(seconds=20)),
     "driver_response_timeout": ("12.5", timedelta(seconds=12.5)),
     "global_matching_timeout": ("10m", timedelta(minutes=10)),
+    "max_attempts_per_search": ("5", 5),
+    "search_retry_interval": ("0.5", timedelta(seconds=0.5)),
+    "initial_search_radius": ("3000", 3000),
+    "max_search_radius": ("20000", 20_000),
+    "radius_increment": ("0", 0),
+    "offers_at_once": ("3", 3),
+    "failure_alert_percent": ("12.5", 12.5),
+    "failure_alert_window": ("15m", timedelta(minutes=15)),
+    "failure_alert_minimum": ("25", 25),
     "tariff_base_cents": ("450", 450),
     "tariff_per_km_cents": ("210", 210),
     "tariff_per_minute_cents": ("0", 0),
@@ -101,6 +111,7 @@ WRONG = {
     "idempotency_retention": "-5",
     "outbox_retention": "23h",
     "dead_letter_retention": "never",
+    "search_retention": "23h",
     "driver_approval": "hunter2",
     "presence_timeout": "soon",
     "idle_after": "0",
@@ -110,6 +121,15 @@ WRONG = {
     "lock_ttl": "2h",
     "driver_response_timeout": "0",
     "global_matching_timeout": "2d",
+    "max_attempts_per_search": "0",
+    "search_retry_interval": "0",
+    "initial_search_radius": "5km",
+    "max_search_radius": "500001",
+    "radius_increment": "-1",
+    "offers_at_once": "101",
+    "failure_alert_percent": "101",
+    "failure_alert_window": "0",
+    "failure_alert_minimum": "0",
     "tariff_base_cents": "-1",
     "tariff_per_km_cents": "1.8",
     "tariff_per_minute_cents": "hunter2",
@@ -195,6 +215,42 @@ def test_a_setting_that_needs_another_says_so(
     assert ended.value.exit_code == 2
     assert said.startswith(f"catraca: {variable} needs CATRACA_{BESIDE[name].upper()}")
     assert GIVEN[name][0] not in said
+
+
+@pytest.mark.parametrize(
+    ("smaller", "larger"),
+    [
+        (("initial_search_radius", "5001"), ("max_search_radius", "5000")),
+        (("driver_response_timeout", "20.5"), ("global_matching_timeout", "20")),
+    ],
+    ids=["radius", "time"],
+)
+def test_settings_that_contradict_each_other_are_both_named(
+    smaller: tuple[str, str],
+    larger: tuple[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name, value in (smaller, larger):
+        monkeypatch.setenv(f"CATRACA_{name.upper()}", value)
+    with pytest.raises(typer.Exit) as ended, expected_failures():
+        Settings()
+    said = capsys.readouterr().err
+    assert ended.value.exit_code == 2
+    assert said.startswith(f"catraca: CATRACA_{smaller[0].upper()} is ")
+    assert f"CATRACA_{larger[0].upper()}" in said
+    monkeypatch.setenv(f"CATRACA_{smaller[0].upper()}", larger[1])
+    assert getattr(Settings(), smaller[0]) == getattr(Settings(), larger[0]), "as much is well"
+
+
+@pytest.mark.parametrize("lock_ttl", ["1", "15", "1h"])
+@pytest.mark.parametrize("driver_response_timeout", ["0.5", "20", "5m"])
+def test_a_driver_is_locked_for_longer_than_an_offer_lives(
+    lock_ttl: str, driver_response_timeout: str
+) -> None:
+    settings = Settings(lock_ttl=lock_ttl, driver_response_timeout=driver_response_timeout)
+    assert settings.offer_lease > settings.driver_response_timeout
+    assert settings.offer_lease >= settings.lock_ttl
 
 
 def test_the_command_line_names_every_wrong_variable_at_once() -> None:

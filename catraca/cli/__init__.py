@@ -2,10 +2,12 @@
 
 import typer
 
+from catraca.cli.audit import audit
 from catraca.cli.dead_letters import app as dead_letters
 from catraca.cli.doctor import doctor
 from catraca.cli.events import events
 from catraca.cli.migrating import migrate
+from catraca.cli.rides import app as rides
 from catraca.cli.serve import serve
 from catraca.cli.tokens import token
 from catraca.cli.up import up
@@ -19,9 +21,10 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     help="Catraca: one claim, one winner.\n\nStart with `catraca up`; settings are `CATRACA_` variables.",
 )
-for command in (up, serve, migrate, token, doctor, events, version):
+for command in (up, serve, migrate, token, doctor, events, audit, version):
     app.command()(command)
 app.add_typer(dead_letters, name="dead-letters")
+app.add_typer(rides, name="rides")
 app.add_typer(users, name="users")
 
 

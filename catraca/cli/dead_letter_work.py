@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
+from catraca.cli.database import on_database
 from catraca.cli.failures import FAILED, REFUSED, expected_failures, fail
 from catraca.cli.finding import find_settings, need_database
 
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 STATES = ("waiting", "replayed", "discarded", "any")
-# More than a server allows a statement: here nobody else waits.
-STATEMENT_SECONDS = 60.0
 
 
 def filter_of(
@@ -40,12 +39,12 @@ def filter_of(
         reason=reason,
         key=key,
         message_id=message_id,
-        died_after=_moment(died_after),
-        died_before=_moment(died_before),
+        died_after=moment_of(died_after),
+        died_before=moment_of(died_before),
     )
 
 
-def _moment(text: str | None) -> datetime | None:
+def moment_of(text: str | None) -> datetime | None:
     """Without a zone it is this machine's time."""
     try:
         return None if text is None else datetime.fromisoformat(text).astimezone()
@@ -65,29 +64,16 @@ def run(work: "Callable[[Db, Duties], Awaitable[T]]") -> T:
     from catraca.platform.errors import Refusal
 
     with expected_failures():
+        from catraca.events import TOPOLOGY
         from catraca.platform.telemetry import configure_logging
+        from catraca.roles.duties import queue_duties
 
         configure_logging("error")
         url = need_database(find_settings())
         try:
-            return asyncio.run(_work(url, work))
+            return asyncio.run(on_database(url, lambda db: work(db, queue_duties(TOPOLOGY))))
         except Refusal as refusal:
             fail(_words(refusal), REFUSED if refusal.status == 422 else FAILED)
-
-
-async def _work(url: str, work: "Callable[[Db, Duties], Awaitable[T]]") -> T:
-    from catraca.events import TOPOLOGY
-    from catraca.platform.database import Database, DatabaseLimits
-    from catraca.platform.migrations import check_schema
-    from catraca.roles.duties import queue_duties
-
-    await check_schema(url)
-    limits = DatabaseLimits(connections=1, statement_seconds=STATEMENT_SECONDS)
-    database = await Database.open(url, limits=limits)
-    try:
-        return await database.run(lambda db: work(db, queue_duties(TOPOLOGY)))
-    finally:
-        await database.close()
 
 
 def _words(refusal: "Refusal") -> str:

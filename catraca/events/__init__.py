@@ -1,11 +1,15 @@
 """The published language: what domains tell each other, as frozen types, and the queues that carry it."""
 
+from catraca.events.analytics import MatchesFailing
 from catraca.events.location import DriverIdle, DriverOffline, DriverOnline, DriverUpdated
 from catraca.events.matching import (
     CandidateFound,
     DriverAccepted,
     DriverRejected,
     DriverTimeout,
+    MatchingRetry,
+    MatchingTimeout,
+    NoDriversAvailable,
     OfferCanceled,
 )
 from catraca.events.rides import (
@@ -13,6 +17,7 @@ from catraca.events.rides import (
     RideArriving,
     RideCancelled,
     RideCompleted,
+    RideMatched,
     RideReassigning,
     RideRequested,
     RideStarted,
@@ -25,6 +30,7 @@ from catraca.platform.event import Event
 EVENTS: tuple[type[Event], ...] = (
     RideRequested,
     RideAccepted,
+    RideMatched,
     RideArriving,
     RideStarted,
     RideCompleted,
@@ -35,12 +41,16 @@ EVENTS: tuple[type[Event], ...] = (
     DriverRejected,
     DriverTimeout,
     OfferCanceled,
+    MatchingRetry,
+    MatchingTimeout,
+    NoDriversAvailable,
     DriverOnline,
     DriverOffline,
     DriverIdle,
     DriverUpdated,
     UserCreated,
     UserRejected,
+    MatchesFailing,
 )
 
 __all__ = [
@@ -56,11 +66,16 @@ __all__ = [
     "DriverRejected",
     "DriverTimeout",
     "DriverUpdated",
+    "MatchesFailing",
+    "MatchingRetry",
+    "MatchingTimeout",
+    "NoDriversAvailable",
     "OfferCanceled",
     "RideAccepted",
     "RideArriving",
     "RideCancelled",
     "RideCompleted",
+    "RideMatched",
     "RideReassigning",
     "RideRequested",
     "RideStarted",

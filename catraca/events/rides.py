@@ -55,6 +55,23 @@ class RideAccepted(RideEvent, frozen=True, kw_only=True, tag="ride.accepted"):
     pickup_lon: Annotated[float, Meta(examples=[-46.63])]
 
 
+class RideMatched(RideEvent, frozen=True, kw_only=True, tag="ride.matched"):
+    """The driver is on the way: what a passenger sees of an acceptance. At most once a round."""
+
+    rider_id: RiderId
+    driver_id: DriverId
+    pickup: Annotated[Point, Meta(description="Where from, to a hundred metres or so.")]
+    started_at: Annotated[datetime, Meta(description="Since when a driver was looked for in this round.")]
+    matched_at: Annotated[datetime, Meta(description="When the driver accepted.")]
+    eta_seconds: Annotated[
+        int | None,
+        Meta(description="Until the driver is there; null when nobody knows where.", examples=[240]),
+    ] = None
+    pickup_distance_meters: Annotated[
+        int | None, Meta(description="From the driver to there, by road, estimated.", examples=[1200])
+    ] = None
+
+
 class RideArriving(RideEvent, frozen=True, kw_only=True, tag="ride.arriving"):
     """The driver is at the point of departure, or nearly."""
 

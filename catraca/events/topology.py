@@ -52,6 +52,7 @@ EXCHANGES = {
     ),
     "users.events": ("user.created", "user.rejected"),
     "appointments.events": ("appointment.booked", "appointment.rescheduled", "appointment.canceled"),
+    "analytics.events": ("analytics.matches_failing",),
     SIGN_UP_EXCHANGE: (SIGN_UP_QUEUE,),
     "raffle_dlx": (),
     DEAD_LETTER_EXCHANGE: (),
@@ -63,21 +64,18 @@ DISPATCHER = (
         binds=("ride.requested", "ride.reassigning"),
         role="dispatcher",
         does="Starts a matching.",
-        planned=True,
     ),
     Queue(
         name="matching_retry_queue",
         binds=("matching.driver_rejected", "matching.driver_timeout"),
         role="dispatcher",
         does="Turns to the next candidate.",
-        planned=True,
     ),
     Queue(
         name="matching_timeout_queue",
         binds=("matching.timeout", "matching.no_drivers_available"),
         role="dispatcher",
         does="Releases what the ended matching held.",
-        planned=True,
     ),
     Queue(
         name="matching_availability_queue",
@@ -96,7 +94,6 @@ DISPATCHER = (
         binds=("matching.driver_accepted", "ride.completed", "ride.cancelled", "ride.reassigning"),
         role="dispatcher",
         does="Turns the lease into the ride and tells of the match; releases at the end.",
-        planned=True,
     ),
 )
 
@@ -159,7 +156,8 @@ HOUSEKEEPER = (
         does="Counts and measures demand.",
         batch=100,
         prefetch=400,
-        planned=True,
+        # Side by side they would wait for each other: events of one time and place change the same row.
+        concurrency=1,
     ),
     Queue(
         name="analytics_matching_queue",
@@ -168,11 +166,12 @@ HOUSEKEEPER = (
         does="Counts, and warns when matches fail.",
         batch=100,
         prefetch=400,
-        planned=True,
+        # Side by side they would wait for each other: events of one time and place change the same row.
+        concurrency=1,
     ),
     Queue(
         name="audit_log_queue",
-        binds=("ride.*", "matching.*", "offer.*", "user.*", "appointment.*"),
+        binds=("ride.*", "matching.*", "offer.*", "user.*", "appointment.*", "analytics.*"),
         role="housekeeper",
         does="Keeps an append-only log of what happened to what.",
         batch=100,

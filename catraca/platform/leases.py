@@ -8,7 +8,7 @@ larger than that of every holding before it, for whoever must tell a late act fr
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from catraca.platform.redis_client import RedisClient, Script
+from catraca.platform.redis_client import Client, RedisClient, Script
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # One count for all leases: a count for each would have to be kept for as long as its subject lives.
@@ -37,8 +37,11 @@ return {fence, string.format('%.0f', at + left * 1000), renewed}
 """)
 
 RELEASE = Script("""
-if redis.call('HGET', KEYS[1], 'holder') ~= ARGV[1] then return 0 end
-return redis.call('DEL', KEYS[1])
+local released = 0
+for _, key in ipairs(KEYS) do
+  if redis.call('HGET', key, 'holder') == ARGV[1] then released = released + redis.call('DEL', key) end
+end
+return released
 """)
 
 
@@ -63,6 +66,16 @@ async def acquire_lease(redis: RedisClient, key: str, *, holder: str, ttl: timed
     return Lease(EPOCH + timedelta(microseconds=expires_at), fence, bool(renewed))
 
 
-async def release_lease(redis: RedisClient, key: str, *, holder: str) -> bool:
-    """Let go of what this holder has; whether it had it. Another's lease stays. Raises `RedisAway`."""
-    return bool(await redis.script(RELEASE, [key], [holder]))
+async def release_lease(redis: RedisClient, *keys: str, holder: str) -> bool:
+    """Let go of those this holder has; whether it had any. Others' leases stay. Raises `RedisAway`."""
+    return bool(await redis.script(RELEASE, keys, [holder]))
+
+
+async def read_holder(redis: RedisClient, key: str) -> str | None:
+    """Who holds it just now. Raises `RedisAway`."""
+
+    async def read(client: Client) -> bytes | None:
+        return await client.hget(key, "holder")
+
+    holder = await redis.run(read)
+    return None if holder is None else holder.decode()

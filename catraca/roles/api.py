@@ -9,12 +9,15 @@ from uuid import UUID
 from fastapi import APIRouter, FastAPI
 
 from catraca.domains import dead_letters, location, onboarding, people, rides
+from catraca.domains.analytics import routes as analytics_routes
+from catraca.domains.audit import routes as audit_routes
 from catraca.domains.dead_letters import routes as dead_letter_routes
 from catraca.domains.dead_letters.routes import DeadLetterParts
 from catraca.domains.fares import Tariff
 from catraca.domains.fares import routes as fare_routes
 from catraca.domains.location import routes as location_routes
 from catraca.domains.location.routes import LocationParts
+from catraca.domains.matching import routes as matching_routes
 from catraca.domains.onboarding import routes as onboarding_routes
 from catraca.domains.onboarding.routes import OnboardingParts
 from catraca.domains.people import routes as people_routes
@@ -52,7 +55,10 @@ ROUTERS = [
     *fare_routes.ROUTERS,
     *ride_routes.ROUTERS,
     *location_routes.ROUTERS,
+    *matching_routes.ROUTERS,
     *dead_letter_routes.ROUTERS,
+    *audit_routes.ROUTERS,
+    *analytics_routes.ROUTERS,
 ]
 TAGS = {
     "sign-up": "How somebody new comes in.",
@@ -62,6 +68,8 @@ TAGS = {
     "rides": "From the question what it costs to the end of the ride.",
     "location": "Which drivers are at work, where they are, and who holds them.",
     "dead letters": "For operators: what could not be handled, to be seen, mended, replayed or discarded.",
+    "audit": "For operators: who did what, and what happened.",
+    "analytics": "For operators: demand by hour and place, and where no driver was found.",
 }
 # Every domain that keeps something of people: what an export tells and an erasure takes, in this order.
 PERSONAL_DATA = [

@@ -4,9 +4,12 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any, TypedDict
 
+from catraca.domains.analytics import AlertRule
+from catraca.domains.analytics import handlers as analytics_handlers
 from catraca.domains.audit import handlers as audit_handlers
 from catraca.domains.dead_letters import handlers as dead_letter_handlers
 from catraca.domains.location import handlers as location_handlers
+from catraca.domains.matching.handlers import matching_handlers
 from catraca.domains.onboarding import Seal
 from catraca.domains.onboarding import handlers as onboarding_handlers
 from catraca.domains.onboarding.handlers import Welcome
@@ -24,7 +27,9 @@ from catraca.platform.bus import (
 from catraca.platform.database import Database
 from catraca.platform.event import Event, key_of
 from catraca.platform.mail import Mailer
+from catraca.platform.redis_client import RedisClient
 from catraca.roles import ROLES
+from catraca.roles.matchers import matcher_of
 from catraca.roles.parts import Parts
 from catraca.roles.runner import Life, all_of
 from catraca.settings import Settings
@@ -33,16 +38,21 @@ HANDLERS: tuple[QueueHandlers, ...] = (
     audit_handlers.handles,
     dead_letter_handlers.handles,
     dead_letter_handlers.sign_up_handles,
-    location_handlers.availability_handles,
     location_handlers.tracking_handles,
 )
 # For queues whose messages are written in batches.
 BATCH_HANDLERS: tuple[BatchHandlers[Any], ...] = (onboarding_handlers.handles,)
 
 
-def handlers_of(settings: Settings) -> tuple[QueueHandlers | BatchHandlers[Any], ...]:
+def handlers_of(settings: Settings, redis: RedisClient) -> tuple[QueueHandlers | BatchHandlers[Any], ...]:
     """Everything there is a consumer for."""
-    return (*HANDLERS, onboarding_handlers.welcome_handlers(_welcome(settings)), *BATCH_HANDLERS)
+    return (
+        *HANDLERS,
+        *matching_handlers(matcher_of(settings, redis)),
+        onboarding_handlers.welcome_handlers(_welcome(settings)),
+        *analytics_handlers.make_handlers(_alert_rule(settings)),
+        *BATCH_HANDLERS,
+    )
 
 
 def _welcome(settings: Settings) -> Welcome | None:
@@ -56,8 +66,16 @@ def _welcome(settings: Settings) -> Welcome | None:
     )
 
 
+def _alert_rule(settings: Settings) -> AlertRule:
+    return AlertRule(
+        percent=settings.failure_alert_percent,
+        window=settings.failure_alert_window,
+        minimum=settings.failure_alert_minimum,
+    )
+
+
 # The same, for those who only ask what is handled.
-HANDLED = (*HANDLERS, onboarding_handlers.welcome_handlers(None), *BATCH_HANDLERS)
+HANDLED = handlers_of(Settings.model_construct(), RedisClient(None))
 
 
 def check_wiring(
@@ -85,7 +103,7 @@ def check_wiring(
 
 async def consume(parts: Parts, role: str, life: Life) -> None:
     """Run the consumers of every live queue of this role until told to stop."""
-    by_queue = {one.queue: one for one in handlers_of(parts.settings)}
+    by_queue = {one.queue: one for one in handlers_of(parts.settings, parts.redis)}
     consumers = [
         _consumer(parts, queue, by_queue[queue.name]) for queue in parts.topology.live if queue.role == role
     ]

@@ -5,8 +5,9 @@ from contextlib import suppress
 
 from prometheus_client import Gauge
 
-from catraca.domains import location, rides
+from catraca.domains import location, matching, rides
 from catraca.domains.location.jobs import Keeper
+from catraca.domains.matching.jobs import matching_timers
 from catraca.domains.rides import jobs as ride_jobs
 from catraca.platform import timers
 from catraca.platform.errors import Away, Refusal
@@ -14,11 +15,10 @@ from catraca.platform.timekeeper import Timekeeper
 from catraca.platform.timers import TimerHandlers
 from catraca.platform.waiting import within
 from catraca.roles.consuming import consume
+from catraca.roles.matchers import matcher_of
 from catraca.roles.parts import Parts
 from catraca.roles.runner import Life, all_of
 
-# What each domain does when its timers are due.
-TIMERS: tuple[TimerHandlers, ...] = (ride_jobs.fires,)
 LOOK_SECONDS = 5.0
 # How soon an emptied Redis is noticed.
 FILL_SECONDS = 1.0
@@ -43,12 +43,24 @@ OFFERS_LIVE = Gauge(
 )
 
 
+MATCHINGS_OPEN = Gauge(
+    "catraca_matchings_open",
+    "Rides a driver is looked for, counted up to 10 000.",
+    multiprocess_mode="livemostrecent",
+)
+
+
+def timers_of(parts: Parts) -> tuple[TimerHandlers, ...]:
+    """What each domain does when its timers are due."""
+    return (ride_jobs.fires, matching_timers(matcher_of(parts.settings, parts.redis)))
+
+
 class Dispatcher:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
 
     async def run(self, life: Life) -> None:
-        timekeeper = Timekeeper(self._parts.database, TIMERS, self._parts.hands)
+        timekeeper = Timekeeper(self._parts.database, timers_of(self._parts), self._parts.hands)
         await all_of(
             consume(self._parts, "dispatcher", life),
             timekeeper.run(life.stopping),
@@ -78,6 +90,7 @@ class Dispatcher:
                 async with self._parts.database.connection() as db:
                     counts = {count.kind: count for count in await timers.count_timers(db)}
                     OFFERS_LIVE.set(await rides.count_live_offers(db))
+                    MATCHINGS_OPEN.set(await matching.count_open(db, up_to=timers.COUNTED_TO))
             except Refusal:
                 pass  # the timekeeper itself says so
             else:

@@ -5,6 +5,7 @@ from contextlib import suppress
 from uuid import UUID
 
 from catraca.domains import onboarding
+from catraca.domains.analytics import handlers as analytics_handlers
 from catraca.domains.dead_letters import Duties, OpenLetter, QueueDuty
 from catraca.domains.onboarding import BadSignUp
 from catraca.domains.onboarding import handlers as onboarding_handlers
@@ -22,7 +23,8 @@ def queue_duties(topology: Topology) -> Duties:
         for one in consuming.HANDLED
         if isinstance(one, QueueHandlers) and one.queue in dying
     }
-    return {**ordinary, SIGN_UP_QUEUE: QueueDuty(onboarding_handlers.check_body, _reject_sign_ups)}
+    figures = {queue: QueueDuty(check=analytics_handlers.check_body) for queue in analytics_handlers.EVENTS}
+    return {**ordinary, **figures, SIGN_UP_QUEUE: QueueDuty(onboarding_handlers.check_body, _reject_sign_ups)}
 
 
 async def _reject_sign_ups(db: Db, letters: Sequence[OpenLetter]) -> None:

@@ -10,7 +10,9 @@ from functools import partial
 import structlog
 from prometheus_client import Gauge
 
+from catraca.domains.analytics.jobs import prune_demand, prune_windows
 from catraca.domains.dead_letters import count_dead_letters, prune_dead_letters
+from catraca.domains.matching import prune_searches
 from catraca.domains.people.jobs import prune_password_links
 from catraca.platform.bus import BusAway
 from catraca.platform.database import Db
@@ -79,6 +81,9 @@ class Housekeeper:
                 older_than=settings.dead_letter_retention,
                 duties=queue_duties(self._parts.topology),
             ),
+            "matching_searches": partial(prune_searches, older_than=settings.search_retention),
+            "demand": prune_demand,
+            "match_windows": prune_windows,
         }
         for what, prune in duties.items():
             if pruned := await self._repeat(prune):

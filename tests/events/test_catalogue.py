@@ -33,7 +33,7 @@ class Stop(msgspec.Struct, frozen=True):
     meters: float
 
 
-class RideMade(Event, frozen=True, kw_only=True, tag="ride.requested"):
+class RideMade(Event, frozen=True, kw_only=True, tag="ride.paid"):
     """One of every kind of field."""
 
     exchange = "rides.events"
@@ -80,7 +80,7 @@ def test_queues_are_those_the_bus_routes_to_and_the_planned_ones() -> None:
         live = [queue for queue in entry.queues if not queue.planned]
         assert live == TOPOLOGY.route(entry.exchange, entry.key)
     planned = [queue.name for queue in ride_made().queues if queue.planned]
-    assert planned == ["matching_service_queue", "analytics_events_queue"]
+    assert planned == ["notification_rides_queue"]
 
 
 def test_every_kind_of_field_has_words_and_an_example() -> None:
@@ -114,9 +114,9 @@ def test_keys_nobody_publishes_are_told_apart() -> None:
     assert unpublished([UserCreated])["users.events"] == ["user.rejected"]
     assert "users.events" not in unpublished()
     assert "raffle_exchange" not in unpublished(), "sign-ups are published, though they are no events"
-    assert "ride.matched" in unpublished()["rides.events"]
+    assert "ride.paid" in unpublished()["rides.events"]
     assert "ride.requested" in unpublished([])["rides.events"]
-    assert "ride.requested" not in unpublished([RideMade])["rides.events"]
+    assert "ride.paid" not in unpublished([RideMade])["rides.events"]
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_every_event_is_sent_and_received_in_the_document(described: dict[str, A
 
 def test_planned_queues_are_marked_in_the_document() -> None:
     operations = document([*catalogue(), ride_made()])["operations"]
-    assert operations["receive_matching_service_queue"]["x-planned"] is True
+    assert operations["receive_notification_rides_queue"]["x-planned"] is True
     assert "x-planned" not in operations["receive_audit_log_queue"]
 
 
@@ -240,7 +240,7 @@ def test_what_is_planned_is_said_so_on_the_page() -> None:
 
 
 def test_a_cell_cannot_break_its_table() -> None:
-    odd = replace(TOPOLOGY, queues=(Queue(name="q", binds=("ride.requested",), role="r", does="a | b"),))
+    odd = replace(TOPOLOGY, queues=(Queue(name="q", binds=("ride.paid",), role="r", does="a | b"),))
     (entry,) = catalogue([RideMade], odd)
     from catraca.events.markdown import _section
 

@@ -39,6 +39,7 @@ class Caller:
     ports: Sequence[int]
     ledger: Ledger = field(default_factory=Ledger)
     turn: int = field(default_factory=lambda: next(_turns))
+    answer_seconds: float = ANSWER_SECONDS
     _line: Line | None = None
 
     async def ask(self, message: bytes) -> Told:
@@ -73,13 +74,13 @@ class Caller:
     async def ask_once(self, message: bytes) -> Told | None:
         """None when the connection was lost, or there was none to be had."""
         try:
-            async with asyncio.timeout(ANSWER_SECONDS):
+            async with asyncio.timeout(self.answer_seconds):
                 await self.connect()
                 assert self._line is not None
                 self._line.send(message)
                 answer = await self._line.answer()
         except TimeoutError:
-            raise AssertionError(f"no answer within {ANSWER_SECONDS} s") from None
+            raise AssertionError(f"no answer within {self.answer_seconds} s") from None
         except (OSError, asyncio.IncompleteReadError):
             self.ledger.counts["lost"] += 1
             return None
@@ -89,8 +90,10 @@ class Caller:
 
 
 @asynccontextmanager
-async def calling(ports: Sequence[int], ledger: Ledger | None = None) -> AsyncIterator[Caller]:
-    caller = Caller(ports, ledger or Ledger())
+async def calling(
+    ports: Sequence[int], ledger: Ledger | None = None, *, answer_seconds: float = ANSWER_SECONDS
+) -> AsyncIterator[Caller]:
+    caller = Caller(ports, ledger or Ledger(), answer_seconds=answer_seconds)
     try:
         yield caller
     finally:

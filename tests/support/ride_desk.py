@@ -1,6 +1,6 @@
 """What the storms on rides begin with: rides that are asked for and offered, over HTTP."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID, uuid4
@@ -36,10 +36,10 @@ async def offer_new_ride(
     return Offered(ride_id, passenger_id, tries, expires_at)
 
 
-async def ask_for_ride(caller: Caller, passenger_id: UUID) -> UUID:
+async def ask_for_ride(caller: Caller, passenger_id: UUID, way: Mapping[str, float] = WAY) -> UUID:
     answer = await caller.ask(
         request(
-            "POST", "/v1/rides", token=token_of("passenger", passenger_id), body=WAY, key=str(passenger_id)
+            "POST", "/v1/rides", token=token_of("passenger", passenger_id), body=way, key=str(passenger_id)
         )
     )
     assert answer.status == 201, answer.body

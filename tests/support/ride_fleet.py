@@ -3,7 +3,7 @@
 import os
 import resource
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -36,6 +36,8 @@ SETTINGS = {
     "CATRACA_RATE_LIMIT_PRINCIPAL": "1000000/second",
     # No search ends by itself while a storm lasts.
     "CATRACA_GLOBAL_MATCHING_TIMEOUT": "1d",
+    # They offer the rides themselves.
+    "CATRACA_OFFERS_AT_ONCE": "0",
 }
 # Beyond this it is stuck: the largest storm has some ten thousand events to tell at its end.
 QUIET_SECONDS = 300
@@ -130,14 +132,19 @@ class RideFleet:
             finally:
                 _end(api.fleet)
 
-    async def settle(self) -> None:
-        """Wait until nothing is under way any more; then every promise must be kept, and every rule hold."""
+    async def settle(self, look_further: Callable[[], Awaitable[list[str]]] | None = None) -> None:
+        """Wait until nothing is under way any more; then every promise must be kept, and every rule hold.
+
+        `look_further` answers what else is wrong then.
+        """
         try:
             await until(self._is_quiet, seconds=QUIET_SECONDS)
         except TimeoutError:
             wrong = ["it never ended", *await self.wrong(), *await self._left(), self.office.complaints()]
             raise AssertionError("\n".join(wrong)) from None
         wrong = [*await self.wrong(), *self.office.complaints().splitlines()]
+        if look_further is not None:
+            wrong = [*await look_further(), *wrong]
         assert not wrong, "\n".join(wrong)
 
     async def wrong(self) -> list[str]:
@@ -171,14 +178,17 @@ class RidePlace:
     amqp_url: str | None
 
     @asynccontextmanager
-    async def fleet(self) -> AsyncIterator[RideFleet]:
+    async def fleet(
+        self, *, lineup: Sequence[tuple[str, ...]] = (OFFICE,), settings: Mapping[str, str] | None = None
+    ) -> AsyncIterator[RideFleet]:
         """On an empty database and empty queues, from when both APIs are ready."""
         _allow_many_connections()
         url = await database_beside(self.postgres.url, f"storm_{uuid4().hex}")
         if self.amqp_url is not None:
             await empty_queues(self.amqp_url)
+        chosen = {**SETTINGS, **(settings or {})}
         async with fleet_at(
-            self.folder, url, self.redis.url, self.amqp_url, lineup=(OFFICE,), settings=SETTINGS
+            self.folder, url, self.redis.url, self.amqp_url, lineup=lineup, settings=chosen
         ) as office:
             apis = (_api(office), _api(office))
             bus = bus_of(office.database, self.amqp_url)

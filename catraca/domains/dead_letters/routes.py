@@ -16,7 +16,6 @@ from catraca.domains.dead_letters.schemas import (
     GroupsOut,
     LetterOut,
     LetterPage,
-    Moment,
     Name,
     NewBody,
     OpenLetterOut,
@@ -24,6 +23,7 @@ from catraca.domains.dead_letters.schemas import (
     ReplayOut,
 )
 from catraca.platform.http.caller import Operator
+from catraca.platform.http.moments import Moment
 from catraca.platform.http.problems import problems
 from catraca.platform.http.route import OpenDb, UnitOfWork, make_router
 from catraca.platform.http.wiring import wired

@@ -2,14 +2,13 @@
 
 import base64
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
 import msgspec
-from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.config import JsonDict
-from pydantic_core import PydanticCustomError
 
 from catraca.domains.dead_letters import model
 from catraca.domains.dead_letters.model import (
@@ -23,6 +22,7 @@ from catraca.domains.dead_letters.model import (
 )
 from catraca.platform.errors import BodyMalformed
 from catraca.platform.http.bodies import parse_json
+from catraca.platform.http.moments import Moment
 
 LETTER: JsonDict = {
     "id": "0198a7f0-5d2e-7c41-9f0a-3b1c2d4e5f60",
@@ -53,23 +53,7 @@ HEADERS: JsonDict = {"aggregate_id": "0198a7ef-0000-7c3d-8e4f-5a6b7c8d9e0f", "se
 FILTER: JsonDict = {"queue": "audit_log_queue", "reason": "KeyError"}
 
 
-def _within_time(moment: datetime) -> datetime:
-    """In UTC; the first and last hours of all time would lie beyond it there, and stay where they are."""
-    try:
-        return moment.astimezone(UTC)
-    except OverflowError:
-        return moment.replace(tzinfo=UTC)
-
-
-def _written_out(value: object) -> object:
-    """A number could be seconds or milliseconds; only a date with its time says which moment is meant."""
-    if isinstance(value, datetime) or (isinstance(value, str) and value[4:5] == "-"):
-        return value
-    raise PydanticCustomError("datetime_parsing", "not a moment")
-
-
 Name = Annotated[str, Field(min_length=1, max_length=model.NAME_MAX_CHARACTERS)]
-Moment = Annotated[AwareDatetime, BeforeValidator(_written_out), AfterValidator(_within_time)]
 Reason = Annotated[
     str, Field(min_length=1, max_length=model.REASON_MAX_CHARACTERS, pattern=model.REASON_PATTERN)
 ]

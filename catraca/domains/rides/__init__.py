@@ -1,7 +1,34 @@
 """Rides: asked for, offered, accepted by exactly one driver, driven to their end."""
 
-from catraca.domains.rides.model import MadeOffers, Offer, Ride, RideId, Skipped, Status
-from catraca.domains.rides.service import PERSONAL_DATA, Accepting, make_offers, request_ride, withdraw_offers
+from catraca.domains.rides.model import (
+    Actor,
+    MadeOffers,
+    Offer,
+    Response,
+    Ride,
+    RideId,
+    Skipped,
+    Status,
+    Step,
+)
+from catraca.domains.rides.schemas import OfferOut, StepOut
+from catraca.domains.rides.service import (
+    PERSONAL_DATA,
+    Accepting,
+    EndedSearch,
+    HeldRide,
+    Timeline,
+    begin_search,
+    end_search,
+    hold_ride,
+    is_over,
+    make_offers,
+    offer_held,
+    read_ended_search,
+    read_timeline,
+    request_ride,
+    withdraw_offers,
+)
 from catraca.domains.rides.store.invariants import INVARIANTS
 from catraca.domains.rides.store.offers import Hold, busy_drivers, count_live_offers
 
@@ -9,16 +36,31 @@ __all__ = [
     "INVARIANTS",
     "PERSONAL_DATA",
     "Accepting",
+    "Actor",
+    "EndedSearch",
+    "HeldRide",
     "Hold",
     "MadeOffers",
     "Offer",
+    "OfferOut",
+    "Response",
     "Ride",
     "RideId",
     "Skipped",
     "Status",
+    "Step",
+    "StepOut",
+    "Timeline",
+    "begin_search",
     "busy_drivers",
     "count_live_offers",
+    "end_search",
+    "hold_ride",
+    "is_over",
     "make_offers",
+    "offer_held",
+    "read_ended_search",
+    "read_timeline",
     "request_ride",
     "withdraw_offers",
 ]

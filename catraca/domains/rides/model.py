@@ -95,6 +95,24 @@ class Ride:
     canceled_by: Actor | None
     cancel_reason: str | None
 
+    @property
+    def is_open(self) -> bool:
+        """Whether a driver is still looked for."""
+        return self.status in OPEN
+
+    @property
+    def is_driven(self) -> bool:
+        return self.status in DRIVEN
+
+    @property
+    def is_over(self) -> bool:
+        return not (self.is_open or self.is_driven)
+
+    @property
+    def has_run_out(self) -> bool:
+        """Whether it ended because nobody came for it in time."""
+        return self.status == "EXPIRED" or self.canceled_by == "system"
+
     def demand_move(self, to: Status) -> None:
         if to not in MOVES[self.status]:
             raise RideMoveNotAllowed(ride_status=self.status)

@@ -25,7 +25,6 @@ from catraca.domains.rides.schemas import (
     RideIn,
     RideOut,
     RidePage,
-    TimelineOut,
 )
 from catraca.platform import audit
 from catraca.platform.auth import Principal
@@ -320,14 +319,3 @@ async def read_attempts(
     """Answers every attempt, in the order they came in, with what it came to."""
     attempts = await service.read_attempts(db, RideId(ride_id), after=after, limit=limit + 1)
     return AttemptPage.of(attempts, limit=limit)
-
-
-@router.get(
-    "/v1/rides/{ride_id}/timeline",
-    tags=["rides"],
-    summary="Read a ride's history",
-    responses=problems(401, 403, 404, 422),
-)
-async def read_timeline(ride_id: UUID, db: OpenDb, operator: Operator) -> TimelineOut:
-    """Answers every step of the ride with its time and reason, and every offer with what became of it."""
-    return TimelineOut.of(await service.read_timeline(db, RideId(ride_id)))

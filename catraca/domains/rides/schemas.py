@@ -24,7 +24,7 @@ from catraca.domains.rides.model import (
     Skipped,
     Status,
 )
-from catraca.domains.rides.service.reading import Part, RideView, Timeline
+from catraca.domains.rides.service.reading import Part, RideView
 from catraca.domains.rides.store.attempts import RecordedAttempt
 
 RIDE_ID = "0198a8b2-3c00-7000-8000-000000000001"
@@ -371,24 +371,3 @@ class StepOut(Told):
     actor_id: UUID | None
     reason: str | None
     news: str = Field(description="The routing key of the event that told of it.")
-
-
-class TimelineOut(BaseModel):
-    ride_id: UUID
-    status: Status
-    round: int
-    deadline_at: datetime
-    steps: list[StepOut] = Field(description="Every state the ride was in, who moved it, and why.")
-    offers: list[OfferOut] = Field(description="Whom it was offered to, and what became of that.")
-
-    @classmethod
-    def of(cls, timeline: Timeline) -> Self:
-        ride = timeline.ride
-        return cls(
-            ride_id=ride.id,
-            status=ride.status,
-            round=ride.round,
-            deadline_at=ride.deadline_at,
-            steps=[StepOut.model_validate(step) for step in timeline.steps],
-            offers=[OfferOut.model_validate(offer) for offer in timeline.offers],
-        )

@@ -11,6 +11,7 @@ import httpx
 import msgspec
 
 from catraca.domains.rides import jobs
+from catraca.domains.rides.service.due import OVERTIME
 from catraca.events import EVENTS
 from catraca.platform.database import Database
 from catraca.platform.event import Event
@@ -153,7 +154,10 @@ class Desk:
         )
 
     async def end_time_of_search(self, ride_id: UUID) -> None:
-        await self.sql("UPDATE rides SET deadline_at = clock_timestamp() WHERE id = $1", ride_id)
+        """It was over a while ago, and whoever searches has not said so."""
+        await self.sql(
+            "UPDATE rides SET deadline_at = clock_timestamp() - $2::interval WHERE id = $1", ride_id, OVERTIME
+        )
 
     async def read(self, ride_id: UUID, headers: dict[str, str] | None = None) -> Any:
         return (await self.api.get(f"/v1/rides/{ride_id}", headers=headers or self.operator)).json()

@@ -61,6 +61,9 @@ def breaches_of(world: World) -> dict[str, str]:
     return {
         "nothing else was told": COPY.format(ride=world.accepted, key="'ride.started'"),
         "one ride.accepted a round": COPY.format(ride=world.accepted, key="routing_key"),
+        "one ride.matched a round": COPY.format(ride=world.completed, key="'ride.matched'").replace(
+            "aggregate_id, 99", "aggregate_id, unnest(ARRAY[98, 99])"
+        ),
         "every step was told": f"DELETE FROM outbox WHERE aggregate_id = '{world.completed}'"
         " AND routing_key = 'ride.completed'",
         "one winner a round": "DROP INDEX one_winner_a_round",
@@ -81,6 +84,8 @@ def breaches_of(world: World) -> dict[str, str]:
         f" responded_at = now() WHERE ride_id = '{world.searched}'",
         "drivers are held by rides under way": "UPDATE ride_offers SET held = true"
         f" WHERE ride_id = '{world.completed}'",
+        "no search goes on for ever": "UPDATE rides SET deadline_at = now() - interval '21 s'"
+        f" WHERE id = '{world.searched}'",
         "one attempt a driver, key and offer": "ALTER TABLE ride_accept_attempts"
         " DROP CONSTRAINT one_attempt_a_driver_key_and_offer",
         "every acceptance has its attempt": "DELETE FROM ride_accept_attempts"

@@ -246,7 +246,15 @@ QUEUES = {
     "billing_events_queue": ("housekeeper", "ride.started", "ride.completed", "ride.cancelled"),
     "analytics_events_queue": ("housekeeper", "ride.*"),
     "analytics_matching_queue": ("housekeeper", "matching.*"),
-    "audit_log_queue": ("housekeeper", "ride.*", "matching.*", "offer.*", "user.*", "appointment.*"),
+    "audit_log_queue": (
+        "housekeeper",
+        "ride.*",
+        "matching.*",
+        "offer.*",
+        "user.*",
+        "appointment.*",
+        "analytics.*",
+    ),
     "raffle_queue": ("ingester", "raffle_queue"),
     "raffle_dlq": ("housekeeper", "raffle_dlx"),
     "dead_letter_queue": ("housekeeper", "dlx"),
@@ -261,6 +269,7 @@ CARRIED = {
     " location.driver.idle location.driver.entered_community location.driver.left_community",
     "users.events": "user.created user.rejected",
     "appointments.events": "appointment.booked appointment.rescheduled appointment.canceled",
+    "analytics.events": "analytics.matches_failing",
 }
 
 

@@ -1,5 +1,7 @@
 """Locks: a driver held for a ride, for a while. What holds a driver for good is an offer in PostgreSQL."""
 
+from collections.abc import Collection
+from contextlib import suppress
 from datetime import timedelta
 from uuid import UUID
 
@@ -7,8 +9,8 @@ from catraca.domains import rides
 from catraca.domains.location.errors import LocksUnavailable
 from catraca.domains.location.model import DriverId
 from catraca.domains.location.store.index import lock_key
-from catraca.platform.database import Transact
-from catraca.platform.leases import Lease, acquire_lease, release_lease
+from catraca.platform.database import Db, Transact
+from catraca.platform.leases import Lease, acquire_lease, read_holder, release_lease
 from catraca.platform.redis_client import RedisAway, RedisClient
 
 
@@ -36,3 +38,35 @@ async def unlock_driver(redis: RedisClient, driver_id: DriverId, *, ride_id: UUI
         return await release_lease(redis, lock_key(driver_id), holder=str(ride_id))
     except RedisAway as away:
         raise LocksUnavailable from away
+
+
+async def take_driver(db: Db, redis: RedisClient, driver_id: UUID, *, ride_id: UUID, ttl: timedelta) -> bool:
+    """Hold the driver for an offer of this ride, unless another ride is about to make one.
+
+    Without Redis everybody may try: the offers' unique index decides, after a wait.
+    """
+    key = lock_key(driver_id)
+    try:
+        if await acquire_lease(redis, key, holder=str(ride_id), ttl=ttl) is not None:
+            return True
+        holder = await read_holder(redis, key)
+        if holder is None or not await _is_left_over(db, holder):
+            return False
+        await release_lease(redis, key, holder=holder)
+        return await acquire_lease(redis, key, holder=str(ride_id), ttl=ttl) is not None
+    except RedisAway:
+        return True
+
+
+async def _is_left_over(db: Db, holder: str) -> bool:
+    """Whether it is the lock of a ride that is over: Redis was away when it was to be let go."""
+    with suppress(ValueError):
+        return await rides.is_over(db, UUID(holder))
+    return False
+
+
+async def let_go(redis: RedisClient, driver_ids: Collection[UUID], *, ride_id: UUID) -> None:
+    """The ride wants none of these any more. Should Redis be away, the locks end by themselves."""
+    if driver_ids:
+        with suppress(RedisAway):
+            await release_lease(redis, *map(lock_key, driver_ids), holder=str(ride_id))

@@ -1,8 +1,11 @@
 """Who is near: the map in Redis proposes, PostgreSQL says who is at work and whom nobody holds."""
 
 from collections.abc import AsyncIterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Literal
+from uuid import UUID
 
 from prometheus_client import Counter
 
@@ -32,32 +35,59 @@ class Search:
     fresh: timedelta = timedelta(seconds=60)
 
 
+# Why a driver who is at work could not be asked: on a ride, held by another ride's offer, not allowed, or not
+# heard of lately.
+WhyNot = Literal["driving", "held", "may_not_drive", "stale"]
+
+
 @dataclass(frozen=True, slots=True)
 class Near:
     found: Found
-    available: bool
+    why_not: WhyNot | None = None
+
+    @property
+    def available(self) -> bool:
+        return self.why_not is None
 
 
 async def find_nearby(db: Db, redis: RedisClient, search: Search) -> tuple[Source, list[Near]]:
     """The nearest drivers, from the map; where Redis is away or has forgotten it, from PostgreSQL."""
+    source, seen = await look_around(db, redis, search)
+    return source, [one for one in seen if search.everybody or one.available][: search.limit]
+
+
+async def look_around(
+    db: Db, redis: RedisClient, search: Search, *, not_these: AbstractSet[UUID] = frozenset()
+) -> tuple[Source, list[Near]]:
+    """Everybody at work from here outwards, until `limit` are found who could be asked, or all were seen.
+
+    Whoever is `not_these` is seen and does not count.
+    """
     source: Source = "redis"
     try:
-        near = await _find(db, redis, search)
+        seen = await _look_around(db, redis, search, not_these)
     except RedisAway:
-        source, near = "database", await _find(db, None, search)
+        source, seen = "database", await _look_around(db, None, search, not_these)
     SEARCHES.labels(source).inc()
-    return source, near
+    return source, seen
 
 
-async def _find(db: Db, redis: RedisClient | None, search: Search) -> list[Near]:
+async def _look_around(
+    db: Db, redis: RedisClient | None, search: Search, not_these: AbstractSet[UUID]
+) -> list[Near]:
     if abs(search.place.lat) > MAX_LATITUDE:
         return []  # nobody can be on the map there
-    chosen: list[Near] = []
+    seen: list[Near] = []
+    count = 0
     async for found in _nearest_first(db, redis, search):
-        chosen += await _sift(db, found, search)
-        if len(chosen) >= search.limit:
+        near = await _judge(db, found, search)
+        seen += near
+        count += sum(
+            search.everybody or (one.available and one.found.driver_id not in not_these) for one in near
+        )
+        if count >= search.limit:
             break
-    return chosen[: search.limit]
+    return seen
 
 
 async def _nearest_first(db: Db, redis: RedisClient | None, search: Search) -> AsyncIterator[Sequence[Found]]:
@@ -97,8 +127,8 @@ async def _look(
     )
 
 
-async def _sift(db: Db, found: Sequence[Found], search: Search) -> list[Near]:
-    """Those who are at work; of these, unless everybody is asked for, only whom a ride could have."""
+async def _judge(db: Db, found: Sequence[Found], search: Search) -> list[Near]:
+    """Those who are at work, and what keeps each of them from a ride."""
     if not found:
         return []
     ids = [one.driver_id for one in found]
@@ -106,13 +136,28 @@ async def _sift(db: Db, found: Sequence[Found], search: Search) -> list[Near]:
     fit = await people.who_may_drive(db, ids)
     busy = await rides.busy_drivers(db, ids)
     since = now() - search.fresh
-    near = [
-        Near(one, one.driver_id in fit and one.driver_id not in busy and one.ping.at >= since)
-        for one in found
-        if one.driver_id in online
-    ]
-    return near if search.everybody else [one for one in near if one.available]
+
+    def why_not(one: Found) -> WhyNot | None:
+        if hold := busy.get(one.driver_id):
+            return "driving" if hold.driving else "held"
+        if one.driver_id not in fit:
+            return "may_not_drive"
+        return None if one.ping.at >= since else "stale"
+
+    return [Near(one, why_not(one)) for one in found if one.driver_id in online]
 
 
 def _found(driver_id: DriverId, ping: Ping, place: Place) -> Found:
     return Found(driver_id, ping, straight_line_meters(place, ping.place))
+
+
+async def last_place(db: Db, redis: RedisClient, driver_id: UUID) -> Place | None:
+    """Where a driver was last; None where nobody knows."""
+    one = DriverId(driver_id)
+    try:
+        heard = (await index.last_heard(redis, [one])).get(one)
+        ping = heard and heard.ping
+    except RedisAway:
+        known = (await presence.read_presence(db, [one])).get(one)
+        ping = known and known.last
+    return ping.place if ping else None

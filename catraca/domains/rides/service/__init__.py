@@ -2,10 +2,13 @@
 
 from catraca.domains.rides.service.accepting import Accepting
 from catraca.domains.rides.service.driving import arrive, cancel_ride, complete, start
-from catraca.domains.rides.service.offering import make_offers, reject_ride, withdraw_offers
+from catraca.domains.rides.service.due import EndedSearch, end_search, read_ended_search
+from catraca.domains.rides.service.holding import HeldRide, begin_search, hold_ride, is_over
+from catraca.domains.rides.service.offering import make_offers, offer_held, reject_ride, withdraw_offers
 from catraca.domains.rides.service.personal import PERSONAL_DATA
 from catraca.domains.rides.service.reading import (
     RideView,
+    Timeline,
     active_ride,
     list_rides,
     read_attempts,
@@ -18,14 +21,23 @@ from catraca.domains.rides.service.requesting import request_ride
 __all__ = [
     "PERSONAL_DATA",
     "Accepting",
+    "EndedSearch",
+    "HeldRide",
     "RideView",
+    "Timeline",
     "active_ride",
     "arrive",
+    "begin_search",
     "cancel_ride",
     "complete",
+    "end_search",
+    "hold_ride",
+    "is_over",
     "list_rides",
     "make_offers",
+    "offer_held",
     "read_attempts",
+    "read_ended_search",
     "read_timeline",
     "reject_ride",
     "request_ride",

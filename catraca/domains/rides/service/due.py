@@ -1,7 +1,11 @@
 """What time does to a ride: offers run out, and so does the search.
 
-A ride has one timer, due when the first of these happens.
+A ride has one timer. Ending a search in time is up to whoever searches (matching); should nobody have done so
+a while after its deadline, it is done here, for no passenger may be forgotten.
 """
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from catraca.domains.rides.model import OPEN, Offer, Ride, RideId
 from catraca.domains.rides.service import telling
@@ -12,15 +16,21 @@ from catraca.platform.database import Db
 from catraca.platform.timers import TimerKind
 
 RIDE_DUE = TimerKind("rides.due")
+# By then whoever searches has ended the search, or is not there.
+OVERTIME = timedelta(seconds=timers.LEASE_SECONDS)
 
 
-async def set_due(db: Db, ride: Ride) -> None:
-    """Set the ride's timer for what comes next, or cancel it when nothing does."""
+async def set_due(db: Db, ride: Ride, *, first_expiry: datetime | None = None) -> None:
+    """Set the ride's timer for what comes next, or cancel it when nothing does.
+
+    `first_expiry` spares the question when the first live offer runs out.
+    """
     if ride.status not in OPEN:
         await timers.cancel_timer(db, RIDE_DUE, ride.id)
         return
-    expiry = await offer_store.first_expiry(db, ride.id) if ride.status == "OFFERED" else None
-    due_at = ride.deadline_at if expiry is None else min(expiry, ride.deadline_at)
+    if first_expiry is None and ride.status == "OFFERED":
+        first_expiry = await offer_store.first_expiry(db, ride.id)
+    due_at = first_expiry or ride.deadline_at + OVERTIME
     await timers.set_timer(db, RIDE_DUE, ride.id, due_at=due_at)
 
 
@@ -30,9 +40,10 @@ async def settle_due(db: Db, ride_id: RideId) -> None:
     if ride is None or ride.status not in OPEN:
         return
     ride = await expire_offers(db, ride)
-    if await store.search_is_over(db, ride.id):
-        ride = await _end_search(db, ride)
-    await set_due(db, ride)
+    if await store.search_is_over(db, ride.id, for_longer_than=OVERTIME):
+        await end_search(db, ride)
+    else:
+        await set_due(db, ride)
 
 
 async def expire_offers(db: Db, ride: Ride) -> Ride:
@@ -61,8 +72,27 @@ async def back_to_search(db: Db, ride: Ride, *, after: Offer, news: str) -> Ride
     )
 
 
-async def _end_search(db: Db, ride: Ride) -> Ride:
-    """Nobody came. A ride that nobody was even asked for has expired; the others are canceled."""
+@dataclass(frozen=True, slots=True)
+class EndedSearch:
+    """A ride nobody came for, and whom it had been offered to."""
+
+    ride: Ride
+    offers: list[Offer]
+
+    @property
+    def was_asking(self) -> bool:
+        """Whether somebody could have accepted until the very end."""
+        return any(offer.response == "EXPIRED" and self._lasted(offer) for offer in self.offers)
+
+    def _lasted(self, offer: Offer) -> bool:
+        """Whoever went offline before the end could not accept any more, however long the offer was for."""
+        ended_at = offer.responded_at or offer.expires_at
+        return min(offer.expires_at, ended_at) >= self.ride.deadline_at
+
+
+async def end_search(db: Db, ride: Ride) -> EndedSearch:
+    """End an open ride that is held. One that nobody was even asked for has expired; others are canceled."""
+    ride = await expire_offers(db, ride)
     lost = await offer_store.cancel_live_offers(db, ride.id, reason="no_drivers_available")
     unasked = ride.status == "REQUESTED"
     reason = "expired" if unasked else "no_drivers_available"
@@ -82,4 +112,9 @@ async def _end_search(db: Db, ride: Ride) -> Ride:
         telling.cancellation(ride, by="system", reason=reason),
         *telling.lost_offers(lost, "no_drivers_available"),
     )
-    return ride
+    await set_due(db, ride)
+    return await read_ended_search(db, ride)
+
+
+async def read_ended_search(db: Db, ride: Ride) -> EndedSearch:
+    return EndedSearch(ride, await offer_store.offers_of_round(db, ride.id, ride.round))

@@ -1,6 +1,7 @@
 """Offers: made, refused, withdrawn. Who accepts one is told in `accepting.py`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from uuid import UUID
 
@@ -15,7 +16,6 @@ from catraca.domains.rides.errors import (
     RideNotOpen,
 )
 from catraca.domains.rides.model import (
-    OPEN,
     Actor,
     MadeOffers,
     Offer,
@@ -27,6 +27,7 @@ from catraca.domains.rides.model import (
 )
 from catraca.domains.rides.service import telling
 from catraca.domains.rides.service.due import back_to_search, expire_offers, set_due
+from catraca.domains.rides.service.holding import HeldRide, hold_ride
 from catraca.domains.rides.store import offers as offer_store
 from catraca.domains.rides.store import rides as store
 from catraca.events import CandidateFound, DriverRejected
@@ -50,45 +51,83 @@ async def make_offers(
 
     An offer ends after `ttl` or with the ride's search, whichever comes first.
     """
-    ride = await _hold_for_offers(db, ride_id, driver_ids)
+    held = await hold_ride(db, ride_id)
+    if held is None:
+        raise RideNotFound
+    if not held.ride.is_open or held.ride.deadline_at <= held.now:
+        raise RideNotOpen(ride_status=held.ride.status)
     wanted = list(dict.fromkeys(driver_ids))
-    skipped = await _unfit(db, ride, wanted)
-    fit = [(OfferId(new_id()), driver_id) for driver_id in wanted if driver_id not in skipped]
-    made = await offer_store.insert_offers(db, ride.id, fit, ttl=ttl)
+    skipped = await _unfit(db, held, wanted)
+    fit = [driver_id for driver_id in wanted if driver_id not in skipped]
+    made, _ = await offer_held(db, held, fit, ttl=ttl, actor=actor, actor_id=actor_id)
     served = {offer.driver_id for offer in made}
-    skipped |= {driver_id: "busy" for _, driver_id in fit if driver_id not in served}
-    if made:
-        if ride.status != "OFFERED":
-            ride = await store.move_ride(
-                db, ride, "OFFERED", actor=actor, actor_id=actor_id, news="matching.candidate_found"
-            )
-        await outbox.record(db, *await _found(db, ride, made))
-        await set_due(db, ride)
+    skipped.update((one, "busy") for one in fit if one not in served)
     return MadeOffers(made, skipped)
 
 
-async def _hold_for_offers(db: Db, ride_id: RideId, driver_ids: Sequence[UserId]) -> Ride:
-    """The open ride. What ran out for these drivers elsewhere is ended first, so that they are free."""
+async def offer_held(
+    db: Db,
+    held: HeldRide,
+    driver_ids: Sequence[UserId],
+    *,
+    ttl: timedelta,
+    actor: Actor = "system",
+    actor_id: UUID | None = None,
+    distances: Mapping[UUID, float] | None = None,
+) -> tuple[list[Offer], HeldRide]:
+    """Offer an open ride that is held to those of these drivers, all fit for it, whom nobody holds.
+
+    Answers the offers, and the ride with them. `distances` says how far away a driver is.
+    """
+    wanted = [(OfferId(new_id()), driver_id) for driver_id in driver_ids]
+    made = await offer_store.insert_offers(db, held.ride.id, wanted, ttl=ttl)
+    if len(made) < len(wanted) and await _free_lapsed(db, driver_ids):
+        served = {offer.driver_id for offer in made}
+        freed = [one for one in wanted if one[1] not in served]
+        made += await offer_store.insert_offers(db, held.ride.id, freed, ttl=ttl)
+    if not made:
+        return made, held
+    if len(made) < len(wanted):
+        made = await _without_gaps(db, held.ride.id, made)
+    ride = held.ride
+    if ride.status != "OFFERED":
+        ride = await store.move_ride(
+            db, ride, "OFFERED", actor=actor, actor_id=actor_id, news="matching.candidate_found"
+        )
+    await outbox.record(db, *_found(held, ride, made, distances or {}))
+    held = held.after(ride, made)
+    await set_due(db, ride, first_expiry=held.first_expiry)
+    return made, held
+
+
+async def _without_gaps(db: Db, ride_id: RideId, made: Sequence[Offer]) -> list[Offer]:
+    """Who was snatched away in the very moment leaves no hole in the numbers of the others."""
+    moved = await offer_store.close_gaps(db, ride_id)
+    return [replace(offer, attempt=moved.get(offer.id, offer.attempt)) for offer in made]
+
+
+async def _free_lapsed(db: Db, driver_ids: Sequence[UserId]) -> bool:
+    """End what ran out for these drivers elsewhere, so that they are free; whether there was any.
+
+    Except where somebody holds that ride just now: whoever waited for it, with a ride in hand, might be
+    waited for in turn. Such a driver is busy for a moment longer.
+    """
     lapsed_at = await offer_store.rides_with_lapsed_offers(db, driver_ids)
-    held = await store.lock_rides(db, [ride_id, *lapsed_at])
-    if ride_id not in held:
-        raise RideNotFound
-    for other in {ride_id, *lapsed_at} & held.keys():
-        held[other] = await expire_offers(db, held[other])
-        if other != ride_id:
-            await set_due(db, held[other])
-    ride = held[ride_id]
-    if ride.status not in OPEN or await store.search_is_over(db, ride_id):
-        raise RideNotOpen(ride_status=ride.status)
-    return ride
+    if not lapsed_at:
+        return False
+    for ride_id in await store.lock_free_rides(db, lapsed_at):
+        ride = await store.lock_ride(db, RideId(ride_id))
+        assert ride is not None
+        await set_due(db, await expire_offers(db, ride))
+    return True
 
 
-async def _unfit(db: Db, ride: Ride, driver_ids: Sequence[UserId]) -> dict[UUID, Skipped]:
+async def _unfit(db: Db, held: HeldRide, driver_ids: Sequence[UserId]) -> dict[UUID, Skipped]:
     drivers = await people.who_may_drive(db, driver_ids)
-    gave_up = await offer_store.who_gave_up(db, ride.id)
+    gave_up = {one.driver_id for one in held.asked if one.response == "ACCEPTED"}
     unfit: dict[UUID, Skipped] = {}
     for driver_id in driver_ids:
-        if driver_id == ride.passenger_id:
+        if driver_id == held.ride.passenger_id:
             unfit[driver_id] = "own_ride"
         elif driver_id not in drivers:
             unfit[driver_id] = "not_a_driver"
@@ -97,9 +136,11 @@ async def _unfit(db: Db, ride: Ride, driver_ids: Sequence[UserId]) -> dict[UUID,
     return unfit
 
 
-async def _found(db: Db, ride: Ride, offers: Sequence[Offer]) -> list[CandidateFound]:
-    rejections = await offer_store.who_declined(db, ride.id, "REJECTED", limit=TOLD_AT_MOST)
-    timeouts = await offer_store.who_declined(db, ride.id, "EXPIRED", limit=TOLD_AT_MOST)
+def _found(
+    held: HeldRide, ride: Ride, offers: Sequence[Offer], distances: Mapping[UUID, float]
+) -> list[CandidateFound]:
+    rejections = held.who_said("REJECTED", limit=TOLD_AT_MOST)
+    timeouts = held.who_said("EXPIRED", limit=TOLD_AT_MOST)
     return [
         CandidateFound(
             offer_id=offer.id,
@@ -112,6 +153,9 @@ async def _found(db: Db, ride: Ride, offers: Sequence[Offer]) -> list[CandidateF
             pickup=telling.pickup_of(ride.without_doors()),
             distance_meters=ride.distance_meters,
             estimated_fare_cents=ride.estimated_fare_cents,
+            pickup_distance_meters=round(distances[offer.driver_id])
+            if offer.driver_id in distances
+            else None,
             previous_rejections=rejections,
             previous_timeout=timeouts,
         )

@@ -36,6 +36,8 @@ class Timeline:
     ride: Ride
     steps: list[Step]
     offers: list[Offer]
+    # What there was more of than is told.
+    cut: tuple[Literal["steps", "offers"], ...] = ()
 
 
 async def view_ride(db: Db, ride_id: RideId, *, caller_id: UserId, sees_all: bool) -> RideView:
@@ -108,5 +110,11 @@ async def read_timeline(db: Db, ride_id: RideId) -> Timeline:
     ride = await store.read_ride(db, ride_id)
     if ride is None:
         raise RideNotFound
-    steps = await store.read_steps(db, ride_id, limit=STEPS_TOLD)
-    return Timeline(ride, steps, await offer_store.read_offers(db, ride_id, limit=OFFERS_TOLD))
+    steps = await store.read_steps(db, ride_id, limit=STEPS_TOLD + 1)
+    offers = await offer_store.read_offers(db, ride_id, limit=OFFERS_TOLD + 1)
+    cut: list[Literal["steps", "offers"]] = []
+    if len(steps) > STEPS_TOLD:
+        cut.append("steps")
+    if len(offers) > OFFERS_TOLD:
+        cut.append("offers")
+    return Timeline(ride, steps[:STEPS_TOLD], offers[:OFFERS_TOLD], tuple(cut))

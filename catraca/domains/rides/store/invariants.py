@@ -27,6 +27,13 @@ INVARIANTS: tuple[Rule, ...] = (
         query=f"SELECT aggregate_id, (headers->>'round')::integer AS round FROM ({_TOLD}) AS told"  # noqa: S608
         " WHERE routing_key = 'ride.accepted' GROUP BY 1, 2 HAVING count(*) > 1",
     ),
+    Invariant(
+        number=1,
+        name="one ride.matched a round",
+        sentence="And the passenger hears of it once.",
+        query=f"SELECT aggregate_id, (headers->>'round')::integer AS round FROM ({_TOLD}) AS told"  # noqa: S608
+        " WHERE routing_key = 'ride.matched' GROUP BY 1, 2 HAVING count(*) > 1",
+    ),
     ConstraintHeld(
         number=2,
         name="one held offer a driver",
@@ -146,8 +153,16 @@ INVARIANTS: tuple[Rule, ...] = (
         sentence="No event tells of a ride's step that was not taken.",
         query=f"WITH told AS (SELECT aggregate_id, routing_key, count(*) FROM ({_TOLD}) AS t"  # noqa: S608
         "   WHERE created_at > clock_timestamp() - interval '23 hours' GROUP BY 1, 2)"
-        " SELECT t.aggregate_id FROM told t WHERE t.count >"
+        # A match is told when an acceptance has been settled: it is no step of the ride.
+        " SELECT t.aggregate_id FROM told t WHERE t.routing_key <> 'ride.matched' AND t.count >"
         "   (SELECT count(*) FROM ride_events e WHERE e.ride_id = t.aggregate_id AND e.news = t.routing_key)",
+    ),
+    Invariant(
+        number=12,
+        name="no search goes on for ever",
+        sentence="No ride is looked for past its deadline and two sweeps (20 s).",
+        query="SELECT id FROM rides WHERE status IN ('REQUESTED', 'SEARCHING', 'OFFERED')"
+        " AND deadline_at < clock_timestamp() - interval '20 s'",
     ),
     Invariant(
         number=13,

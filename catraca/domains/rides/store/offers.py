@@ -45,6 +45,21 @@ async def insert_offers(
     return sorted(map(_offer, rows), key=lambda offer: offer.attempt)
 
 
+async def close_gaps(db: Db, ride_id: RideId) -> dict[UUID, int]:
+    """Number the ride's offers without a gap, in their order; answers which have another number now.
+
+    Whoever the unique index turned away had one, and only the offers of this transaction come after it.
+    """
+    rows = await db.fetch(
+        "UPDATE ride_offers o SET attempt = counted.place"
+        " FROM (SELECT id, row_number() OVER (ORDER BY attempt) AS place"
+        "   FROM ride_offers WHERE ride_id = $1) AS counted"
+        " WHERE o.id = counted.id AND o.attempt <> counted.place RETURNING o.id, o.attempt",
+        ride_id,
+    )
+    return {row["id"]: row["attempt"] for row in rows}
+
+
 async def rides_with_lapsed_offers(db: Db, driver_ids: Iterable[UUID]) -> list[RideId]:
     """Where these drivers have an offer that ran out and that nobody has ended yet."""
     rows = await db.fetch(
@@ -130,16 +145,35 @@ async def read_offers(db: Db, ride_id: RideId, *, limit: int) -> list[Offer]:
     return [_offer(row) for row in rows]
 
 
-async def who_declined(db: Db, ride_id: RideId, response: Response, *, limit: int) -> tuple[UUID, ...]:
-    """The last of those who gave no better answer than this one."""
+async def offers_of_round(db: Db, ride_id: RideId, round_number: int) -> list[Offer]:
     rows = await db.fetch(
-        "SELECT driver_id FROM ride_offers WHERE ride_id = $1 AND response = $2"
-        " ORDER BY attempt DESC LIMIT $3",
-        ride_id,
-        response,
-        limit,
+        f"{OFFERS} WHERE ride_id = $1 AND round = $2 ORDER BY attempt", ride_id, round_number
     )
-    return tuple(row["driver_id"] for row in reversed(rows))
+    return [_offer(row) for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """An offer in short: to whom, until when, and what they said."""
+
+    driver_id: UUID
+    expires_at: datetime
+    response: Response | None
+
+
+async def everybody_asked(db: Db, ride_id: RideId) -> tuple[datetime, list[Asked]]:
+    """What time it is, and all offers of the ride, in any round, in their order."""
+    rows = await db.fetch(
+        "SELECT moment.at, o.driver_id, o.expires_at, o.response"
+        " FROM (SELECT clock_timestamp() AS at) AS moment LEFT JOIN ride_offers o ON o.ride_id = $1"
+        " ORDER BY o.attempt",
+        ride_id,
+    )
+    return rows[0]["at"], [
+        Asked(row["driver_id"], row["expires_at"], row["response"])
+        for row in rows
+        if row["driver_id"] is not None
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,13 +194,6 @@ async def busy_drivers(db: Db, driver_ids: Iterable[UUID]) -> dict[UUID, Hold]:
         list(driver_ids),
     )
     return {row["driver_id"]: Hold(row["ride_id"], row["driving"]) for row in rows}
-
-
-async def who_gave_up(db: Db, ride_id: RideId) -> set[UUID]:
-    rows = await db.fetch(
-        "SELECT driver_id FROM ride_offers WHERE ride_id = $1 AND response = 'ACCEPTED'", ride_id
-    )
-    return {row["driver_id"] for row in rows}
 
 
 async def count_live_offers(db: Db) -> int:

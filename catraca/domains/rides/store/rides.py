@@ -122,15 +122,6 @@ async def lock_ride(db: Db, ride_id: RideId) -> Ride | None:
     return None if row is None else _ride(row)
 
 
-async def lock_rides(db: Db, ride_ids: Iterable[UUID]) -> dict[RideId, Ride]:
-    """Hold several, in the order of their ids, so that no two can wait for each other."""
-    rows = await db.fetch(
-        f"{RIDES} WHERE id = ANY ($1::uuid[]) ORDER BY id FOR NO KEY UPDATE",
-        list(set(ride_ids)),
-    )
-    return {ride.id: ride for ride in map(_ride, rows)}
-
-
 async def lock_free_rides(db: Db, ride_ids: Iterable[UUID]) -> set[UUID]:
     """Hold those of these rides that nobody else holds just now."""
     rows = await db.fetch(
@@ -140,8 +131,12 @@ async def lock_free_rides(db: Db, ride_ids: Iterable[UUID]) -> set[UUID]:
     return {row["id"] for row in rows}
 
 
-async def search_is_over(db: Db, ride_id: RideId) -> bool:
-    return await db.fetchval("SELECT deadline_at <= clock_timestamp() FROM rides WHERE id = $1", ride_id)
+async def search_is_over(db: Db, ride_id: RideId, *, for_longer_than: timedelta = timedelta(0)) -> bool:
+    return await db.fetchval(
+        "SELECT deadline_at + $2::interval <= clock_timestamp() FROM rides WHERE id = $1",
+        ride_id,
+        for_longer_than,
+    )
 
 
 async def seconds_since_start(db: Db, ride_id: RideId) -> int:

@@ -1,0 +1,32 @@
+"""Measurements of matching, each in a process of its own."""
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+MATCHES_A_SECOND = 60
+
+
+@dataclass(frozen=True, slots=True)
+class MatchLoad:
+    database_url: str
+    redis_url: str
+    secret: str
+    amqp_url: str | None = None
+
+    def per_second(self, *, seconds: int, connections: int, folder: Path) -> float:
+        environment = os.environ | {
+            "CATRACA_STATE_DIR": str(folder),
+            "CATRACA_DATABASE_URL": self.database_url,
+            "CATRACA_REDIS_URL": self.redis_url,
+            "CATRACA_SECRET": self.secret,
+            # The drivers are not heard of again, and must not be taken for silent.
+            "CATRACA_PRESENCE_TIMEOUT": "86400",
+        }
+        if self.amqp_url is not None:
+            environment["CATRACA_AMQP_URL"] = self.amqp_url
+        command = [sys.executable, "-m", "bench.matching", str(MATCHES_A_SECOND * seconds)]
+        done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True)
+        return float(done.stdout)

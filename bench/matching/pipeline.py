@@ -1,0 +1,70 @@
+"""The real thing but for HTTP: all other roles in one process, and drivers who accept at once."""
+
+import asyncio
+from collections.abc import Sequence
+from time import perf_counter
+from uuid import UUID
+
+from bench.matching.world import ask_for_rides, forget, new_passengers
+from catraca.domains.people import UserId
+from catraca.domains.rides import Accepting, RideId
+from catraca.domains.rides.model import Attempt
+from catraca.platform.ids import new_id
+from catraca.roles.dispatcher import Dispatcher
+from catraca.roles.housekeeper import Housekeeper
+from catraca.roles.parts import Parts, open_parts
+from catraca.roles.relay import Relay
+from catraca.roles.runner import Life
+from catraca.settings import Settings
+
+LIMIT_SECONDS = 120
+LOOK_SECONDS = 0.02
+
+
+async def matches_per_second(settings: Settings, *, count: int) -> float:
+    """From rides asked for, all at the start, to matches told of, every driver accepting at once."""
+    async with open_parts(settings) as parts:
+        passengers = await new_passengers(parts.database, count)
+        asked = await ask_for_rides(parts.database, passengers)
+        life = Life()
+        began = perf_counter()
+        roles = (Relay(parts), Dispatcher(parts), Housekeeper(parts))
+        running = [asyncio.create_task(role.run(life)) for role in roles]
+        try:
+            async with asyncio.timeout(LIMIT_SECONDS):
+                await _accept_all(parts, asked)
+            taken = perf_counter() - began
+        finally:
+            life.stopping.set()
+            await asyncio.gather(*running)
+        await forget(parts.database, asked)
+        return count / taken
+
+
+async def _accept_all(parts: Parts, asked: Sequence[RideId]) -> None:
+    accepting = Accepting(parts.database, parts.redis)
+    tried: dict[UUID, asyncio.Task[object]] = {}
+    while True:
+        async with parts.database.connection() as db:
+            offers = await db.fetch(
+                "SELECT id, ride_id, driver_id FROM ride_offers"
+                " WHERE ride_id = ANY ($1::uuid[]) AND response IS NULL",
+                asked,
+            )
+            matched = await db.fetchval(
+                "SELECT count(*) FROM matchings WHERE ride_id = ANY ($1::uuid[]) AND phase = 'matched'", asked
+            )
+        if matched == len(asked):
+            break
+        for offer in offers:
+            if offer["id"] not in tried:
+                attempt = Attempt(
+                    id=new_id(),
+                    ride_id=offer["ride_id"],
+                    driver_id=UserId(offer["driver_id"]),
+                    actor_id=offer["driver_id"],
+                    idempotency_key=None,
+                )
+                tried[offer["id"]] = asyncio.create_task(accepting.accept_ride(attempt))
+        await asyncio.sleep(LOOK_SECONDS)
+    await asyncio.gather(*tried.values())

@@ -1,0 +1,93 @@
+"""What becomes figures: every event of rides and of searches is counted, some with their place and time.
+
+Messages are written in batches, in each of which every hour and cell is one row to change.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from catraca.domains.analytics import service
+from catraca.domains.analytics.model import AlertRule, Happening, fact_of
+from catraca.events import (
+    CandidateFound,
+    DriverAccepted,
+    DriverRejected,
+    DriverTimeout,
+    MatchingRetry,
+    MatchingTimeout,
+    NoDriversAvailable,
+    RideAccepted,
+    RideArriving,
+    RideCancelled,
+    RideCompleted,
+    RideMatched,
+    RideReassigning,
+    RideRequested,
+    RideStarted,
+)
+from catraca.platform.batching import BatchHandlers
+from catraca.platform.bus import Message, Unreadable
+from catraca.platform.bus.handlers import DECODING_FAULTS, UnknownKey
+from catraca.platform.database import Db
+from catraca.platform.event import Event, key_of
+
+# Which events come by which queue. Those of which `fact_of` makes nothing are only counted.
+EVENTS: Mapping[str, tuple[type[Event], ...]] = {
+    "analytics_events_queue": (
+        RideRequested,
+        RideAccepted,
+        RideMatched,
+        RideArriving,
+        RideStarted,
+        RideCompleted,
+        RideCancelled,
+        RideReassigning,
+    ),
+    "analytics_matching_queue": (
+        CandidateFound,
+        DriverAccepted,
+        DriverRejected,
+        DriverTimeout,
+        MatchingRetry,
+        MatchingTimeout,
+        NoDriversAvailable,
+    ),
+}
+_decoders: dict[str, msgspec.json.Decoder[Any]] = {
+    key_of(kind): msgspec.json.Decoder(kind) for kinds in EVENTS.values() for kind in kinds
+}
+_any_json = msgspec.json.Decoder[Any]()
+
+
+def make_handlers(rule: AlertRule) -> tuple[BatchHandlers[Happening], ...]:
+    """One for each queue; `rule` says when somebody is to be told."""
+
+    async def write(db: Db, happenings: Sequence[Happening]) -> Mapping[int, Exception]:
+        await service.count_happenings(db, happenings, rule=rule)
+        return {}
+
+    return tuple(
+        BatchHandlers(queue=queue, keys={key_of(kind) for kind in kinds}, prepare=_prepare, write=write)
+        for queue, kinds in EVENTS.items()
+    )
+
+
+def check_body(key: str, body: bytes) -> None:
+    """Raise `Unreadable` for a body that a message with this key could not be counted with."""
+    _read(_decoders.get(key, _any_json), body)
+
+
+async def _prepare(message: Message) -> Happening:
+    decoder = _decoders.get(message.key)
+    if decoder is None:
+        raise UnknownKey(message.key)
+    return Happening(message.key, fact_of(_read(decoder, message.body)))
+
+
+def _read(decoder: msgspec.json.Decoder[Any], body: bytes) -> Any:
+    try:
+        return decoder.decode(body)
+    except DECODING_FAULTS as error:
+        raise Unreadable.because(error) from error

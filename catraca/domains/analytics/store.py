@@ -1,0 +1,156 @@
+"""Every statement on figures. Rows are taken in the order of their keys, so that nobody waits in a circle."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from catraca.domains.analytics.model import (
+    Alert,
+    AlertRule,
+    Cell,
+    Counts,
+    Demand,
+    DemandFilter,
+    Region,
+    Window,
+)
+from catraca.platform.database import Db, Row
+
+PRUNED_AT_ONCE = 5000
+
+COUNTS = "requests, reassigned, matched, failed, match_sum_ms, match_max_ms"
+ALERT = "id, region, starts_at, ends_at, matched, failed, at"
+
+
+async def add_demand(db: Db, sums: Mapping[tuple[datetime, Cell], Counts]) -> None:
+    counts = sums.values()
+    await db.execute(
+        f"INSERT INTO demand AS d (hour, cell, {COUNTS})"  # noqa: S608 - our own words
+        " SELECT * FROM unnest($1::timestamptz[], $2::bigint[], $3::int[], $4::int[], $5::int[], $6::int[],"
+        f"   $7::bigint[], $8::bigint[]) AS more (hour, cell, {COUNTS})"
+        " ORDER BY hour, cell"
+        " ON CONFLICT (hour, cell) DO UPDATE SET"
+        "   requests = d.requests + EXCLUDED.requests, reassigned = d.reassigned + EXCLUDED.reassigned,"
+        "   matched = d.matched + EXCLUDED.matched, failed = d.failed + EXCLUDED.failed,"
+        "   match_sum_ms = d.match_sum_ms + EXCLUDED.match_sum_ms,"
+        "   match_max_ms = greatest(d.match_max_ms, EXCLUDED.match_max_ms)",
+        [hour for hour, _ in sums],
+        [cell for _, cell in sums],
+        [one.requests for one in counts],
+        [one.reassigned for one in counts],
+        [one.matched for one in counts],
+        [one.failed for one in counts],
+        [one.match_sum_ms for one in counts],
+        [one.match_max_ms for one in counts],
+    )
+
+
+async def add_to_windows(db: Db, sums: Mapping[Window, Counts], *, rule: AlertRule) -> list[Alert]:
+    """Add, and answer the alerts that are due now: each window has one at most, by its constraint."""
+    rows = await db.fetch(
+        "WITH counted AS ("  # noqa: S608 - our own words
+        "   INSERT INTO match_windows AS w (region, starts_at, ends_at, matched, failed)"
+        "   SELECT * FROM unnest($1::bigint[], $2::timestamptz[], $3::timestamptz[], $4::int[], $5::int[])"
+        "     AS more (region, starts_at, ends_at, matched, failed)"
+        "   ORDER BY region, starts_at, ends_at"
+        "   ON CONFLICT (region, starts_at, ends_at) DO UPDATE"
+        "     SET matched = w.matched + EXCLUDED.matched, failed = w.failed + EXCLUDED.failed"
+        "   RETURNING region, starts_at, ends_at, matched, failed)"
+        " INSERT INTO demand_alerts (id, region, starts_at, ends_at, matched, failed)"
+        " SELECT gen_random_uuid(), region, starts_at, ends_at, matched, failed FROM counted"
+        " WHERE matched + failed >= $6 AND 100.0 * failed > $7::float8 * (matched + failed)"
+        " ORDER BY region, starts_at, ends_at"
+        " ON CONFLICT ON CONSTRAINT one_alert_a_region_and_window DO NOTHING"
+        f" RETURNING {ALERT}",
+        [window.region for window in sums],
+        [window.starts_at for window in sums],
+        [window.ends_at for window in sums],
+        [one.matched for one in sums.values()],
+        [one.failed for one in sums.values()],
+        rule.minimum,
+        rule.percent,
+    )
+    return [_alert(row) for row in rows]
+
+
+async def find_demand(
+    db: Db, wanted: DemandFilter, *, before: tuple[datetime, Cell] | None, limit: int
+) -> list[Demand]:
+    """The latest hours first, from the row before `before`."""
+    conditions: list[tuple[str, Sequence[object]]] = []
+    if wanted.starts_at is not None:
+        conditions.append(("hour >= {}", [wanted.starts_at]))
+    if wanted.ends_at is not None:
+        conditions.append(("hour < {}", [wanted.ends_at]))
+    if wanted.cells is not None:
+        conditions.append(("cell BETWEEN {} AND {}", wanted.cells))
+    if wanted.failed_only:
+        conditions.append(("failed > 0", []))
+    if before is not None:
+        conditions.append(("(hour, cell) < ({}, {})", before))
+    where, values = _joined(conditions)
+    rows = await db.fetch(
+        f"SELECT hour, cell, {COUNTS} FROM demand WHERE {where}"  # noqa: S608 - our own words
+        f" ORDER BY hour DESC, cell DESC LIMIT ${len(values) + 1}",
+        *values,
+        limit,
+    )
+    return [_demand(row) for row in rows]
+
+
+async def find_alerts(db: Db, *, before: UUID | None, limit: int) -> list[Alert]:
+    """The newest first, from the one before `before`."""
+    older = "(at, id) < ((SELECT at FROM demand_alerts WHERE id = {}), {})"
+    where, values = _joined([] if before is None else [(older, (before, before))])
+    rows = await db.fetch(
+        f"SELECT {ALERT} FROM demand_alerts WHERE {where}"  # noqa: S608 - our own words
+        f" ORDER BY at DESC, id DESC LIMIT ${len(values) + 1}",
+        *values,
+        limit,
+    )
+    return [_alert(row) for row in rows]
+
+
+async def prune_demand(db: Db, *, older_than: timedelta) -> int:
+    """Remove the figures of hours before that, a bounded number; answers how many."""
+    return await db.fetchval(
+        "WITH gone AS (DELETE FROM demand WHERE ctid = ANY (ARRAY("
+        "   SELECT ctid FROM demand WHERE hour < (SELECT clock_timestamp() - $1::interval)"
+        "   ORDER BY hour LIMIT $2 FOR UPDATE SKIP LOCKED)) RETURNING 1)"
+        " SELECT count(*) FROM gone",
+        older_than,
+        PRUNED_AT_ONCE,
+    )
+
+
+async def prune_windows(db: Db, *, older_than: timedelta) -> int:
+    """Remove windows that ended before that, with their alerts, a bounded number; answers how many."""
+    return await db.fetchval(
+        "WITH gone AS (DELETE FROM match_windows WHERE ctid = ANY (ARRAY("
+        "   SELECT ctid FROM match_windows WHERE ends_at < (SELECT clock_timestamp() - $1::interval)"
+        "   ORDER BY ends_at LIMIT $2 FOR UPDATE SKIP LOCKED)) RETURNING 1)"
+        " SELECT count(*) FROM gone",
+        older_than,
+        PRUNED_AT_ONCE,
+    )
+
+
+def _joined(conditions: Sequence[tuple[str, Sequence[object]]]) -> tuple[str, list[object]]:
+    """The condition with its values: only what is asked for, so that it is planned for just that."""
+    values: list[object] = []
+    parts: list[str] = []
+    for text, given in conditions:
+        places = range(len(values) + 1, len(values) + len(given) + 1)
+        parts.append(text.format(*(f"${place}" for place in places)))
+        values += given
+    return " AND ".join(["true", *parts]), values
+
+
+def _demand(row: Row) -> Demand:
+    counts = Counts(**{name: row[name] for name in COUNTS.split(", ")})
+    return Demand(hour=row["hour"], cell=Cell(row["cell"]), counts=counts)
+
+
+def _alert(row: Row) -> Alert:
+    window = Window(Region(row["region"]), row["starts_at"], row["ends_at"])
+    return Alert(id=row["id"], window=window, matched=row["matched"], failed=row["failed"], at=row["at"])

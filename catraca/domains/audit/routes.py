@@ -1,0 +1,52 @@
+"""HTTP for the audit log, operators only."""
+
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import Depends, Query
+
+from catraca.domains.audit import store
+from catraca.domains.audit.model import Filter
+from catraca.domains.audit.schemas import Action, EntryPage, Name
+from catraca.platform.http.caller import Operator
+from catraca.platform.http.moments import Moment
+from catraca.platform.http.problems import problems
+from catraca.platform.http.route import OpenDb, UnitOfWork, make_router
+
+router = make_router(prefix="/v1", route_class=UnitOfWork)
+ROUTERS = [router]
+
+
+async def _filter(
+    subject_kind: Annotated[Name | None, Query(description="Such as `ride` or `user`.")] = None,
+    subject_id: Name | None = None,
+    action: Annotated[
+        Action | None, Query(description="One action, or all that begin alike: `ride.matched`, `ride.*`.")
+    ] = None,
+    actor_id: UUID | None = None,
+    starts_at: Annotated[Moment | None, Query(alias="from", description="At this moment or later.")] = None,
+    ends_at: Annotated[Moment | None, Query(alias="to", description="Before this moment.")] = None,
+) -> Filter:
+    return Filter(
+        subject_kind=subject_kind,
+        subject_id=subject_id,
+        action=action,
+        actor_id=actor_id,
+        starts_at=starts_at,
+        ends_at=ends_at,
+    )
+
+
+@router.get("/audit", tags=["audit"], summary="Read the audit log", responses=problems(401, 403, 422))
+async def list_audit(
+    db: OpenDb,
+    operator: Operator,
+    wanted: Annotated[Filter, Depends(_filter)],
+    before: Annotated[UUID | None, Query(description="The previous page's `next`.")] = None,
+    limit: Annotated[int, Query(ge=1, le=100)] = 50,
+) -> EntryPage:
+    """Answers who did what to which subject and when, the newest first, a page at a time.
+
+    What operators did stands there with who did it, and every event of rides, searches and people.
+    """
+    return EntryPage.of(await store.find_entries(db, wanted, before=before, limit=limit + 1), limit=limit)

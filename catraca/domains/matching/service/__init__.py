@@ -1,0 +1,1 @@
+"""What matching does, a file for each kind of use."""

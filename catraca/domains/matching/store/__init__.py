@@ -1,0 +1,1 @@
+"""Every statement of matching, a file for each table they are about."""

@@ -1,0 +1,230 @@
+"""`catraca rides explain`: a ride's story on a terminal, and the one sentence that answers."""
+
+import asyncio
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import pytest
+
+from catraca.cli.ride_story import print_story
+from catraca.domains.matching.schemas import TimelineOut
+from tests.conftest import bearer
+from tests.domains.matching.office import RULES, Office
+
+# What the command tells is the route's, which is tried on both stacks; how it says so is not the server's.
+pytestmark = pytest.mark.parametrize("stack", ["embedded"], indirect=True, scope="session")
+
+
+@dataclass
+class Machine:
+    """A shell in front of the office's database."""
+
+    url: str
+    folder: Path
+
+    async def type(self, *arguments: object) -> tuple[int, str, str]:
+        """`catraca rides ...`; answers its exit code and what it said."""
+        environment = {
+            "PATH": os.environ["PATH"],
+            "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+            "CATRACA_STATE_DIR": str(self.folder / "state"),
+            "CATRACA_DATABASE_URL": self.url,
+            "TZ": "UTC",
+        }
+        done = await asyncio.to_thread(
+            subprocess.run,
+            [sys.executable, "-m", "catraca", "rides", *map(str, arguments)],
+            env=environment,
+            cwd=self.folder,
+            capture_output=True,
+            check=False,
+        )
+        return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+@pytest.fixture
+def machine(office: Office, tmp_path: Path) -> Machine:
+    url = office.town.parts.settings.database_url
+    assert url is not None
+    return Machine(url, tmp_path)
+
+
+@dataclass
+class Reader:
+    """Has the same printed of what the route answers: nothing else is needed to tell it."""
+
+    office: Office
+    printed: pytest.CaptureFixture[str]
+
+    async def explain(self, ride_id: UUID) -> list[str]:
+        told = TimelineOut.model_validate(await self.office.town.rides.timeline(ride_id))
+        self.printed.readouterr()
+        print_story(told)
+        return marked(self.printed.readouterr().out)
+
+
+@pytest.fixture
+def reader(office: Office, capsys: pytest.CaptureFixture[str]) -> Reader:
+    return Reader(office, capsys)
+
+
+def marked(said: str) -> list[str]:
+    """Its lines, with a mark for every moment and duration."""
+    said = re.sub(r"\d{4}-\d\d-\d\d", "DAY", re.sub(r"\d\d:\d\d:\d\d", "TIME", said))
+    return re.sub(r"(took|for|after) (\d+ (h|min|s) ?)+", r"\1 LONG", said).splitlines()
+
+
+async def test_a_ride_that_was_refused_and_then_taken(office: Office, machine: Machine) -> None:
+    driving, refuses, comes, beyond = [await office.town.new_driver(steps=steps) for steps in (1, 2, 3, 4)]
+    for busy in (driving, beyond):
+        await office.town.drive(busy)
+    ride_id = await office.requested()
+    await office.town.rides.reject(ride_id, refuses, "too_far")
+    await office.advance(ride_id)
+    await office.taken(ride_id, comes)
+    first, second = str(refuses)[:8], str(comes)[:8]
+    code, said, complaint = await machine.type("explain", ride_id)
+    assert (code, complaint) == (0, "")
+    assert marked(said) == [
+        f"Ride {ride_id}  ACCEPTED, round 1, DAY, for LONG",
+        "TIME  asked for",
+        "TIME  search 1 within 1 km: 4 seen, 1 asked, 1 nearer: 1 driving",
+        f"TIME  asks {first}, 200 m away, until TIME",
+        f"TIME  {first} refuses (too_far)",
+        "TIME  search 1 within 1 km: 4 seen, 1 asked, 2 nearer: 1 driving, 1 refused before",
+        f"TIME  asks {second}, 300 m away, until TIME",
+        f"TIME  {second} accepts",
+        f"{second} came: accepted after LONG, in search 1, 300 m away; of others, 1 was asked: 1 refused.",
+    ]
+
+
+async def test_a_ride_nobody_came_for(office: Office, reader: Reader) -> None:
+    drivers = [await office.town.new_driver(steps=steps) for steps in (1, 2, 3)]
+    await office.town.drive(drivers[0])
+    ride_id = await office.requested()
+    await office.refused(ride_id, drivers[1])
+    await office.town.go(drivers[2], online=False)
+    await office.carry(drivers[2], "location.driver.offline")
+    await office.advance(ride_id)
+    await office.past_deadline(ride_id)
+    await office.fire(ride_id)
+    said = await reader.explain(ride_id)
+    assert said[-6:] == [
+        f"TIME  the offer to {str(drivers[2])[:8]} is withdrawn: the driver went offline",
+        "TIME  search 1 within 1 km: 2 seen, nobody to ask: 1 driving, 1 refused before",
+        "TIME  search 2 within 1.5 km: 2 seen, nobody to ask: 1 driving, 1 refused before",
+        "TIME  waits until TIME, or until a driver comes free near by",
+        "TIME  over: nobody came (no_drivers_available)",
+        (
+            "Nobody came: 2 were asked: 1 refused, 1 went offline."
+            " Of the others within reach (1.5 km): 1 driving."
+        ),
+    ]
+
+
+async def test_no_driver_was_at_work(office: Office, reader: Reader) -> None:
+    ride_id = await office.requested()
+    await office.fire(ride_id, woken=True)
+    await office.past_deadline(ride_id)
+    await office.fire(ride_id)
+    assert (await reader.explain(ride_id))[2:] == [
+        "TIME  search 1 within 1 km: nobody is there",
+        "TIME  waits until TIME, or until a driver comes free near by",
+        "TIME  woken: a driver came free near by",
+        "TIME  search 2 within 1.5 km: nobody is there",
+        "TIME  waits on, until TIME",
+        "TIME  over: nobody came (no_drivers_available)",
+        "Nobody came: no driver was at work within 1.5 km.",
+    ]
+
+
+async def test_while_a_driver_is_looked_for(office: Office, reader: Reader) -> None:
+    ride_id = await office.requested()
+    assert (await reader.explain(ride_id))[-1] == (
+        "Nobody has come yet, and there is time until TIME; the next search is at TIME."
+    )
+    asked = await office.town.new_driver(steps=1)
+    await office.fire(ride_id, woken=True)
+    assert (await reader.explain(ride_id))[-1] == (
+        f"Nobody has come yet, and there is time until TIME; being asked: {str(asked)[:8]}."
+    )
+
+
+async def test_another_round_and_its_end(office: Office, reader: Reader) -> None:
+    gives_up, comes = await office.town.new_driver(steps=1), await office.town.new_driver(steps=2)
+    ride_id = await office.requested()
+    await office.taken(ride_id, gives_up)
+    await office.town.rides.give_up(ride_id, gives_up)
+    await office.advance(ride_id)
+    await office.taken(ride_id, comes)
+    await office.town.rides.drive_to("COMPLETED", ride_id, comes)
+    said = await reader.explain(ride_id)
+    assert said[0] == f"Ride {ride_id}  COMPLETED, round 2, DAY, took LONG"
+    assert said[4:7] == [
+        f"TIME  {str(gives_up)[:8]} accepts",
+        f"TIME  {str(gives_up)[:8]} gives the ride up (vehicle_problem); round 2 begins",
+        "TIME  search 1 within 1 km: 2 seen, 1 asked, 1 nearer: 1 gave it up before",
+    ]
+    assert said[-4:] == [
+        "TIME  the driver is there",
+        "TIME  the ride begins",
+        "TIME  the ride is over",
+        f"{str(comes)[:8]} came: accepted after LONG, in search 1, 200 m away.",
+    ]
+
+
+async def test_a_passenger_who_cancels_is_told_of(office: Office, reader: Reader) -> None:
+    passenger_id = uuid4()
+    ride_id = await office.town.rides.request(passenger_id)
+    await office.town.rides.cancel(ride_id, bearer("passenger", passenger_id), "changed_plans")
+    assert (await reader.explain(ride_id))[1:] == [
+        "TIME  asked for",
+        "TIME  canceled by the passenger (changed_plans)",
+        "The passenger canceled (changed_plans); nobody had been asked.",
+    ]
+
+
+async def test_by_hand_and_with_searches_that_are_not_kept(office: Office, reader: Reader) -> None:
+    office.be_by(replace(RULES, offers_at_once=0))
+    driver_id = await office.town.new_driver(steps=1)
+    ride_id = await office.requested()
+    await office.town.rides.offer(ride_id, driver_id)
+    said = await reader.explain(ride_id)
+    assert said[2] == f"TIME  an operator asks {str(driver_id)[:8]}, until TIME"
+    await office.past_deadline(ride_id)
+    await office.fire(ride_id)
+    assert (await reader.explain(ride_id))[-1] == (
+        "Nobody came: 1 was asked: 1 did not answer, and no search was made."
+    )
+    await office.town.rides.sql("UPDATE matchings SET search = 2 WHERE ride_id = $1", ride_id)
+    assert (await reader.explain(ride_id))[-2:] == [
+        "Not all is told: there were more searches.",
+        "Nobody came: 1 was asked: 1 did not answer, and what the searches saw is not kept any more.",
+    ]
+
+
+async def test_programs_get_what_the_route_answers(office: Office, machine: Machine) -> None:
+    await office.town.new_driver(steps=1)
+    ride_id = await office.requested()
+    code, said, _ = await machine.type("explain", ride_id, "--json")
+    assert (code, json.loads(said)) == (0, await office.town.rides.timeline(ride_id))
+
+
+@pytest.mark.parametrize(
+    ("ride_id", "code", "word"),
+    [(uuid4(), 1, "there is no ride"), ("7", 2, "UUID")],
+    ids=["unknown", "no id"],
+)
+async def test_what_is_no_ride_is_told_in_a_line(
+    machine: Machine, ride_id: object, code: int, word: str
+) -> None:
+    found, said, complaint = await machine.type("explain", ride_id)
+    assert (found, said) == (code, "")
+    assert word in complaint
+    assert "Traceback" not in complaint

@@ -1,0 +1,50 @@
+"""Counting as a consumer does, and what came of it."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from catraca.domains.analytics.model import AlertRule, Happening, fact_of
+from catraca.domains.analytics.service import count_happenings
+from catraca.platform.database import Database
+from catraca.platform.event import Event, key_of
+
+RULE = AlertRule(percent=10, window=timedelta(hours=1), minimum=10)
+
+
+class Undone(Exception):
+    """Whatever goes wrong after the counting, in the same transaction."""
+
+
+async def count(database: Database, *events: Event, rule: AlertRule = RULE) -> None:
+    """All of them in one transaction."""
+    await database.run(lambda db: count_happenings(db, happenings_of(events), rule=rule))
+
+
+async def count_in_vain(database: Database, *events: Event) -> None:
+    with suppress(Undone):
+        async with database.transaction() as db:
+            await count_happenings(db, happenings_of(events), rule=RULE)
+            raise Undone
+
+
+def happenings_of(events: Sequence[Event]) -> list[Happening]:
+    return [Happening(key_of(type(event)), fact_of(event)) for event in events]
+
+
+async def rows(database: Database, query: str) -> list[dict[str, Any]]:
+    async with database.connection() as db:
+        return [dict(row) for row in await db.fetch(query)]
+
+
+async def demand(database: Database) -> list[dict[str, Any]]:
+    return await rows(database, "SELECT * FROM demand ORDER BY hour, cell")
+
+
+async def told(database: Database) -> Sequence[dict[str, Any]]:
+    """The alerts that leave, in the order in which they were written."""
+    found = await rows(database, "SELECT * FROM outbox WHERE exchange = 'analytics.events' ORDER BY position")
+    return [msgspec.json.decode(row["body"]) for row in found]

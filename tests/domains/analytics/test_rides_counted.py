@@ -1,0 +1,58 @@
+"""From a passenger's request to the figures, with every role at work."""
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+
+import httpx
+import pytest
+
+from catraca.roles.parts import Parts
+from catraca.settings import Settings
+from tests.conftest import bearer
+from tests.domains.analytics.counting import demand
+from tests.servers import Stack, until
+from tests.support.http import served
+from tests.support.working import own_parts, working
+
+CREW = ["relay", "dispatcher", "housekeeper"]
+WAY = {"pickup_lat": -12.9777, "pickup_lon": -38.5016, "dropoff_lat": -13.0102, "dropoff_lon": -38.5326}
+HURRY = {
+    "global_matching_timeout": timedelta(seconds=1),
+    "driver_response_timeout": timedelta(seconds=1),
+    "search_retry_interval": timedelta(seconds=1),
+    "failure_alert_minimum": 1,
+}
+
+
+@pytest.fixture
+async def parts(stack: Stack, settings: Settings) -> AsyncIterator[Parts]:
+    async with own_parts(stack, settings, **HURRY) as parts:
+        yield parts
+
+
+async def test_a_ride_that_finds_no_driver_is_counted_and_told_of(parts: Parts) -> None:
+    operator = bearer("operator")
+    async with served(parts) as serving, serving.client() as api, working(parts, CREW):
+        asked = await api.post("/v1/rides", json=WAY, headers=bearer("passenger"))
+        assert asked.status_code == 201, asked.text
+
+        async def counted() -> bool:
+            rows = await demand(parts.database)  # two, should the hour end just now
+            return [sum(row[what] for row in rows) for what in ("requests", "matched", "failed")] == [1, 0, 1]
+
+        await until(counted)
+        (alert,) = (await told(api, "/v1/analytics/alerts", operator))["items"]
+        query = f"/v1/audit?action=analytics.*&subject_id={alert['id']}"
+        (line,) = await until(lambda: lines(api, query, operator))
+        assert line["action"] == "analytics.matches_failing"
+
+
+async def told(api: httpx.AsyncClient, path: str, operator: dict[str, str]) -> dict[str, Any]:
+    answer = await api.get(path, headers=operator)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+async def lines(api: httpx.AsyncClient, query: str, operator: dict[str, str]) -> list[dict[str, Any]]:
+    return (await told(api, query, operator))["items"]

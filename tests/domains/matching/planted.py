@@ -1,0 +1,402 @@
+"""Bugs a programmer might well make in matching, each with the check that must notice it.
+
+A bug is a change of one spot in one module's source, made to a copy of it. If the text it changes is no
+longer there, it says so: then the code has moved on, and the bug must follow it.
+"""
+
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from hypothesis import Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from tests.domains.matching import planted_checks as checks
+from tests.domains.matching import test_scenarios as scenarios
+from tests.domains.matching.office import Office
+from tests.domains.matching.world_machine import Machine
+
+MODEL = "catraca.domains.matching.model"
+SEARCHED = settings(
+    max_examples=150,
+    stateful_step_count=40,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    report_multiple_bugs=False,
+    phases=(Phase.generate,),
+)
+
+
+def altered(module_name: str, old: str, new: str) -> ModuleType:
+    """A copy of the module with the one place changed; the module itself stays as it is."""
+    path = Path(str(import_module(module_name).__file__))
+    source = path.read_text("utf-8")
+    assert source.count(old) == 1, f"{module_name} does not have this once any more: {old}"
+    module = ModuleType(module_name)
+    module.__file__, module.__package__ = str(path), module_name.rpartition(".")[0]
+    exec(compile(source.replace(old, new), path, "exec"), module.__dict__)
+    return module
+
+
+@dataclass(frozen=True)
+class CoreBug:
+    """In the pure core: noticed by a scenario, or by the storm of `world_machine.py`."""
+
+    name: str
+    old: str
+    new: str
+    noticed_by: Callable[[ModuleType], None]
+
+    def core(self) -> ModuleType:
+        return altered(MODEL, self.old, self.new)
+
+
+@dataclass(frozen=True)
+class ServiceBug:
+    """In what does the core's bidding: noticed on real servers."""
+
+    name: str
+    module: str
+    old: str
+    new: str
+    noticed_by: Callable[[Office], Awaitable[None]]
+
+    def plant(self, patch: pytest.MonkeyPatch) -> None:
+        """Have everybody use the altered copy of what this module defines."""
+        original, copy = import_module(self.module), altered(self.module, self.old, self.new)
+        ours = {name: thing for name, thing in vars(original).items() if _is_defined_in(thing, self.module)}
+        for module_name, module in list(sys.modules.items()):
+            if module_name.startswith(("catraca.", "tests.domains.matching.")):
+                for name, thing in list(vars(module).items()):
+                    if name in ours and ours[name] is thing:
+                        patch.setattr(module, name, vars(copy)[name])
+
+
+def _is_defined_in(thing: object, module_name: str) -> bool:
+    return callable(thing) and getattr(thing, "__module__", None) == module_name
+
+
+def storm(core: ModuleType) -> None:
+    """Anything may happen, until some law is broken."""
+    run_state_machine_as_test(type("Planted", (Machine,), {"core": core}), settings=SEARCHED)
+
+
+CORE_BUGS = (
+    CoreBug(
+        "the deadline is not checked",
+        'if now >= ride.deadline_at:\n        return _close(matching, "ended"), (GiveUp(),)',
+        "if False:\n        pass",
+        scenarios.test_scenario_4_nobody_comes_in_five_minutes,
+    ),
+    CoreBug(
+        "the search ends and the ride does not",
+        'return _close(matching, "ended"), (GiveUp(),)',
+        'return _close(matching, "ended"), ()',
+        storm,
+    ),
+    CoreBug(
+        "a search whose ride is taken is not closed",
+        'return _close(matching, "matched" if ride.state == "taken" else "ended"), ()',
+        "return matching, ()",
+        storm,
+    ),
+    CoreBug(
+        "a search is closed and its timer stays",
+        "phase=phase, next_search_at=None, wake_at=None)",
+        "phase=phase, next_search_at=None)",
+        scenarios.test_scenario_1_the_driver_accepts,
+    ),
+    CoreBug(
+        "a ride that was canceled counts as matched",
+        '"matched" if ride.state == "taken" else "ended"',
+        '"matched"',
+        scenarios.test_a_passenger_may_cancel_at_any_moment,
+    ),
+    CoreBug(
+        "an earlier round is acted upon",
+        "if ride.round < matching.round:\n        return matching, ()  # that round is over\n    ",
+        "",
+        scenarios.test_how_a_ride_stood_in_an_earlier_round_is_nothing_to_go_by,
+    ),
+    CoreBug(
+        "a new round is not noticed",
+        "if ride.round > matching.round:",
+        "if False:",
+        scenarios.test_a_driver_may_give_up_at_any_moment,
+    ),
+    CoreBug(
+        "a new round goes on with the old one's counts",
+        "matching = Matching(ride_id=matching.ride_id, round=ride.round, started_at=ride.since)",
+        'matching = replace(matching, round=ride.round, phase="searching")',
+        scenarios.test_a_driver_who_gives_up_is_followed_by_a_new_round_with_its_own_time,
+    ),
+    CoreBug(
+        "the radius does not grow",
+        "(search - 1) * self.radius_increment_meters",
+        "0 * self.radius_increment_meters",
+        scenarios.test_scenario_4_nobody_comes_in_five_minutes,
+    ),
+    CoreBug(
+        "the radius grows a search too early",
+        "(search - 1) * self.radius_increment_meters",
+        "search * self.radius_increment_meters",
+        scenarios.test_while_one_thinks_nobody_further_out_is_asked_and_then_at_once,
+    ),
+    CoreBug(
+        "the radius has no end",
+        "return min(grown, self.max_radius_meters)",
+        "return grown",
+        scenarios.test_scenario_4_nobody_comes_in_five_minutes,
+    ),
+    CoreBug(
+        "a search asks one more than it may",
+        "rules.max_attempts_per_search - matching.offers",
+        "rules.max_attempts_per_search - matching.offers + 1",
+        scenarios.test_a_search_asks_as_many_as_it_may_and_the_next_one_looks_further,
+    ),
+    CoreBug(
+        "a search counts only its last offers",
+        "offers=matching.offers + offered.made",
+        "offers=offered.made",
+        scenarios.test_a_search_asks_as_many_as_it_may_and_the_next_one_looks_further,
+    ),
+    CoreBug(
+        "a new search goes on with the old one's count",
+        "search=matching.search + 1, offers=0,",
+        "search=matching.search + 1,",
+        scenarios.test_a_search_asks_as_many_as_it_may_and_the_next_one_looks_further,
+    ),
+    CoreBug(
+        "one more is asked at once than may be",
+        "rules.offers_at_once - ride.live",
+        "rules.offers_at_once + 1 - ride.live",
+        scenarios.test_scenario_1_the_driver_accepts,
+    ),
+    CoreBug(
+        "who is being asked does not count",
+        "rules.offers_at_once - ride.live",
+        "rules.offers_at_once",
+        scenarios.test_while_as_many_think_as_may_nobody_who_comes_near_is_asked,
+    ),
+    CoreBug(
+        "as many are offered the ride as were found",
+        "(Offer(found.candidates, wanted),)",
+        "(Offer(found.candidates, len(found.candidates)),)",
+        storm,
+    ),
+    CoreBug(
+        "an empty search does not wait",
+        "later = now + rules.search_retry_interval",
+        "later = now",
+        scenarios.test_scenario_4_nobody_comes_in_five_minutes,
+    ),
+    CoreBug(
+        "all near have been asked, and the next search waits",
+        "return replace(matching, next_search_at=None), (*told, _look(matching, rules))",
+        "return replace(matching, next_search_at=now + rules.search_retry_interval), told",
+        scenarios.test_scenario_4_nobody_comes_in_five_minutes,
+    ),
+    CoreBug(
+        "whatever is told hurries a search that waits",
+        "if _waits(matching, event.ride, now):",
+        "if False:",
+        scenarios.test_news_that_comes_again_does_not_hurry_a_search_that_waits,
+    ),
+    CoreBug(
+        "the last of several refuses, and the search waits on",
+        "return not all_answered or matching.next_search_at <= now + SOON",
+        "return True",
+        scenarios.test_while_one_thinks_nobody_further_out_is_asked_and_then_at_once,
+    ),
+    CoreBug(
+        "while one of several thinks, whatever is told leads to another look",
+        "all_answered = matching.offers > 0 and ride.live == 0",
+        "all_answered = matching.offers > 0",
+        scenarios.test_where_one_thinks_on_and_nobody_else_is_near_the_same_search_looks_later,
+    ),
+    CoreBug(
+        "who is further out is asked while one near thinks",
+        "if found.ride.live > 0:",
+        "if False:",
+        scenarios.test_while_one_thinks_who_refuses_is_not_replaced_from_further_out,
+    ),
+    CoreBug(
+        "the next search begins while one of this search thinks",
+        "if ride.live > 0 or rules.offers_at_once <= 0:",
+        "if rules.offers_at_once <= 0:",
+        scenarios.test_while_one_thinks_who_refuses_is_not_replaced_from_further_out,
+    ),
+    CoreBug(
+        "drivers are looked for where operators offer by hand",
+        "if ride.live > 0 or rules.offers_at_once <= 0:",
+        "if ride.live > 0:",
+        scenarios.test_where_operators_offer_by_hand_nobody_is_looked_for,
+    ),
+    CoreBug(
+        "a driver near by wakes nobody",
+        "case DriverNear():\n            return _look_around(matching, event.ride, now, rules)",
+        "case DriverNear():\n            return matching, ()",
+        scenarios.test_a_driver_who_comes_online_wakes_a_search_that_waits,
+    ),
+    CoreBug(
+        "who is woken in vain begins another search",
+        "if matching.next_search_at is not None and now < matching.next_search_at:",
+        "if False:",
+        scenarios.test_who_is_woken_in_vain_waits_on,
+    ),
+    CoreBug(
+        "a Redis that is away is taken for nobody near",
+        "if not found.certain:",
+        "if False:",
+        scenarios.test_without_redis_the_same_search_is_tried_again_soon,
+    ),
+    CoreBug(
+        "who was snatched away is tried again at once, and again",
+        "at = now + min(SOON, rules.search_retry_interval)",
+        "at = now",
+        scenarios.test_those_others_are_about_to_ask_are_tried_again_soon,
+    ),
+    CoreBug(
+        "who was snatched away counts as asked",
+        "if offered.made <= 0:",
+        "if False:",
+        scenarios.test_those_others_are_about_to_ask_are_tried_again_soon,
+    ),
+    CoreBug(
+        "no timer is set",
+        "return _set_alarm(matching, ride), effects",
+        "return matching, effects",
+        storm,
+    ),
+    CoreBug(
+        "the timer leaves out the next search",
+        "[ride.deadline_at, matching.next_search_at, ride",
+        "[ride.deadline_at, ride",
+        scenarios.test_scenario_4_nobody_comes_in_five_minutes,
+    ),
+    CoreBug(
+        "the timer leaves out an offer's end, whose news may be lost",
+        ", ride.expires_at and ride.expires_at + SOON]",
+        "]",
+        scenarios.test_news_that_never_comes_costs_two_seconds,
+    ),
+    CoreBug(
+        "the timer leaves out the deadline",
+        "[ride.deadline_at, matching",
+        "[ride.deadline_at + SOON, matching",
+        scenarios.test_scenario_4_nobody_comes_in_five_minutes,
+    ),
+    CoreBug(
+        "a search is told of that never comes",
+        "if at >= ride.deadline_at:",
+        "if False:",
+        scenarios.test_scenario_4_nobody_comes_in_five_minutes,
+    ),
+)
+
+SERVICE_BUGS = (
+    ServiceBug(
+        "the lock is shorter than the offer",
+        "catraca.domains.matching.service.advancing",
+        "lease=self._matcher.terms.offer_lease",
+        "lease=self._matcher.terms.offer_ttl * 0.75",
+        checks.a_lock_outlives_its_offer,
+    ),
+    ServiceBug(
+        "the settings allow a lock that is shorter than the offer",
+        "catraca.settings",
+        "return max(self.lock_ttl, self.driver_response_timeout + LEASE_GRACE)",
+        "return self.lock_ttl",
+        checks.settings_lock_for_longer_than_they_offer,
+    ),
+    ServiceBug(
+        "who refused is asked again",
+        "catraca.domains.matching.service.looking",
+        '    "REJECTED": "refused_before",\n',
+        "",
+        checks.who_refused_is_not_asked_again,
+    ),
+    ServiceBug(
+        "who was silent is asked again",
+        "catraca.domains.matching.service.looking",
+        '    "EXPIRED": "silent_before",\n',
+        "",
+        checks.who_was_silent_is_not_asked_again,
+    ),
+    ServiceBug(
+        "who is being asked is not seen, so a refusal told twice goes on twice",
+        "catraca.domains.matching.service.advancing",
+        "live=self._held.live,",
+        "live=0,",
+        checks.a_refusal_told_twice_goes_on_once,
+    ),
+    ServiceBug(
+        "the nearest are asked last",
+        "catraca.domains.matching.service.advancing",
+        "sorted(looking.candidates, key=self._matcher.score)",
+        "sorted(looking.candidates, key=self._matcher.score, reverse=True)",
+        checks.the_nearest_is_asked,
+    ),
+    ServiceBug(
+        "the message is acknowledged before the work is committed",
+        "catraca.platform.bus.consumer",
+        "admitted = await subscription.admit(db, deliveries)",
+        "admitted = await self._database.run(lambda own: subscription.admit(own, deliveries))",
+        checks.a_dispatchers_death_loses_no_message,
+    ),
+    ServiceBug(
+        "the timer is not set with the step",
+        "catraca.domains.matching.service.advancing",
+        "await timers.set_timer(db, MATCHING_DUE, ride_id, due_at=after.wake_at)",
+        "pass",
+        checks.a_search_has_its_timer,
+    ),
+    ServiceBug(
+        "the step is taken and not written down",
+        "catraca.domains.matching.service.advancing",
+        "if after != before:",
+        "if before is None:",
+        checks.a_search_that_found_nobody_counts,
+    ),
+    ServiceBug(
+        "who refuses stays locked",
+        "catraca.domains.matching.handlers",
+        "ride_id=event.ride_id)\n        await matcher.advance",
+        "ride_id=event.offer_id)\n        await matcher.advance",
+        checks.who_refused_is_free_for_others,
+    ),
+    ServiceBug(
+        "a lock is released that is another ride's",
+        "catraca.domains.location.service.locks",
+        "await release_lease(redis, *map(lock_key, driver_ids), holder=str(ride_id))",
+        "for one in map(lock_key, driver_ids):\n"
+        '                await release_lease(redis, one, holder=await read_holder(redis, one) or "")',
+        checks.late_news_frees_nobody_who_is_anothers,
+    ),
+    ServiceBug(
+        "the driver who accepted is let go with the others",
+        "catraca.domains.matching.service.settling",
+        "freed = await let_go_of_all(redis, step.held, but=event.driver_id)",
+        "freed = await let_go_of_all(redis, step.held)",
+        checks.who_accepted_stays_locked_for_the_ride,
+    ),
+    ServiceBug(
+        "a match is told of a driver who gave up since",
+        "catraca.domains.matching.service.settling",
+        "return ride.is_driven and ride.round == event.round and ride.accepted_driver_id == event.driver_id",
+        "return True",
+        checks.late_news_matches_nobody_who_gave_up,
+    ),
+    ServiceBug(
+        "nobody is woken",
+        "catraca.domains.matching.service.waking",
+        "if woken:",
+        "if False:",
+        checks.a_driver_near_by_wakes_who_waits,
+    ),
+)

@@ -1,0 +1,153 @@
+"""What `catraca doctor --invariants` watches of searches: it holds, and each breach is seen."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from uuid import UUID
+
+import pytest
+
+from catraca.domains import matching
+from catraca.platform.invariants import check_invariants
+from catraca.settings import Settings
+from tests.domains.location.town import Town
+from tests.domains.matching.office import Office
+from tests.domains.rides.desk import Desk
+from tests.servers import Stack
+from tests.support.http import served
+from tests.support.redis_server import private_redis
+from tests.support.working import own_parts
+
+LONG_AGO = "clock_timestamp() - interval '21 s'"
+
+
+@dataclass
+class World:
+    """A few searches in a database of their own, for breaking."""
+
+    office: Office
+    # Nobody was there; refused by one, now asking another; taken; left without a row of its own.
+    waiting: UUID
+    asking: UUID
+    refused_by: UUID
+    asked: UUID
+    taken: UUID
+
+    async def broken(self) -> list[str]:
+        verdicts = await check_invariants(self.office.town.parts.database, matching.INVARIANTS)
+        assert "unchecked" not in {verdict.state for verdict in verdicts}
+        return [verdict.rule.name for verdict in verdicts if verdict.state == "broken"]
+
+    async def do(self, statement: str) -> None:
+        async with self.office.town.parts.database.transaction() as db:
+            await db.execute(statement)
+
+
+@pytest.fixture
+async def world(stack: Stack, settings: Settings) -> AsyncIterator[World]:
+    async with (
+        private_redis(stack) as redis,
+        own_parts(stack, settings, redis_url=redis.url) as parts,
+        served(parts) as here,
+        here.client() as client,
+    ):
+        town = Town(parts, client, redis, Desk(client, parts.database))
+        await town.keeper().fill_map()
+        office = Office(town, parts.redis)
+        waiting = await office.requested()
+        refused_by, asked = [await town.new_driver(steps=steps) for steps in (1, 2)]
+        asking = await office.requested()
+        await office.refused(asking, refused_by)
+        await town.go(refused_by, online=False)
+        winner = await town.new_driver(steps=3)
+        taken = await office.requested()
+        await office.taken(taken, winner)
+        await office.carry(taken, "matching.driver_accepted")
+        assert await office.live(asking) == [asked]
+        yield World(office, waiting, asking, refused_by, asked, taken)
+
+
+def breaches_of(world: World) -> dict[str, str]:
+    """How each rule is broken, in an order in which each breach breaks one more."""
+    of_asking = f"WHERE ride_id = '{world.asking}'"
+    change = "ALTER TABLE matching_searches DISABLE TRIGGER searches_never_change; UPDATE matching_searches"
+    return {
+        "passengers hear of their match": "DELETE FROM outbox WHERE routing_key = 'ride.matched';"
+        f" UPDATE rides SET accepted_at = {LONG_AGO}, updated_at = {LONG_AGO} WHERE id = '{world.taken}'",
+        "no search outlives its ride": "UPDATE matchings SET phase = 'searching', offers = 1,"
+        f" wake_at = deadline_at FROM rides WHERE id = ride_id AND ride_id = '{world.taken}';"
+        " INSERT INTO timers (kind, subject_id, due_at, awake_at)"
+        f" VALUES ('matching.due', '{world.taken}', 'infinity', 'infinity')",
+        "every search has its timer": f"DELETE FROM timers WHERE subject_id = '{world.waiting}'",
+        "no open ride is forgotten": f"UPDATE rides SET updated_at = {LONG_AGO} WHERE id = '{world.waiting}';"
+        f" UPDATE matchings SET phase = 'ended', wake_at = NULL, next_search_at = NULL"
+        f" WHERE ride_id = '{world.waiting}'",
+        "one search a ride": "ALTER TABLE matchings DROP CONSTRAINT matchings_pkey",
+        "only who searches waits": "ALTER TABLE matchings DROP CONSTRAINT only_who_searches_waits",
+        "who asked nobody looks again": "ALTER TABLE matching_searches"
+        " DROP CONSTRAINT who_asked_nobody_looks_again",
+        "every offer that counts was written down": f"UPDATE matchings SET offers = offers + 1 {of_asking}",
+        "searches never change": f"{change} SET at = at",
+        "nobody is asked from too far away": f"{change} SET radius_meters = 50 {of_asking}"
+        " AND verdicts ? 'refused_before'",
+        "every offer written down was made": "UPDATE ride_offers SET round = 7"
+        f" WHERE driver_id = '{world.asked}'",
+        "nobody is asked in vain twice": "UPDATE ride_offers SET attempt = 5 - attempt"
+        f" {of_asking}; INSERT INTO ride_offers (id, ride_id, driver_id, round, attempt, offered_at,"
+        "   expires_at, response, responded_at, held)"
+        " SELECT gen_random_uuid(), ride_id, driver_id, 1, 1, offered_at, expires_at, response, responded_at,"
+        f"   false FROM ride_offers {of_asking} AND driver_id = '{world.refused_by}'",
+    }
+
+
+async def test_the_rules_hold_and_each_breach_is_seen(world: World) -> None:
+    assert await world.broken() == []
+    breaches = breaches_of(world)
+    assert set(breaches) == {rule.name for rule in matching.INVARIANTS}
+    seen: set[str] = set()
+    for name, breach in breaches.items():
+        await world.do(breach)
+        assert set(await world.broken()) - seen == {name}, name
+        seen.add(name)
+
+
+# Still there, and no longer what they were made as.
+WEAKENED = {
+    "one search a ride": "ALTER TABLE matchings DROP CONSTRAINT matchings_pkey,"
+    " ADD CONSTRAINT matchings_pkey PRIMARY KEY (ride_id, round)",
+    "only who searches waits": "ALTER TABLE matchings DROP CONSTRAINT only_who_searches_waits,"
+    " ADD CONSTRAINT only_who_searches_waits CHECK (wake_at IS NOT NULL OR phase <> 'searching')",
+    "who asked nobody looks again": "ALTER TABLE matching_searches"
+    " DROP CONSTRAINT who_asked_nobody_looks_again,"
+    " ADD CONSTRAINT who_asked_nobody_looks_again CHECK (outcome = 'asked' OR next_at > at OR true)",
+    "searches never change": "CREATE OR REPLACE FUNCTION refuse_change() RETURNS trigger"
+    " LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'",
+}
+
+
+async def test_a_rule_weakened_under_its_own_name_is_seen(world: World) -> None:
+    seen: set[str] = set()
+    for name, weakening in WEAKENED.items():
+        await world.do(weakening)
+        assert set(await world.broken()) - seen == {name}
+        seen.add(name)
+
+
+async def test_searches_may_go_after_a_day(world: World) -> None:
+    await world.do(f"DELETE FROM matchings WHERE ride_id <> '{world.taken}'; DELETE FROM matching_searches")
+    assert await world.broken() == []
+
+
+async def test_whom_an_operator_asks_again_is_the_operators_affair(world: World) -> None:
+    await world.office.town.rides.offer(world.asking, world.refused_by)
+    assert await world.broken() == []
+
+
+async def test_each_search_of_each_round_counts_its_own_offers(world: World) -> None:
+    office = world.office
+    await office.refused(world.asking, world.asked)
+    assert (await office.row(world.asking))["search"] > 1
+    winner = UUID((await office.town.rides.read(world.taken))["driver_id"])
+    await office.town.rides.give_up(world.taken, winner)
+    await office.advance(world.taken)
+    assert await office.live(world.taken) == [world.asked], "the first search of another round"
+    assert await world.broken() == []

@@ -1,0 +1,32 @@
+"""Every planted bug is noticed; one that is not means that a promise is not held by any test."""
+
+import pytest
+
+from catraca.domains.matching import model
+from tests.domains.matching.office import Office
+from tests.domains.matching.planted import CORE_BUGS, SERVICE_BUGS, CoreBug, ServiceBug, storm
+
+
+@pytest.mark.parametrize("bug", CORE_BUGS, ids=lambda bug: bug.name)
+def test_a_bug_in_the_core_is_noticed(bug: CoreBug) -> None:
+    if bug.noticed_by is not storm:  # the storm itself runs in test_properties.py, and for longer
+        bug.noticed_by(model)
+    core = bug.core()
+    with pytest.raises(AssertionError):
+        bug.noticed_by(core)
+
+
+# The bug is the same on either stack, and so is the check.
+@pytest.mark.parametrize("stack", ["embedded"], indirect=True)
+@pytest.mark.parametrize("bug", SERVICE_BUGS, ids=lambda bug: bug.name)
+@pytest.mark.parametrize("is_planted", [False, True], ids=["as it is", "planted"])
+async def test_a_bug_in_the_services_is_noticed(
+    office: Office, bug: ServiceBug, is_planted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not is_planted:
+        await bug.noticed_by(office)
+        return
+    bug.plant(monkeypatch)
+    office.be_by(office.rules)
+    with pytest.raises(AssertionError):
+        await bug.noticed_by(office)

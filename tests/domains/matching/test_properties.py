@@ -1,0 +1,138 @@
+"""The core among duplicated, reordered, late and lost messages, deaths, and an absent-minded Redis."""
+
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import run_state_machine_as_test
+
+from catraca.domains.matching.model import (
+    Candidate,
+    DriverNear,
+    Found,
+    GiveUp,
+    Look,
+    Matching,
+    Nudged,
+    Offer,
+    Offered,
+    Rules,
+    Standing,
+    step,
+)
+from tests.domains.matching.world_machine import Machine
+from tests.domains.matching.world_rides import START
+
+BOUNDED = settings(
+    max_examples=300, stateful_step_count=40, deadline=None, derandomize=True, database=None, print_blob=False
+)
+
+
+def test_whatever_goes_wrong_the_laws_hold_and_every_ride_ends() -> None:
+    run_state_machine_as_test(Machine, settings=BOUNDED)
+
+
+moments = st.integers(-400, 400).map(lambda seconds: START + timedelta(seconds=seconds))
+few = st.integers(-1, 4)
+every_rules = st.builds(
+    Rules,
+    offers_at_once=few,
+    max_attempts_per_search=few,
+    search_retry_interval=st.sampled_from((0, 1, 30, 1000)).map(lambda seconds: timedelta(seconds=seconds)),
+    initial_radius_meters=st.sampled_from((-1, 0, 5000)),
+    max_radius_meters=st.sampled_from((0, 100, 15000)),
+    radius_increment_meters=st.sampled_from((-2500, 0, 2500)),
+)
+# Also what no step leaves behind and no ride looks like.
+every_matching = st.builds(
+    Matching,
+    ride_id=st.just(UUID(int=1)),
+    round=few,
+    started_at=moments,
+    phase=st.sampled_from(("searching", "matched", "ended")),
+    search=few,
+    offers=few,
+    next_search_at=st.none() | moments,
+    wake_at=st.none() | moments,
+)
+every_standing = st.builds(
+    Standing,
+    state=st.sampled_from(("open", "taken", "over")),
+    round=few,
+    since=moments,
+    deadline_at=moments,
+    live=few,
+    expires_at=st.none() | moments,
+)
+candidates = st.lists(st.builds(Candidate, st.just(UUID(int=2)), st.floats(0, 1e4), moments), max_size=3)
+every_event = st.one_of(
+    every_standing.map(Nudged),
+    every_standing.map(DriverNear),
+    st.builds(Found, every_standing, candidates, st.booleans()),
+    st.builds(Offered, every_standing, few),
+)
+thorough = settings(max_examples=400, deadline=None, derandomize=True, database=None)
+
+
+@thorough
+@given(every_matching, every_event, moments, every_rules)
+def test_every_event_has_an_outcome_in_every_state(
+    matching: Matching, event: Any, now: Any, rules: Rules
+) -> None:
+    after, effects = step(matching, event, now, rules)
+    assert after.ride_id == matching.ride_id
+    assert after.round == max(matching.round, event.ride.round)
+    asks = [effect for effect in effects if isinstance(effect, Look | Offer)]
+    assert len(asks) <= 1, "one question at a time"
+    if event.ride.round < matching.round:
+        assert (after, effects) == (matching, ())
+        return
+    # What the schema holds a row to.
+    assert (after.wake_at is not None) == (after.phase == "searching")
+    assert after.next_search_at is None or after.phase == "searching"
+    if event.ride.state != "open" or now >= event.ride.deadline_at:
+        assert after.phase != "searching"
+        assert asks == []
+    if any(isinstance(effect, GiveUp) for effect in effects):
+        assert (after.phase, event.ride.state, now >= event.ride.deadline_at) == ("ended", "open", True)
+
+
+@thorough
+@given(every_matching, every_standing, moments, every_rules)
+def test_a_step_that_had_nothing_to_do_has_nothing_to_do_again(
+    matching: Matching, ride: Standing, now: Any, rules: Rules
+) -> None:
+    after, effects = step(matching, Nudged(ride), now, rules)
+    if not effects:
+        assert step(after, Nudged(ride), now, rules) == (after, ())
+
+
+@thorough
+@given(every_matching, every_event, every_rules)
+def test_whoever_has_nothing_to_ask_sleeps_for_a_while(matching: Matching, event: Any, rules: Rules) -> None:
+    """An alarm that rings at once would ring for ever."""
+    now = START
+    if event.ride.expires_at is not None and event.ride.expires_at <= now:
+        return  # whoever holds the ride has ended what ran out
+    if rules.search_retry_interval <= timedelta(0):
+        return
+    after, effects = step(matching, event, now, rules)
+    if event.ride.round >= matching.round and not any(isinstance(one, Look | Offer) for one in effects):
+        assert after.wake_at is None or after.wake_at > now
+
+
+@thorough
+@given(every_matching, every_event, moments, st.integers(1, 3), st.integers(1, 4))
+def test_nobody_more_is_asked_than_is_wanted(
+    matching: Matching, event: Any, now: Any, at_once: int, attempts: int
+) -> None:
+    rules = Rules(offers_at_once=at_once, max_attempts_per_search=attempts)
+    after, effects = step(matching, event, now, rules)
+    for effect in effects:
+        if isinstance(effect, Offer):
+            assert 0 < effect.wanted <= at_once - event.ride.live
+            assert effect.wanted <= attempts - after.offers
+        if isinstance(effect, Look):
+            assert effect.radius_meters == rules.radius_of(after.search)

@@ -1,0 +1,492 @@
+"""The four scenarios this grew from, and what goes beyond them, with their real times on a clock of its own.
+
+Each takes the core it is about, so that `test_planted_bugs.py` can ask it about others.
+"""
+
+from datetime import datetime, timedelta
+from itertools import pairwise
+from types import ModuleType
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from catraca.domains.matching import model
+from tests.domains.matching.world import World
+from tests.domains.matching.world_rides import START
+from tests.domains.matching.world_steps import Driver, Fault, Lock
+
+HALF_MINUTES = ("02:00", "02:30", "03:00", "03:30", "04:00", "04:30", "05:00", "05:30")
+
+
+@pytest.fixture
+def core() -> ModuleType:
+    return model
+
+
+def at(clock: str) -> datetime:
+    minutes, seconds = clock.split(":")
+    return START + timedelta(minutes=int(minutes), seconds=int(seconds))
+
+
+def clock(moment: datetime) -> str:
+    minutes, seconds = divmod(round((moment - START).total_seconds()), 60)
+    return f"{minutes:02}:{seconds:02}"
+
+
+def world_with(core: ModuleType, drivers: dict[int, int], **rules: Any) -> World:
+    """Drivers by how far away they are, in metres."""
+    world = World(core, core.Rules(**rules))
+    world.drivers = {name: Driver(meters) for name, meters in drivers.items()}
+    return world
+
+
+def history(world: World, ride_id: int = 1) -> list[tuple[Any, ...]]:
+    """What was told of a ride: when, what, and of whom in which attempt or of which search."""
+    lines: list[tuple[Any, ...]] = []
+    for news in world.told:
+        if news.ride == ride_id:
+            whom = () if news.driver is None else (news.driver,)
+            attempt = () if news.attempt is None else (news.attempt,)
+            more = tuple(clock(one) if isinstance(one, datetime) else one for one in news.more)
+            lines.append((clock(news.at), news.key, *whom, *attempt, *more))
+    return lines
+
+
+def asked(world: World, ride_id: int = 1) -> list[tuple[str, int]]:
+    return [(clock(offer.at), offer.driver) for offer in world.offers_of(ride_id)]
+
+
+def searches(world: World, ride_id: int = 1) -> list[tuple[str, int, int]]:
+    return [(clock(one.at), one.search, one.radius) for one in world.looks.values() if one.ride == ride_id]
+
+
+def is_at_rest(world: World) -> bool:
+    """Nobody is asked, locked, or waited for."""
+    live = [offer for offer in world.offers.values() if offer.response is None]
+    return not (live or world.bus or world.timers or any(map(world.lock_of, world.drivers)))
+
+
+def test_scenario_1_the_driver_accepts(core: ModuleType) -> None:
+    world = world_with(core, {101: 1000, 102: 2000, 103: 3000})
+    world.habits = {101: (world.accept, 10)}
+    ride_id = world.request()
+    world.run(at("00:09"))
+    assert world.rides[ride_id].status == "OFFERED"
+    assert world.locks == {101: Lock(ride_id, at("00:25"))}, "the lock outlives the offer"
+    assert world.timers == {("rides.due", 1): at("00:20"), ("matching.due", 1): at("00:22")}
+    world.run(at("00:10"))
+    assert history(world) == [
+        ("00:00", "ride.requested"),
+        ("00:00", "matching.candidate_found", 101, 1),
+        ("00:10", "matching.driver_accepted", 101, 1),
+        ("00:10", "ride.matched", 101),
+    ]
+    assert world.rides[ride_id].status == "ACCEPTED"
+    assert world.locks[101].until > at("30:00"), "it is the ride's now"
+    assert (world.matchings[ride_id].phase, world.timers) == ("matched", {})
+
+
+def test_scenario_2_the_driver_refuses(core: ModuleType) -> None:
+    world = world_with(core, {101: 1000, 102: 2000, 103: 3000})
+    world.habits = {101: (world.refuse, 8), 102: (world.accept, 10)}
+    ride_id = world.request()
+    world.run(at("00:08"))
+    assert world.locks == {102: Lock(ride_id, at("00:33"))}, "who refused is free for others"
+    world.run(at("01:00"))
+    assert history(world) == [
+        ("00:00", "ride.requested"),
+        ("00:00", "matching.candidate_found", 101, 1),
+        ("00:08", "matching.driver_rejected", 101, 1),
+        ("00:08", "matching.candidate_found", 102, 2),
+        ("00:18", "matching.driver_accepted", 102, 2),
+        ("00:18", "ride.matched", 102),
+    ]
+
+
+def test_scenario_3_the_driver_is_silent(core: ModuleType) -> None:
+    world = world_with(core, {101: 1000, 102: 2000, 103: 3000})
+    world.habits = {102: (world.accept, 0)}
+    ride_id = world.request()
+    world.run(at("00:19"))
+    assert world.lock_of(101) == Lock(ride_id, at("00:25"))
+    world.run(at("01:00"))
+    assert history(world) == [
+        ("00:00", "ride.requested"),
+        ("00:00", "matching.candidate_found", 101, 1),
+        ("00:20", "matching.driver_timeout", 101, 1),
+        ("00:20", "matching.candidate_found", 102, 2),
+        ("00:20", "matching.driver_accepted", 102, 2),
+        ("00:20", "ride.matched", 102),
+    ]
+    assert world.lock_of(101) is None
+
+
+def test_scenario_4_nobody_comes_in_five_minutes(core: ModuleType) -> None:
+    world = world_with(core, {101 + n: 400 * (n + 1) for n in range(10)})
+    refusals = {102: 5, 104: 3, 106: 7, 108: 4, 110: 2}
+    world.habits = {driver: (world.refuse, seconds) for driver, seconds in refusals.items()}
+    ride_id = world.request()
+    world.run()
+    tried = ["00:00", "00:20", "00:25", "00:45", "00:48", "01:08", "01:15", "01:35", "01:39", "01:59"]
+    answered = [*tried[1:], "02:01"]
+    expected: list[tuple[Any, ...]] = [("00:00", "ride.requested")]
+    for attempt, (begun, ended) in enumerate(zip(tried, answered, strict=True), start=1):
+        driver = 100 + attempt
+        end = "matching.driver_rejected" if driver in refusals else "matching.driver_timeout"
+        expected.append((begun, "matching.candidate_found", driver, attempt))
+        expected.append((ended, end, driver, attempt))
+    assert history(world) == [
+        *expected,
+        ("02:01", "matching.retry", 2, 7_500, "02:01", "all_asked"),
+        ("02:01", "matching.retry", 3, 10_000, "02:31", "nobody_near"),
+        ("02:31", "matching.retry", 4, 12_500, "03:01", "nobody_near"),
+        ("03:01", "matching.retry", 5, 15_000, "03:31", "nobody_near"),
+        ("03:31", "matching.retry", 6, 15_000, "04:01", "nobody_near"),
+        ("04:01", "matching.retry", 7, 15_000, "04:31", "nobody_near"),
+        # None is told of for 05:01, which never comes.
+        ("05:00", "ride.cancelled"),
+        ("05:00", "matching.no_drivers_available"),
+    ]
+    assert searches(world) == [
+        *((moment, 1, 5_000) for moment in tried),
+        ("02:01", 2, 7_500),
+        ("02:31", 3, 10_000),
+        ("03:01", 4, 12_500),
+        ("03:31", 5, 15_000),
+        ("04:01", 6, 15_000),
+        ("04:31", 7, 15_000),
+    ]
+    assert world.rides[ride_id].status == "CANCELED"
+    assert world.matchings[ride_id].phase == "ended"
+    assert is_at_rest(world)
+
+
+def test_several_are_asked_at_once_and_who_refuses_is_replaced_at_once(core: ModuleType) -> None:
+    world = world_with(core, {1: 100, 2: 200, 3: 300, 4: 400, 5: 500}, offers_at_once=3)
+    world.habits = {2: (world.refuse, 5), 3: (world.accept, 8)}
+    ride_id = world.request()
+    world.run(at("00:07"))
+    assert asked(world) == [("00:00", 1), ("00:00", 2), ("00:00", 3), ("00:05", 4)]
+    assert world.locks.keys() == {1, 3, 4}
+    world.run(at("01:00"))
+    assert history(world)[-4:] == [
+        ("00:08", "offer.canceled", 1, 1),
+        ("00:08", "offer.canceled", 4, 4),
+        ("00:08", "matching.driver_accepted", 3, 3),
+        ("00:08", "ride.matched", 3),
+    ]
+    assert world.locks.keys() == {3}, "the others are free"
+    assert world.matchings[ride_id].phase == "matched"
+
+
+def test_while_one_thinks_nobody_further_out_is_asked_and_then_at_once(core: ModuleType) -> None:
+    world = world_with(core, {1: 100, 2: 6000}, offers_at_once=2)
+    world.habits = {1: (world.refuse, 5)}
+    world.request()
+    world.run(at("00:04"))
+    assert asked(world) == [("00:00", 1)]
+    world.run(at("00:05"))
+    assert asked(world) == [("00:00", 1), ("00:05", 2)]
+    assert searches(world) == [("00:00", 1, 5000), ("00:05", 1, 5000), ("00:05", 2, 7500)]
+
+
+def test_while_one_thinks_who_refuses_is_not_replaced_from_further_out(core: ModuleType) -> None:
+    for most in (10, 2):  # nobody else is near, or this search may ask nobody else
+        world = world_with(core, {1: 100, 2: 200, 3: 6000}, offers_at_once=2, max_attempts_per_search=most)
+        world.habits = {1: (world.refuse, 5)}
+        world.request()
+        world.run(at("00:21"))
+        assert asked(world) == [("00:00", 1), ("00:00", 2), ("00:20", 3)]
+
+
+def test_while_one_thinks_who_comes_near_is_asked_too(core: ModuleType) -> None:
+    world = world_with(core, {1: 100}, offers_at_once=2)
+    world.request()
+    world.run(at("00:03"))
+    world.go(2, online=True, at=300)
+    world.run(at("00:03"))
+    assert asked(world) == [("00:00", 1), ("00:03", 2)]
+
+
+def test_while_as_many_think_as_may_nobody_who_comes_near_is_asked(core: ModuleType) -> None:
+    world = world_with(core, {1: 100})
+    ride_id = world.request()
+    world.run(at("00:03"))
+    world.go(2, online=True, at=50)
+    world.run(at("00:05"))
+    world.timers["matching.wake", ride_id] = world.now  # also where somebody was woken before
+    world.run(at("00:19"))
+    assert asked(world) == [("00:00", 1)]
+
+
+def test_where_one_thinks_on_and_nobody_else_is_near_the_same_search_looks_later(core: ModuleType) -> None:
+    world = world_with(core, {1: 100, 2: 200}, offers_at_once=3)
+    world.habits = {1: (world.refuse, 18)}
+    world.request()
+    world.run(at("00:19"))
+    assert searches(world) == [("00:00", 1, 5000)], "one of two has answered: nothing is new"
+    world.run(at("00:20"))
+    assert searches(world)[1:] == [("00:20", 1, 5000), ("00:20", 2, 7500)]
+
+
+def test_a_search_asks_as_many_as_it_may_and_the_next_one_looks_further(core: ModuleType) -> None:
+    world = world_with(core, {1: 100, 2: 200, 3: 300}, max_attempts_per_search=2)
+    world.request()
+    world.run(at("01:00"))
+    assert asked(world) == [("00:00", 1), ("00:20", 2), ("00:40", 3)]
+    assert searches(world)[:3] == [("00:00", 1, 5000), ("00:20", 1, 5000), ("00:40", 2, 7500)]
+    assert [offer.search for offer in world.offers_of(1)] == [1, 1, 2]
+
+
+def test_a_driver_who_gives_up_is_followed_by_a_new_round_with_its_own_time(core: ModuleType) -> None:
+    world = world_with(core, {1: 100, 2: 200})
+    world.habits = {1: (world.refuse, 1), 2: (world.accept, 4)}
+    ride_id = world.request()
+    world.later(60, world.give_up, 2)
+    world.run(at("01:00"))
+    assert world.lock_of(2) is None
+    matching = world.matchings[ride_id]
+    assert (matching.round, matching.search, matching.started_at) == (2, 2, at("01:00"))
+    world.run(at("01:10"))
+    world.go(3, online=True, at=300)
+    world.run()
+    assert history(world)[6:] == [
+        ("01:00", "ride.reassigning", 2),
+        ("01:00", "matching.retry", 2, 7_500, "01:30", "nobody_near"),
+        ("01:10", "matching.candidate_found", 3, 3),
+        ("01:30", "matching.driver_timeout", 3, 3),
+        ("01:30", "matching.retry", 3, 10_000, "01:30", "all_asked"),
+        ("01:30", "matching.retry", 4, 12_500, "02:00", "nobody_near"),
+        *(
+            (told_at, "matching.retry", 5 + n, 15_000, comes_at, "nobody_near")
+            for n, (told_at, comes_at) in enumerate(pairwise(HALF_MINUTES))
+        ),
+        ("06:00", "ride.cancelled"),
+        ("06:00", "matching.no_drivers_available"),
+    ]
+    assert is_at_rest(world)
+
+
+def test_a_passenger_may_cancel_at_any_moment(core: ModuleType) -> None:
+    for second in (*range(0, 46, 5), 1, 19, 21, 299):
+        world = world_with(core, {1: 100, 2: 200, 3: 300}, offers_at_once=1 + second % 2)
+        world.habits = {2: (world.refuse, 5)}
+        ride_id = world.request()
+        world.later(second, world.cancel, ride_id)
+        world.run()
+        assert world.rides[ride_id].status == "CANCELED"
+        assert world.rides[ride_id].ended_at == START + timedelta(seconds=second)
+        assert "ride.cancelled" in history(world)[-1], "nothing comes after it"
+        assert world.matchings[ride_id].phase == "ended"
+        assert is_at_rest(world)
+
+
+def test_a_driver_may_give_up_at_any_moment(core: ModuleType) -> None:
+    for second in range(0, 40, 3):
+        world = world_with(core, {1: 100, 2: 200, 3: 300}, offers_at_once=1 + second % 2)
+        world.habits = {1: (world.refuse, 3), 2: (world.accept, 4), 3: (world.accept, 15)}
+        ride_id = world.request()
+        world.run(at("00:08"))
+        assert world.rides[ride_id].driver == 2
+        world.later(second, world.give_up, 2)
+        world.run(at("02:00"))
+        assert world.rides[ride_id].driver == 3
+        assert world.rides[ride_id].round == 2
+        assert world.locks.keys() == {3}
+
+
+def test_a_driver_who_comes_online_wakes_a_search_that_waits(core: ModuleType) -> None:
+    world = world_with(core, {})
+    ride_id = world.request()
+    world.run(at("00:10"))
+    assert (world.matchings[ride_id].search, world.matchings[ride_id].next_search_at) == (2, at("00:30"))
+    world.go(1, online=True, at=7000)
+    world.go(2, online=True, at=14000)
+    world.run(at("00:29"))
+    assert asked(world) == [("00:10", 1)], "within the radius of the search to come"
+
+
+def test_news_that_comes_again_does_not_hurry_a_search_that_waits(core: ModuleType) -> None:
+    world = world_with(core, {})
+    ride_id = world.request()
+    world.deliver(again=True)
+    before = world.matchings[ride_id]
+    world.now = at("00:10")
+    world.deliver()
+    assert world.matchings[ride_id] == before
+    assert searches(world) == [("00:00", 1, 5000)]
+
+
+def test_who_is_woken_in_vain_waits_on(core: ModuleType) -> None:
+    world = world_with(core, {1: 100})
+    world.habits = {1: (world.refuse, 5)}
+    ride_id = world.request()
+    world.run(at("00:10"))
+    before = world.matchings[ride_id]
+    assert before.next_search_at == at("00:35")
+    world.go(1, online=True)
+    world.run(at("00:34"))
+    assert world.matchings[ride_id] == before
+    assert searches(world)[-1] == ("00:10", 3, 10_000)
+    assert asked(world) == [("00:00", 1)]
+
+
+def test_without_redis_the_same_search_is_tried_again_soon(core: ModuleType) -> None:
+    world = world_with(core, {1: 100})
+    world.drivers[1].written = False
+    world.lose_redis()
+    world.request()
+    world.later(7, setattr, world, "redis_up", True)
+    world.run(at("00:10"))
+    assert history(world) == [
+        ("00:00", "ride.requested"),
+        *(
+            (f"00:{second:02}", "matching.retry", 1, 5000, f"00:{second + 2:02}", "index_away")
+            for second in (0, 2, 4, 6)
+        ),
+        ("00:08", "matching.candidate_found", 1, 1),
+    ]
+
+
+def test_without_redis_whom_postgresql_knows_is_asked_at_once(core: ModuleType) -> None:
+    world = world_with(core, {1: 100})
+    world.lose_redis()
+    world.request()
+    world.run(at("00:00"))
+    assert asked(world) == [("00:00", 1)]
+
+
+def test_where_operators_offer_by_hand_nobody_is_looked_for(core: ModuleType) -> None:
+    world = world_with(core, {1: 100}, offers_at_once=0)
+    first, second = world.request(), world.request()
+    world.later(10, world.offer_by_hand, first, 1, timedelta(seconds=60))
+    world.later(15, world.refuse, 1)
+    world.run()
+    assert history(world) == [
+        ("00:00", "ride.requested"),
+        ("00:10", "matching.candidate_found", 1, 1),
+        ("00:15", "matching.driver_rejected", 1, 1),
+        ("05:00", "ride.cancelled"),
+        ("05:00", "matching.no_drivers_available"),
+    ]
+    assert (world.rides[first].status, world.rides[second].status) == ("CANCELED", "EXPIRED")
+    assert world.looks == {}
+    assert is_at_rest(world)
+
+
+def test_an_offer_by_hand_counts_among_those_at_once(core: ModuleType) -> None:
+    world = world_with(core, {1: 100, 2: 9000})
+    ride_id = world.request()
+    world.offer_by_hand(ride_id, 2, timedelta(seconds=40))
+    world.run(at("00:39"))
+    assert asked(world) == [("00:00", 2)]
+    world.run(at("00:40"))
+    assert asked(world) == [("00:00", 2), ("00:40", 1)]
+
+
+@pytest.mark.parametrize(
+    ("comes_at", "expected"), [("04:50", "matching.timeout"), ("04:39", "matching.no_drivers_available")]
+)
+def test_the_end_says_whether_somebody_could_still_have_accepted(
+    comes_at: str, expected: str, core: ModuleType
+) -> None:
+    world = world_with(core, {})
+    ride_id = world.request()
+    world.run(at(comes_at))
+    world.go(1, online=True, at=100)
+    world.run(at(comes_at))
+    (offer,) = world.offers_of(ride_id)
+    assert offer.expires_at == min(at(comes_at) + world.offer_ttl, at("05:00")), (
+        "an offer ends with the search"
+    )
+    world.run()
+    assert [line[:2] for line in history(world)[-2:]] == [("05:00", "ride.cancelled"), ("05:00", expected)]
+    assert is_at_rest(world)
+
+
+def test_those_others_are_about_to_ask_are_tried_again_soon(core: ModuleType) -> None:
+    world = world_with(core, {1: 100})
+    first = world.request()
+    world.deliver(fault=Fault(dies_before=4))
+    assert world.lock_of(1) == Lock(first, at("00:25")), "a dead dispatcher's lock"
+    world.later(5, world.cancel, first)
+    world.bus.clear()
+    second = world.request()
+    world.run(at("00:10"))
+    assert history(world, second) == [
+        ("00:00", "ride.requested"),
+        *(
+            (f"00:{second:02}", "matching.retry", 1, 5000, f"00:{second + 2:02}", "snatched")
+            for second in (0, 2, 4)
+        ),
+        ("00:06", "matching.candidate_found", 1, 1),
+    ]
+
+
+def test_a_dispatchers_death_at_any_effect_changes_nothing(core: ModuleType) -> None:
+    for dies_before in range(1, 9):
+        world = world_with(core, {1: 100, 2: 200})
+        ride_id = world.request()
+        world.deliver(fault=Fault(dies_before=dies_before))
+        assert world.bus == [] or (world.offers, world.matchings) == ({}, {})
+        world.run(at("00:00"))
+        assert asked(world) == [("00:00", 1)]
+        assert world.locks == {1: Lock(ride_id, at("00:25"))}
+
+
+def test_news_that_never_comes_costs_two_seconds(core: ModuleType) -> None:
+    world = world_with(core, {1: 100, 2: 200})
+    ride_id = world.request()
+    world.run(at("00:19"))
+    world.now = at("00:20")
+    world.fire(("rides.due", ride_id))
+    assert [news.key for _, news in world.bus] == ["matching.driver_timeout"]
+    world.bus.clear()
+    world.run(at("00:30"))
+    assert asked(world) == [("00:00", 1), ("00:22", 2)]
+
+
+def test_a_refusal_and_a_timeout_told_twice_each_ask_one_more(core: ModuleType) -> None:
+    world = world_with(core, {1: 100, 2: 200, 3: 300, 4: 400})
+    world.request()
+    world.run(at("00:05"))
+    world.refuse(1)
+    for _ in range(3):
+        world.deliver(again=True)
+    assert asked(world) == [("00:00", 1), ("00:05", 2)]
+    refused = world.bus.copy()
+    world.run(at("00:25"))
+    world.bus += refused
+    world.run(at("00:30"))
+    assert asked(world) == [("00:00", 1), ("00:05", 2), ("00:25", 3)]
+
+
+def test_what_is_told_of_an_earlier_round_changes_nothing(core: ModuleType) -> None:
+    world = world_with(core, {1: 100, 2: 200, 3: 300})
+    world.habits = {1: (world.refuse, 3), 2: (world.accept, 4)}
+    ride_id = world.request()
+    late: list[Any] = []
+    publish = world.publish
+
+    def publish_twice(news: Any) -> None:
+        before = len(world.bus)
+        publish(news)
+        late.extend(world.bus[before:])
+
+    world.publish = publish_twice  # type: ignore[method-assign]
+    world.run(at("00:10"))
+    world.give_up(2)
+    world.run(at("00:12"))
+    assert asked(world)[2:] == [("00:10", 3)]
+    before = world.matchings[ride_id], dict(world.timers), dict(world.offers), dict(world.locks)
+    world.bus += [message for message in late if message[1].round == 1]
+    world.run(at("00:12"))
+    assert (world.matchings[ride_id], world.timers, world.offers, world.locks) == before
+
+
+def test_how_a_ride_stood_in_an_earlier_round_is_nothing_to_go_by(core: ModuleType) -> None:
+    matching = core.Matching(ride_id=UUID(int=1), round=2, started_at=START, wake_at=at("05:00"))
+    for state in ("open", "taken", "over"):
+        earlier = core.Standing(state=state, round=1, since=START, deadline_at=START)
+        assert core.step(matching, core.Nudged(earlier), at("01:00"), core.Rules()) == (matching, ())

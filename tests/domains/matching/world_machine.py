@@ -1,0 +1,246 @@
+"""Anything may happen in the world, in any order; then it calms down, and every ride must have ended."""
+
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import timedelta
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+import hypothesis
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from catraca.domains.matching import model
+from tests.domains.matching import world_laws
+from tests.domains.matching.world import World
+from tests.domains.matching.world_rides import RowHeld
+from tests.domains.matching.world_steps import Driver, Fault
+
+RIDES_AT_MOST = 4
+DRIVERS = 5
+# Within the first radius, within a later one, and beyond them all.
+PLACES = (0, 300, 1_000, 4_900, 6_000, 9_000, 14_000, 16_000)
+PICKUPS = (0, 500, 7_000)
+SECONDS = (1, 2, 3, 5, 10, 15, 19, 20, 21, 31, 60, 285)
+
+numbers = st.integers(0, 11)
+drivers = st.integers(1, DRIVERS)
+effects = st.integers(1, 7)
+# What others do in the middle of a step: who or which, and what.
+meanwhiles = st.sampled_from(("accept", "refuse", "offline", "nudge", "fire", "cancel", "wait", "forget"))
+faults = st.one_of(
+    st.none(),
+    st.tuples(effects, st.none(), meanwhiles, numbers),
+    st.tuples(st.none(), effects, meanwhiles, numbers),
+    st.tuples(effects, effects, meanwhiles, numbers),
+)
+
+
+class Machine(RuleBasedStateMachine):
+    core: ModuleType = model
+    world: World
+
+    @initialize(
+        at_once=st.sampled_from((1, 1, 2, 3, 0)),
+        attempts=st.sampled_from((2, 1, 4)),
+        places=st.lists(st.sampled_from(PLACES), min_size=DRIVERS, max_size=DRIVERS),
+        redis_fails=st.booleans(),
+        bus_fails=st.booleans(),
+        answer_at_last=st.sampled_from(("accept", "refuse", None)),
+    )
+    def begin(
+        self,
+        at_once: int,
+        attempts: int,
+        places: list[int],
+        redis_fails: bool,
+        bus_fails: bool,
+        answer_at_last: str | None,
+    ) -> None:
+        rules = self.core.Rules(offers_at_once=at_once, max_attempts_per_search=attempts)
+        self.world = World(self.core, rules)
+        self.world.drivers = {name: Driver(place) for name, place in enumerate(places, start=1)}
+        self.redis_fails, self.bus_fails = redis_fails, bus_fails
+        self.answer_at_last = answer_at_last
+        self.world.request()
+
+    @precondition(lambda self: len(self.world.rides) < RIDES_AT_MOST)
+    @rule(pickup=st.sampled_from(PICKUPS))
+    def request(self, pickup: int) -> None:
+        self.world.request(pickup)
+
+    @precondition(lambda self: self._asked())
+    @rule(number=numbers, accepts=st.booleans())
+    def answer(self, number: int, accepts: bool) -> None:
+        asked = self._asked()
+        (self.world.accept if accepts else self.world.refuse)(asked[number % len(asked)])
+
+    @precondition(lambda self: self._driving())
+    @rule(number=numbers, completes=st.booleans())
+    def be_done(self, number: int, completes: bool) -> None:
+        driving = self._driving()
+        (self.world.complete if completes else self.world.give_up)(driving[number % len(driving)])
+
+    @rule(number=numbers)
+    def cancel(self, number: int) -> None:
+        if number < len(self.world.rides):  # not often
+            self.world.cancel(self._ride(number))
+
+    @rule(number=numbers, driver=drivers, seconds=st.sampled_from((5, 60)))
+    def offer_by_hand(self, number: int, driver: int, seconds: int) -> None:
+        self.world.offer_by_hand(self._ride(number), driver, timedelta(seconds=seconds))
+
+    @rule(driver=drivers, online=st.booleans(), place=st.sampled_from(PLACES), written=st.booleans())
+    def move(self, driver: int, online: bool, place: int, written: bool) -> None:
+        self.world.go(driver, online=online, at=place)
+        self.world.drivers[driver].written = written
+
+    @precondition(lambda self: self.world.bus)
+    @rule(number=numbers, again=st.booleans(), fault=faults)
+    def deliver(self, number: int, again: bool, fault: Any) -> None:
+        self.world.deliver(number % len(self.world.bus), again=again, fault=self._fault(fault))
+
+    @precondition(lambda self: self.bus_fails and self.world.bus)
+    @rule(number=numbers)
+    def lose(self, number: int) -> None:
+        self.world.lose_message(number % len(self.world.bus))
+
+    @precondition(lambda self: self.world.due())
+    @rule(number=numbers, fault=faults)
+    def fire(self, number: int, fault: Any) -> None:
+        due = self.world.due()
+        self.world.fire(due[number % len(due)], fault=self._fault(fault))
+
+    @rule(seconds=st.sampled_from(SECONDS))
+    def let_time_pass_with_nobody_at_work(self, seconds: int) -> None:
+        self.world.now += timedelta(seconds=seconds)
+
+    @rule()
+    def do_what_is_due(self) -> None:
+        self.world.run(self.world.now)
+
+    @rule(seconds=st.sampled_from(SECONDS))
+    def let_time_pass(self, seconds: int) -> None:
+        self.world.run(self.world.now + timedelta(seconds=seconds))
+
+    @precondition(lambda self: self.redis_fails)
+    @rule()
+    def have_redis_come_or_go(self) -> None:
+        if self.world.redis_up:
+            self.world.lose_redis()
+        else:
+            self.world.redis_up = True
+
+    @precondition(lambda self: self.redis_fails)
+    @rule()
+    def have_redis_forget(self) -> None:
+        self.world.forget_locks()
+
+    @rule(number=numbers)
+    def take_a_step_again_and_find_nothing_to_do(self, number: int) -> None:
+        """Also where what comes again is of an earlier round."""
+        ride_id = self._ride(number)
+        self.world.nudge(ride_id)
+        before = self._seen()
+        self.world.nudge(ride_id)
+        assert self._seen() == before
+        old = [news for _, news in self.world.bus if news.ride == ride_id]
+        for news in old:
+            if news.round < self.world.rides[ride_id].round:
+                self.world.work(partial(self.world.begin, news=news))
+        assert self._seen() == before
+
+    @invariant()
+    def the_laws_hold(self) -> None:
+        if hasattr(self, "world"):
+            world_laws.check(self.world)
+
+    def teardown(self) -> None:
+        """Those at work stay alive from here on, and drivers answer or do not."""
+        if not hasattr(self, "world"):
+            return
+        world, calm_since = self.world, self.world.now
+        if self.bus_fails:
+            world.lose_all_messages()
+        if self.answer_at_last is not None:
+            act = getattr(world, self.answer_at_last)
+            world.habits = dict.fromkeys(world.drivers, (act, 7))
+        world.run(calm_since + 3 * world.search)
+        world_laws.check_rest(world, calm_since=calm_since)
+
+    def _asked(self) -> list[int]:
+        return sorted(offer.driver for offer in self.world.offers.values() if offer.response is None)
+
+    def _driving(self) -> list[int]:
+        return sorted(
+            ride.driver for ride in self.world.rides.values() if ride.status == "ACCEPTED" and ride.driver
+        )
+
+    def _ride(self, number: int) -> int:
+        return number % len(self.world.rides) + 1
+
+    def _seen(self) -> tuple[Any, ...]:
+        world = self.world
+        return (
+            dict(world.matchings),
+            dict(world.offers),
+            dict(world.timers),
+            len(world.told),
+            world.bus.copy(),
+        )
+
+    def _fault(self, drawn: Any) -> Fault | None:
+        if drawn is None:
+            return None
+        dies_before, meanwhile_before, what, number = drawn
+        return Fault(dies_before, meanwhile_before, partial(self._meanwhile, what, number))
+
+    def _meanwhile(self, what: str, number: int) -> None:
+        world, driver, ride_id = self.world, number % DRIVERS + 1, self._ride(number)
+        acts: dict[str, Callable[[], None]] = {
+            "accept": lambda: world.accept(driver),
+            "refuse": lambda: world.refuse(driver),
+            "offline": lambda: world.go(driver, online=False),
+            "nudge": lambda: world.nudge(ride_id),
+            "fire": lambda: world.fire(due[number % len(due)]) if (due := world.due()) else None,
+            "cancel": lambda: world.cancel(ride_id),
+            # No longer than a lock outlives its offer.
+            "wait": lambda: setattr(world, "now", world.now + timedelta(seconds=number % 4)),
+            "forget": world.forget_locks if self.redis_fails else lambda: None,
+        }
+        with suppress(RowHeld):
+            acts[what]()
+
+
+def weather_core(storms: int, *, seed: int) -> str:
+    """So many storms, others for each seed; says what happened in them. Raises when a law is broken."""
+    told: Counter[str] = Counter()
+
+    class Counted(Machine):
+        def teardown(self) -> None:
+            super().teardown()
+            told.update(news.key for news in self.world.told)
+
+    bounds = settings(
+        max_examples=storms,
+        stateful_step_count=60,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    run_state_machine_as_test(hypothesis.seed(seed)(Counted), settings=bounds)
+    return (
+        f"{storms} storms: {told['ride.requested']} rides, {told['matching.candidate_found']} offers,"
+        f" {told['matching.driver_accepted']} accepted, {told['ride.reassigning']} given up,"
+        f" {told['matching.retry']} more searches; every ride ended, and rightly"
+    )
