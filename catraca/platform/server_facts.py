@@ -1,8 +1,8 @@
 """What a server tells of itself: asked once, over a connection of its own, within seconds."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
@@ -10,6 +10,7 @@ from typing import Any, cast
 import aio_pika
 import asyncpg
 import redis.asyncio
+from aio_pika.connection import make_url
 from redis import RedisError
 
 from catraca.platform import clock
@@ -144,15 +145,11 @@ async def ask_redis(url: str) -> RedisFacts:
 async def ask_rabbitmq(url: str) -> RabbitFacts:
     """Connect and read what the server says in its greeting."""
     try:
-        async with asyncio.timeout(ASK_SECONDS):
-            connection: Any = await aio_pika.connect(url)
-            try:
-                greeting = connection.transport.connection.server_properties
-                return RabbitFacts(
-                    product=_text(greeting.get("product", "?")), version=_text(greeting.get("version", "0"))
-                )
-            finally:
-                await connection.close()
+        async with asyncio.timeout(ASK_SECONDS), _connected(url) as connection:
+            greeting = connection.transport.connection.server_properties
+            return RabbitFacts(
+                product=_text(greeting.get("product", "?")), version=_text(greeting.get("version", "0"))
+            )
     except (OSError, ValueError, aio_pika.exceptions.AMQPError) as error:
         raise Unreachable(_reason(error)) from error
 
@@ -161,21 +158,28 @@ async def ask_queues(url: str, names: Collection[str]) -> dict[str, int | None]:
     """How many messages wait in each of these queues of a RabbitMQ; None where there is no such queue."""
     found: dict[str, int | None] = dict.fromkeys(names)
     try:
-        async with asyncio.timeout(ASK_SECONDS):
-            connection: Any = await aio_pika.connect(url)
-            try:
-                for name in names:
-                    # A queue that is missing costs the channel it was asked on.
-                    channel = await connection.channel()
-                    with suppress(aio_pika.exceptions.ChannelNotFoundEntity):
-                        queue = await channel.declare_queue(name, passive=True)
-                        found[name] = queue.declaration_result.message_count
-                        await channel.close()
-            finally:
-                await connection.close()
+        async with asyncio.timeout(ASK_SECONDS), _connected(url) as connection:
+            for name in names:
+                # A queue that is missing costs the channel it was asked on.
+                channel = await connection.channel()
+                with suppress(aio_pika.exceptions.ChannelNotFoundEntity):
+                    queue = await channel.declare_queue(name, passive=True)
+                    found[name] = queue.declaration_result.message_count
+                    await channel.close()
     except (OSError, ValueError, aio_pika.exceptions.AMQPError) as error:
         raise Unreachable(_reason(error)) from error
     return found
+
+
+@asynccontextmanager
+async def _connected(url: str) -> AsyncIterator[Any]:
+    """Closed also when it did not come about: else it would close itself when it is collected, anywhere."""
+    connection = aio_pika.Connection(make_url(url))
+    try:
+        await connection.connect()
+        yield connection
+    finally:
+        await connection.close()
 
 
 def _text(value: Any) -> str:

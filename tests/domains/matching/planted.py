@@ -257,7 +257,7 @@ CORE_BUGS = (
     ),
     CoreBug(
         "who was snatched away is tried again at once, and again",
-        "at = now + min(SOON, rules.search_retry_interval)",
+        "at = now + min(pause, rules.search_retry_interval)",
         "at = now",
         scenarios.test_those_others_are_about_to_ask_are_tried_again_soon,
     ),

@@ -314,11 +314,11 @@ class Rides:
             self.tell(tx, "ride.cancelled", ride, driver=ride.driver)
             self.set_due(tx, ride)
 
-    def end_search(self, tx: Transaction, ride: Ride, *, by: str) -> Ride:
+    def end_search(self, tx: Transaction, ride: Ride, *, by: str, searched: bool = False) -> Ride:
         """End an open ride that is held: nobody came."""
         ride = self.expire(tx, ride)
         self.cancel_offers(tx, ride)
-        status = "EXPIRED" if ride.status == "REQUESTED" else "CANCELED"
+        status = "EXPIRED" if ride.status == "REQUESTED" and not searched else "CANCELED"
         ride = self.move(tx, ride, status, ended_at=self.now, ended_by=by)
         self.tell(tx, "ride.cancelled", ride)
         self.set_due(tx, ride)

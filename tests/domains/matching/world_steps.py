@@ -164,7 +164,8 @@ class Steps(Rides):
                     for offer in self.offers_of(ride_id)
                     if offer.round == ride.round
                 )
-                ride = self.end_search(tx, ride, by="matching")
+                searched = any(look.ride == ride_id for look in self.looks.values())
+                ride = self.end_search(tx, ride, by="matching", searched=searched)
                 key = "matching.timeout" if was_asking else "matching.no_drivers_available"
                 self.tell(tx, key, ride)
             case _:

@@ -50,7 +50,7 @@ async def take_driver(db: Db, redis: RedisClient, driver_id: UUID, *, ride_id: U
         if await acquire_lease(redis, key, holder=str(ride_id), ttl=ttl) is not None:
             return True
         holder = await read_holder(redis, key)
-        if holder is None or not await _is_left_over(db, holder):
+        if holder is None or not await _is_left_over(db, holder, driver_id):
             return False
         await release_lease(redis, key, holder=holder)
         return await acquire_lease(redis, key, holder=str(ride_id), ttl=ttl) is not None
@@ -58,10 +58,10 @@ async def take_driver(db: Db, redis: RedisClient, driver_id: UUID, *, ride_id: U
         return True
 
 
-async def _is_left_over(db: Db, holder: str) -> bool:
-    """Whether it is the lock of a ride that is over: Redis was away when it was to be let go."""
+async def _is_left_over(db: Db, holder: str, driver_id: UUID) -> bool:
+    """Whether that ride cannot have the driver any more: Redis was away when it was to let go."""
     with suppress(ValueError):
-        return await rides.is_over(db, UUID(holder))
+        return not await rides.may_hold(db, UUID(holder), driver_id)
     return False
 
 

@@ -212,7 +212,9 @@ class _Turn:
             self._cause = "all_asked"
 
     async def _give_up(self, matching: Matching) -> None:
-        await self._tell_end(await rides.end_search(self._db, self._held.ride), matching)
+        searches, _ = await search_store.last_search(self._db, matching.ride_id, matching.round)
+        ended = await rides.end_search(self._db, self._held.ride, searched=searches > 0)
+        await self._tell_end(ended, matching)
 
     async def _tell_end(self, ended: EndedSearch, matching: Matching) -> None:
         searches, radius_meters = await search_store.last_search(self._db, ended.ride.id, ended.ride.round)

@@ -3,7 +3,7 @@
 from catraca.domains.rides.service.accepting import Accepting
 from catraca.domains.rides.service.driving import arrive, cancel_ride, complete, start
 from catraca.domains.rides.service.due import EndedSearch, end_search, read_ended_search
-from catraca.domains.rides.service.holding import HeldRide, begin_search, hold_ride, is_over
+from catraca.domains.rides.service.holding import HeldRide, begin_search, hold_ride, may_hold
 from catraca.domains.rides.service.offering import make_offers, offer_held, reject_ride, withdraw_offers
 from catraca.domains.rides.service.personal import PERSONAL_DATA
 from catraca.domains.rides.service.reading import (
@@ -32,9 +32,9 @@ __all__ = [
     "complete",
     "end_search",
     "hold_ride",
-    "is_over",
     "list_rides",
     "make_offers",
+    "may_hold",
     "offer_held",
     "read_attempts",
     "read_ended_search",

@@ -90,22 +90,25 @@ class EndedSearch:
         return min(offer.expires_at, ended_at) >= self.ride.deadline_at
 
 
-async def end_search(db: Db, ride: Ride) -> EndedSearch:
-    """End an open ride that is held. One that nobody was even asked for has expired; others are canceled."""
+async def end_search(db: Db, ride: Ride, *, searched: bool = False) -> EndedSearch:
+    """End an open ride that is held. One that nobody was even looked for has expired; others are canceled.
+
+    `searched` says that somebody was, though nothing of the ride shows it yet.
+    """
     ride = await expire_offers(db, ride)
     lost = await offer_store.cancel_live_offers(db, ride.id, reason="no_drivers_available")
-    unasked = ride.status == "REQUESTED"
-    reason = "expired" if unasked else "no_drivers_available"
+    unheard = ride.status == "REQUESTED" and not searched
+    reason = "expired" if unheard else "no_drivers_available"
     ride = await store.move_ride(
         db,
         ride,
-        "EXPIRED" if unasked else "CANCELED",
+        "EXPIRED" if unheard else "CANCELED",
         actor="system",
         actor_id=None,
         reason=reason,
         news="ride.cancelled",
-        stamp=None if unasked else "canceled_at",
-        change={} if unasked else {"canceled_by": "system", "cancel_reason": reason},
+        stamp=None if unheard else "canceled_at",
+        change={} if unheard else {"canceled_by": "system", "cancel_reason": reason},
     )
     await outbox.record(
         db,

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from catraca.domains.people import UserId
 from catraca.domains.rides.model import Offer, Response, Ride, RideId
 from catraca.domains.rides.service.due import expire_offers, set_due
 from catraca.domains.rides.store import offers as offer_store
@@ -68,7 +69,12 @@ async def begin_search(db: Db, ride: Ride, *, news: str) -> Ride:
     return ride
 
 
-async def is_over(db: Db, ride_id: UUID) -> bool:
-    """Whether there is such a ride and nobody can have or offer it any more."""
+async def may_hold(db: Db, ride_id: UUID, driver_id: UUID) -> bool:
+    """Whether this ride may keep this driver, whose it is or may yet be. An unknown one may."""
     ride = await store.read_ride(db, RideId(ride_id))
-    return ride is not None and ride.is_over
+    if ride is None:
+        return True
+    if ride.is_open:
+        newest = await offer_store.newest_offer(db, ride.id, UserId(driver_id))
+        return newest is None or newest.response != "ACCEPTED"  # or they gave it up
+    return ride.is_driven and ride.accepted_driver_id == driver_id

@@ -83,6 +83,7 @@ class Link:
         if self._opening is None or self._opening.done():
             # A task of its own: whoever asked may lose patience, and others wait for the same one.
             self._opening = asyncio.create_task(self._open(), name=f"rabbitmq {self._purpose}")
+            self._opening.add_done_callback(_hear_out)
         async with broker_call(CONNECT_SECONDS + PREPARE_SECONDS):
             return await asyncio.shield(self._opening)
 
@@ -130,6 +131,12 @@ class Link:
             with suppress(BusAway):
                 async with broker_call(CLOSE_SECONDS):
                     await self._connection.close()
+
+
+def _hear_out(opening: asyncio.Task[AbstractConnection]) -> None:
+    """Those who waited may have left: that it failed then is no mistake of anybody's."""
+    if not opening.cancelled():
+        opening.exception()
 
 
 class KeptChannel:

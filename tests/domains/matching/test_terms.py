@@ -1,0 +1,59 @@
+"""The settings are what is searched by: how far, how often, how many, for how long."""
+
+from dataclasses import fields
+from datetime import timedelta
+
+from catraca.domains.matching import Rules
+from catraca.platform.redis_client import RedisClient
+from catraca.roles.matchers import matcher_of
+from catraca.settings import LEASE_GRACE, Settings
+
+SETTINGS = Settings(
+    driver_response_timeout="7.5",
+    lock_ttl="3",
+    presence_timeout="41",
+    max_attempts_per_search="4",
+    search_retry_interval="2.5",
+    initial_search_radius="1100",
+    max_search_radius="2300",
+    radius_increment="450",
+    offers_at_once="2",
+)
+
+
+def test_each_setting_has_its_place() -> None:
+    terms = matcher_of(SETTINGS, RedisClient(None)).terms
+    assert terms.rules == Rules(
+        offers_at_once=2,
+        max_attempts_per_search=4,
+        search_retry_interval=timedelta(seconds=2.5),
+        initial_radius_meters=1100,
+        max_radius_meters=2300,
+        radius_increment_meters=450,
+    )
+    assert terms.offer_ttl == timedelta(seconds=7.5)
+    assert terms.offer_lease == terms.offer_ttl + LEASE_GRACE, (
+        "longer than the offer, for the lock is shorter"
+    )
+    assert terms.fresh == timedelta(seconds=41)
+
+
+def test_no_rule_is_left_as_it_was() -> None:
+    """So that the test above would notice a setting that leads nowhere."""
+    ours, default = matcher_of(SETTINGS, RedisClient(None)).terms.rules, Rules()
+    assert not [one.name for one in fields(Rules) if getattr(ours, one.name) == getattr(default, one.name)]
+
+
+def test_by_default_it_is_as_the_rfc_says() -> None:
+    settings = Settings.model_construct()
+    terms = matcher_of(settings, RedisClient(None)).terms
+    assert terms.rules == Rules()
+    assert (terms.offer_ttl, terms.offer_lease) == (timedelta(seconds=20), timedelta(seconds=25))
+    assert [terms.rules.radius_of(search) for search in range(1, 7)] == [
+        5000,
+        7500,
+        10_000,
+        12_500,
+        15_000,
+        15_000,
+    ]
