@@ -1,21 +1,25 @@
 """The storms, with their full sizes. Each round raises AssertionError when a promise is broken."""
 
+import asyncio
 import atexit
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from catraca.roles.parts import Parts
+from tests.domains.matching.world_machine import weather_core
 from tests.journeys.instances import instance
 from tests.journeys.outages import kill_postgres_under_load
 from tests.platform.bus.breakable import Embedded, debian, started
 from tests.rabbitmq import RabbitMq
 from tests.servers import private_folder, until
 from tests.support import effects
+from tests.support.matching_storm import Size as TownSize
+from tests.support.matching_storm import weather_matching
 from tests.support.news_fleet import fleet_at, roll
 from tests.support.news_room import database_beside, news_room
 from tests.support.news_storms import die_in_windows, jostle
@@ -131,6 +135,20 @@ async def _ride_killed(here: RideFleet, number: int, share: float) -> str:
     return f"{told}; {await kill_amid_bursts(here, drivers=100, rounds=_part(10, share), seed=number)}"
 
 
+async def _matching(_: Parts, number: int, *, share: float, on_rabbitmq: bool) -> str:
+    """By turns drivers are asked one by one, and three at once."""
+    whole = TownSize(offers_at_once=1 if number % 2 == 0 else 3)
+    size = replace(whole, drivers=_part(whole.drivers, share), rides=_part(whole.rides, share))
+    url = await _broker_url(on_rabbitmq)
+    async with ride_place("servers" if on_rabbitmq else "embedded", url) as place:
+        return await weather_matching(place, _broker() if on_rabbitmq else None, size, seed=number)
+
+
+async def _matching_core(_: Parts, number: int, *, share: float) -> str:
+    """Without any server: the core alone, in a world where everything goes wrong."""
+    return await asyncio.to_thread(weather_core, _part(2000, share), seed=number)
+
+
 def _part(whole: int, share: float) -> int:
     return max(1, round(whole * share))
 
@@ -216,5 +234,7 @@ STORMS = {
         *_rides("ride-races", _ride_races, rounds=10),
         *_rides("ride-paused", _ride_paused, rounds=10),
         *_rides("ride-killed", _ride_killed, rounds=10),
+        Storm("matching-core", 20, 900, _matching_core, stacks=["embedded"], has_size=True),
+        *_sized("matching-storm", _matching, rounds=4, round_seconds=1800),
     ]
 }

@@ -1,7 +1,7 @@
 """What a server tells of itself: asked once, over a connection of its own, within seconds."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -172,7 +172,7 @@ async def ask_queues(url: str, names: Collection[str]) -> dict[str, int | None]:
 
 
 @asynccontextmanager
-async def _connected(url: str) -> AsyncIterator[Any]:
+async def _connected(url: str) -> AsyncGenerator[Any]:
     """Closed also when it did not come about: else it would close itself when it is collected, anywhere."""
     connection = aio_pika.Connection(make_url(url))
     try:
