@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
-from functools import cache
+from functools import cache, partial
 from uuid import UUID, uuid4
 
 import httpx
@@ -31,6 +31,7 @@ from catraca.roles.parts import Parts, open_parts
 from catraca.roles.runner import Life
 from catraca.settings import Settings
 from tests.rabbitmq import RabbitMq
+from tests.scratch import folder_in_memory
 from tests.servers import (
     Stack,
     StartStack,
@@ -44,6 +45,16 @@ from tests.servers import (
 SECRET = "the tests' own secret, long enough to sign with"
 # What is promised of passwords holds whatever a hash costs; what it must cost is asked in test_passwords.py.
 QUICK_HASHER = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Files go to memory if they may; workers have it from the environment of whoever started them."""
+    if "TMPDIR" in os.environ or (folder := folder_in_memory()) is None:
+        return
+    # Each test's own folder stays on the disk: pytest keeps the last ones, and its names for them are long.
+    os.environ["PYTEST_DEBUG_TEMPROOT"] = tempfile.gettempdir()
+    os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
+    config.add_cleanup(partial(shutil.rmtree, folder, ignore_errors=True))
 
 
 @pytest.hookimpl(trylast=True)

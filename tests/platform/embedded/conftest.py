@@ -11,13 +11,14 @@ from catraca.platform.embedded import (
     EmbeddedPostgres,
     folders,
 )
-from tests.platform.embedded.stage import Stage, roomy_folder
+from tests.platform.embedded.stage import Stage
+from tests.servers import private_folder
 
 
 @pytest.fixture
 def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Where a test plays; nothing of it goes to the system's own folders."""
-    folder = roomy_folder()
+    folder = private_folder()
     (folder / "shared").mkdir()
     monkeypatch.setattr(folders, "SHARED", folder / "shared" / "catraca")
     yield folder
@@ -34,7 +35,7 @@ async def bare_stage(place: Path) -> AsyncIterator[Stage]:
 @pytest.fixture(scope="module")
 async def made() -> AsyncIterator[Path]:
     """A state folder after a first start and a stop: making one takes longer than most tests."""
-    folder = roomy_folder()
+    folder = private_folder()
     postgres = EmbeddedPostgres(folder / "state")
     await postgres.start()
     await postgres.stop()

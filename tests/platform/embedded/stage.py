@@ -3,9 +3,7 @@
 import asyncio
 import json
 import os
-import shutil
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +18,7 @@ from catraca.platform.embedded import (
 )
 from catraca.platform.embedded.leftovers import find_leftovers
 from catraca.platform.embedded.postgres import _trace
-from tests.servers import private_folder, until
+from tests.servers import until
 
 REPOSITORY = Path(catraca.__file__).parent.parent
 SITE = Path(asyncpg.__file__).parent.parent
@@ -88,17 +86,6 @@ class Stage:
         # Those of a killed driver are ending by themselves.
         for data in self.place.glob("*/postgres"):
             await until(lambda data=data: not data.exists() or not find_leftovers(_trace(data)))
-
-
-def roomy_folder() -> Path:
-    """A folder every account can enter; in memory if there is room, for these tests are not about disks."""
-    memory = Path("/dev/shm")
-    roomy = memory.exists() and shutil.disk_usage(memory).free > 2**30
-    if not roomy or os.statvfs(memory).f_flag & os.ST_NOEXEC:
-        return private_folder()
-    folder = Path(tempfile.mkdtemp(prefix="catraca-", dir=memory))
-    folder.chmod(0o755)
-    return folder
 
 
 async def first_line(process: asyncio.subprocess.Process) -> dict[str, Any]:

@@ -1,0 +1,31 @@
+"""Where the tests' servers keep their files: in memory, if there is room.
+
+What dies in these tests is a process, and what it has written outlives it there as it does on a disk. Only
+the death of a machine could tell the two apart, and waiting for a disk would be half of a run.
+"""
+
+import os
+import re
+import shutil
+import tempfile
+from pathlib import Path
+
+MEMORY = Path("/dev/shm")
+# No machine shall run short of memory for its tests: databases add up to a GiB and more.
+ROOM_BYTES = 4 * 2**30
+
+
+def folder_in_memory() -> Path | None:
+    """A new folder that every account may use like /tmp; none where memory is short or runs no programs."""
+    if not MEMORY.is_dir() or os.statvfs(MEMORY).f_flag & os.ST_NOEXEC:
+        return None
+    if min(shutil.disk_usage(MEMORY).free, _free_memory_bytes()) < ROOM_BYTES:
+        return None
+    folder = Path(tempfile.mkdtemp(prefix="catraca-tests-", dir=MEMORY))
+    folder.chmod(0o1777)
+    return folder
+
+
+def _free_memory_bytes() -> int:
+    found = re.search(r"^MemAvailable: +(\d+) kB$", Path("/proc/meminfo").read_text(), re.MULTILINE)
+    return int(found[1]) * 1024 if found else 0
