@@ -3,12 +3,14 @@
 import asyncio
 import secrets
 import unicodedata
+from base64 import b64encode
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
+from argon2.low_level import ARGON2_VERSION  # pyright: ignore[reportUnknownVariableType]
 
 from catraca.platform.errors import Busy
 
@@ -25,7 +27,7 @@ class Passwords:
     def __init__(self, hasher: PasswordHasher | None = None) -> None:
         self._hasher = hasher or PasswordHasher()
         self._threads = ThreadPoolExecutor(HASHES_AT_A_TIME, thread_name_prefix="passwords")
-        self._nobodys_hash = self._hasher.hash(secrets.token_urlsafe())
+        self._nobodys_hash = _hash_of_nobody(self._hasher)
 
     async def hash(self, password: str) -> str:
         return await self._in_thread(lambda: self._hasher.hash(_normal(password)))
@@ -52,6 +54,16 @@ class Passwords:
                 return await asyncio.get_running_loop().run_in_executor(self._threads, work)
         except TimeoutError as error:
             raise Busy from error
+
+
+def _hash_of_nobody(hasher: PasswordHasher) -> str:
+    """No password fits it, and trying one costs what it costs with any other; making one would too."""
+    salt, digest = (
+        b64encode(secrets.token_bytes(length)).decode().rstrip("=")
+        for length in (hasher.salt_len, hasher.hash_len)
+    )
+    cost = f"m={hasher.memory_cost},t={hasher.time_cost},p={hasher.parallelism}"
+    return f"$argon2{hasher.type.name.lower()}$v={ARGON2_VERSION}${cost}${salt}${digest}"
 
 
 def _normal(password: str) -> str:

@@ -1,6 +1,8 @@
 """What a hash of a password costs whoever tries them all."""
 
+import pytest
 from argon2 import PasswordHasher
+from argon2.exceptions import VerifyMismatchError
 
 from catraca.platform.passwords import Passwords
 
@@ -13,3 +15,13 @@ async def test_passwords_are_hashed_at_the_full_cost() -> None:
     assert not PasswordHasher().check_needs_rehash(made)
     assert not passwords.is_outdated(made)
     assert await passwords.matches("a good password", made)
+
+
+async def test_whoever_has_no_password_costs_as_much_to_refuse() -> None:
+    """A hash that argon2 could not read would be refused at once, and tell who is known here."""
+    passwords = Passwords()
+    assert not passwords.is_outdated(passwords._nobodys_hash)
+    with pytest.raises(VerifyMismatchError):
+        PasswordHasher().verify(passwords._nobodys_hash, "a good password")
+    assert not await passwords.matches("a good password", None)
+    assert Passwords()._nobodys_hash != passwords._nobodys_hash
