@@ -3,6 +3,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP_INSTALL := $(BIN)/python -m pip --disable-pip-version-check --no-input install --progress-bar on
 
+# Where it is set, every process that a test starts would compile Catraca anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help up test check bench prove format lock clean
 
