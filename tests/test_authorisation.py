@@ -19,6 +19,10 @@ from catraca.roles.api import build_app
 from catraca.roles.parts import Parts
 from tests.conftest import bearer
 from tests.domains.people.someone import PASSWORD, Someone, link_for
+from tests.servers import on_one_stack
+
+# Who may do what is decided before a server is asked; that each route works on both, its own tests show.
+pytestmark = on_one_stack
 
 LETTER_ID = uuid4()
 Caller = Literal["nobody", "stranger", "peer", "owner", "operator"]
