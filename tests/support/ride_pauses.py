@@ -15,7 +15,8 @@ from tests.support.ride_fleet import ApiProcess, RideFleet
 from tests.support.ride_gate import CommitGate
 from tests.support.ride_ledger import code_of, expect
 
-TTL_SECONDS = 0.5
+# Time enough, on a busy machine too, to get to where the pause is.
+TTL_SECONDS = 2.0
 LATE_SECONDS = 0.05
 
 
@@ -67,7 +68,7 @@ async def pause_amid_burst(here: RideFleet, *, drivers: int, after_seconds: floa
     sleeper = here.apis[0]
     async with crowd(here.ports, here.ledger, drivers) as callers:
         ids = await here.new_drivers(drivers)
-        offered = await offer_new_ride(callers[0], ids, ttl_seconds=2 * TTL_SECONDS)
+        offered = await offer_new_ride(callers[0], ids, ttl_seconds=TTL_SECONDS)
         pairs = zip(callers, offered.tries, strict=True)
         asking = [asyncio.create_task(caller.accept(tried)) for caller, tried in pairs]
         await asyncio.sleep(after_seconds)
@@ -85,7 +86,7 @@ async def be_late_twice(here: RideFleet, api: ApiProcess, gate: CommitGate) -> s
     async with crowd([api.port], here.ledger, 4) as (caller, *drivers):
         rides = [
             await offer_new_ride(caller, await here.new_drivers(1), ttl_seconds=ttl_seconds)
-            for ttl_seconds in (60, TTL_SECONDS, 2 * TTL_SECONDS)
+            for ttl_seconds in (60, 1.5 * TTL_SECONDS, 2 * TTL_SECONDS)
         ]
         stop = gate.stop_next_commit("before")
         first = asyncio.create_task(drivers[0].accept(rides[0].tries[0]))

@@ -197,7 +197,7 @@ async def test_a_batch_that_fails_is_halved_until_the_bad_ones_stand_alone(
     async with world.batching(queue, writer.write):
         await world.publish(*messages)
         await world.until_waiting(world.dead, len(bad))
-        await world.until_waiting(queue, 0)
+        await world.until_applied(queue, SIZE - len(bad))
     assert await world.ids(queue) == [one.id for one in messages if one not in bad], "each once, and in order"
     letters = await world.buried(len(bad))
     assert sorted(ids(letters)) == sorted(ids(bad))

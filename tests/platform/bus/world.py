@@ -181,11 +181,11 @@ class World:
         return [message.id for message in await self.applied(queue)]
 
     async def until_applied(self, queue: Queue, count: int, *, seconds: float = 60) -> list[Message]:
-        async def enough() -> list[Message] | None:
-            found = await self.applied(queue)
-            return found if len(found) >= count else None
+        async def are_there() -> bool:
+            return len(await self.applied(queue)) >= count
 
-        return await until(enough, seconds=seconds)
+        await until(are_there, seconds=seconds)
+        return await self.applied(queue)
 
     async def until_waiting(self, queue: Queue, count: int) -> None:
         """Until so many wait in the queue."""
