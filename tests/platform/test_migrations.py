@@ -21,7 +21,7 @@ from catraca.platform.migrations import (
     newest_revision,
     schema_revision,
 )
-from tests.servers import Stack, until
+from tests.servers import Stack, on_one_stack, until
 
 
 @pytest.fixture
@@ -59,6 +59,7 @@ def test_files_are_numbered_in_the_order_alembic_runs_them() -> None:
     assert [script.revision for script in scripts.walk_revisions()][::-1] == known_revisions()
 
 
+@on_one_stack
 async def test_four_migrators_at_once_migrate_once(url: str) -> None:
     command = [sys.executable, "-m", "catraca", "migrate", "--json"]
     environment = {**os.environ, "CATRACA_DATABASE_URL": url}

@@ -13,6 +13,7 @@ from catraca.platform.migrations import migrate
 from catraca.settings import Settings
 from tests.cli.doctor.findings import execute
 from tests.conftest import SECRET
+from tests.servers import on_one_stack
 
 
 def catraca(*words: str, **environment: str) -> "subprocess.CompletedProcess[str]":
@@ -37,6 +38,8 @@ def environment(sound: Settings, fresh_url: str) -> dict[str, str]:
     }
 
 
+# What there is to find is asked on both stacks, without a process for each question: see test_servers.py.
+@on_one_stack
 async def test_the_command_prints_plain_words_and_ends_by_the_verdict(environment: dict[str, str]) -> None:
     sick = await asyncio.to_thread(catraca, "doctor", **environment)
     assert sick.returncode == 1
@@ -48,6 +51,7 @@ async def test_the_command_prints_plain_words_and_ends_by_the_verdict(environmen
     assert "problem" not in well.stdout
 
 
+@on_one_stack
 async def test_the_command_speaks_json_and_checks_the_rules(environment: dict[str, str]) -> None:
     url = environment["CATRACA_DATABASE_URL"]
     await migrate(url)
@@ -69,6 +73,7 @@ async def test_the_command_speaks_json_and_checks_the_rules(environment: dict[st
     assert "held      6. one effect per idempotency key: " in plain.stdout
 
 
+@on_one_stack
 async def test_rules_without_a_database_are_not_taken_for_held(environment: dict[str, str]) -> None:
     del environment["CATRACA_DATABASE_URL"]
     told = json.loads(
@@ -78,22 +83,25 @@ async def test_rules_without_a_database_are_not_taken_for_held(environment: dict
     assert told["ok"] is False
 
 
-@pytest.mark.parametrize("command", [["up"], ["serve", "all"], ["serve", "api", "--workers", "2"]])
+# Which secrets are unfit is asked in test_settings.py; here, that whoever serves asks.
+@pytest.mark.parametrize(
+    ("command", "secret"),
+    [
+        (["up"], {}),
+        (["serve", "all"], {"CATRACA_SECRET": "change-me-change-me-change-me-change-me"}),
+        (["serve", "api", "--workers", "2"], {"CATRACA_SECRET": "x" * 31}),
+    ],
+)
 def test_nothing_serves_in_production_with_a_secret_from_a_try_out(
-    command: list[str], tmp_path: Path
+    command: list[str], secret: dict[str, str], tmp_path: Path
 ) -> None:
     settings = {
         "CATRACA_ENVIRONMENT": "production",
         "CATRACA_STATE_DIR": str(tmp_path),
         "CATRACA_DATABASE_URL": "postgresql://catraca@127.0.0.1:1/catraca",
     }
-    for secret in (
-        {},
-        {"CATRACA_SECRET": "change-me-change-me-change-me-change-me"},
-        {"CATRACA_SECRET": "x" * 31},
-    ):
-        refused = catraca(*command, **settings, **secret)
-        assert refused.returncode == 2, refused.stderr
-        assert refused.stderr.startswith("catraca: CATRACA_SECRET is ")
-        assert "openssl rand" in refused.stderr
-        assert "change-me" not in refused.stderr
+    refused = catraca(*command, **settings, **secret)
+    assert refused.returncode == 2, refused.stderr
+    assert refused.stderr.startswith("catraca: CATRACA_SECRET is ")
+    assert "openssl rand" in refused.stderr
+    assert "change-me" not in refused.stderr
