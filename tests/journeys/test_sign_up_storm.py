@@ -20,7 +20,7 @@ pytestmark = pytest.mark.xdist_group("news")
 
 HUNDREDTH = Size(
     sign_ups=1000,
-    kill_pause_seconds=(0.3, 1),
+    kill_pause_seconds=(0.8, 1.6),
     crash_loop=5,
     postgres_restarts=1,
     callers=8,
