@@ -80,7 +80,8 @@ PROMISES = {
         SELECT a.ride_id, a.driver_id, o.response FROM ride_accept_attempts a
         LEFT JOIN ride_offers o ON o.id = a.offer_id
         WHERE a.failure_reason = 'offer_expired'
-        AND (o.id IS NULL OR o.response = 'ACCEPTED' OR o.expires_at > a.completed_at)""",
+        AND (o.id IS NULL OR o.response = 'ACCEPTED' OR a.completed_at < least(
+            o.expires_at, CASE WHEN o.reason = 'driver_offline' THEN o.responded_at END))""",
     "attempts failed for no cause, at a live offer of an open ride": """
         SELECT a.ride_id, a.driver_id, a.ride_status FROM ride_accept_attempts a
         JOIN ride_offers o ON o.id = a.offer_id

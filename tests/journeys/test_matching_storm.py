@@ -1,0 +1,60 @@
+"""A town on its way while what carries it dies: every ride ends rightly, and nobody is asked twice.
+
+A few per cent of what `make prove` does. The embedded stack has the PostgreSQL bus, the servers RabbitMQ.
+"""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.rabbitmq import RabbitMq
+from tests.servers import Stack
+from tests.support.matching_storm import Size, weather_matching
+from tests.support.matching_town import Hurry
+from tests.support.ride_fleet import ride_place
+
+pytestmark = pytest.mark.xdist_group("rides")
+
+# With this one Redis dies first: what the last rides leave there is seen.
+SEED = 12
+
+SMALL = Size(
+    drivers=16,
+    rides=20,
+    rides_a_second=3,
+    hurry=Hurry(
+        offer_seconds=1.6,
+        retry_seconds=0.5,
+        search_seconds=7,
+        presence_seconds=5,
+        ping_seconds=(0.7, 1.4),
+        break_seconds=(0.3, 1),
+        drive_seconds=(0.2, 0.7),
+        watch_seconds=0.5,
+        fickle_seconds=3,
+    ),
+    # Processes take long to start: here some do two things.
+    lineup=(("dispatcher", "relay"), ("dispatcher", "relay"), ("housekeeper", "notifier")),
+    mishaps={
+        "dispatcher": 2,
+        "api": 1,
+        "housekeeper": 1,
+        "Redis flushed": 1,
+        "Redis killed": 1,
+        "RabbitMQ killed": 1,
+        "PostgreSQL killed": 1,
+    },
+)
+
+
+@pytest.fixture
+def broker(stack: Stack, request: pytest.FixtureRequest) -> RabbitMq | None:
+    return request.getfixturevalue("rabbitmq") if stack.name == "servers" else None
+
+
+async def test_whatever_breaks_each_ride_ends_rightly_and_no_driver_is_asked_by_two(
+    stack: Stack, broker: RabbitMq | None
+) -> None:
+    size = replace(SMALL, offers_at_once=1 if broker is None else 2)
+    async with ride_place(stack.name, broker and broker.url) as place:
+        await weather_matching(place, broker, size, seed=SEED)
