@@ -18,7 +18,9 @@ CALLERS = 32
 COUNTED = (
     "SELECT (SELECT count(*) FROM ride_accept_attempts) AS attempts,"
     " (SELECT count(*) FROM ride_events) AS steps,"
-    " (SELECT count(*) FROM outbox) + (SELECT count(*) FROM outbox_sent) AS events"
+    # That a driver is on the way is told when somebody has looked at the acceptance: in its own time.
+    " (SELECT count(*) FROM outbox WHERE routing_key <> 'ride.matched')"
+    "   + (SELECT count(*) FROM outbox_sent WHERE routing_key <> 'ride.matched') AS events"
 )
 
 
