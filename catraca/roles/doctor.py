@@ -2,7 +2,7 @@
 
 import asyncio
 
-from catraca.domains import location, matching, onboarding, people, rides
+from catraca.domains import analytics, location, matching, onboarding, people, rides
 from catraca.platform.database import Database
 from catraca.platform.event_invariants import EVENT_INVARIANTS
 from catraca.platform.invariants import (
@@ -54,6 +54,7 @@ RULES: tuple[Rule, ...] = (
     *rides.INVARIANTS,
     *location.INVARIANTS,
     *matching.INVARIANTS,
+    *analytics.INVARIANTS,
 )
 
 

@@ -15,6 +15,7 @@ from catraca.domains.analytics.model import (
     Window,
 )
 from catraca.platform.database import Db, Row
+from catraca.platform.invariants import ConstraintHeld, Invariant, Rule
 
 PRUNED_AT_ONCE = 5000
 
@@ -154,3 +155,20 @@ def _demand(row: Row) -> Demand:
 def _alert(row: Row) -> Alert:
     window = Window(Region(row["region"]), row["starts_at"], row["ends_at"])
     return Alert(id=row["id"], window=window, matched=row["matched"], failed=row["failed"], at=row["at"])
+
+
+INVARIANTS: tuple[Rule, ...] = (
+    ConstraintHeld(
+        name="one alert a region and window",
+        sentence="That searches fail somewhere is told once for each stretch of time.",
+        table="demand_alerts",
+        constraint="one_alert_a_region_and_window",
+        definition=("UNIQUE (region, starts_at, ends_at)",),
+    ),
+    Invariant(
+        name="alerts are of windows that had so many",
+        sentence="No alert counts more searches than there were.",
+        query="SELECT a.id FROM demand_alerts a JOIN match_windows w USING (region, starts_at, ends_at)"
+        " WHERE a.matched > w.matched OR a.failed > w.failed",
+    ),
+)
