@@ -105,10 +105,6 @@ class Ride:
         return self.status in DRIVEN
 
     @property
-    def is_over(self) -> bool:
-        return not (self.is_open or self.is_driven)
-
-    @property
     def has_run_out(self) -> bool:
         """Whether it ended because nobody came for it in time."""
         return self.status == "EXPIRED" or self.canceled_by == "system"

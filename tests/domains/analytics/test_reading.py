@@ -12,6 +12,9 @@ from catraca.platform.database import Database
 from tests.conftest import bearer
 from tests.domains.analytics.counting import count
 from tests.domains.analytics.news import FAR, HERE, NEARBY, NOON, failed, matched, requested
+from tests.servers import on_one_stack
+
+pytestmark = on_one_stack
 
 OPERATOR = bearer("operator")
 HOUR = timedelta(hours=1)

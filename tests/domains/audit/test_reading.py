@@ -19,9 +19,11 @@ from catraca.roles.parts import Parts
 from catraca.settings import Settings
 from tests.conftest import bearer
 from tests.domains.people.someone import Someone
-from tests.servers import Stack
+from tests.servers import Stack, on_one_stack
 from tests.support.http import served
 from tests.support.working import own_parts
+
+pytestmark = on_one_stack
 
 OPERATOR = bearer("operator")
 NOON = datetime(2031, 5, 30, 12, tzinfo=UTC)

@@ -22,6 +22,9 @@ from tests.domains.dead_letters.letters import (
     stored,
 )
 from tests.domains.people.someone import Someone
+from tests.servers import on_one_stack
+
+pytestmark = on_one_stack
 
 OPERATOR = bearer("operator")
 

@@ -17,6 +17,9 @@ from catraca.platform.event import encode
 from tests.conftest import bearer
 from tests.domains.dead_letters.letters import STRICT, audited, bury, die_again, execute, of, replays
 from tests.domains.people.someone import Someone
+from tests.servers import on_one_stack
+
+pytestmark = on_one_stack
 
 OPERATOR = bearer("operator")
 SOUND = msgspec.json.decode(encode(UserCreated(user_id=uuid4(), roles=("driver",))))

@@ -12,6 +12,9 @@ from catraca.platform.database import Database
 from tests.conftest import bearer
 from tests.domains.dead_letters.letters import audited, bury, execute, stored
 from tests.domains.people.someone import Someone
+from tests.servers import on_one_stack
+
+pytestmark = on_one_stack
 
 OPERATOR = bearer("operator")
 

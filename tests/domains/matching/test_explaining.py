@@ -9,7 +9,6 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
-from catraca.domains.matching.schemas import TimelineOut
 from catraca.domains.matching.service.explaining import SEARCHES_TOLD
 from catraca.domains.matching.service.looking import SEEN_AT_MOST
 from catraca.domains.rides.service import reading
@@ -18,6 +17,9 @@ from tests.conftest import bearer
 from tests.domains.location.town import spot
 from tests.domains.matching.office import RULES, Office
 from tests.domains.rides.desk import moment
+from tests.servers import on_one_stack
+
+pytestmark = on_one_stack
 
 
 async def story(office: Office, ride_id: UUID) -> list[Any]:
@@ -290,12 +292,6 @@ async def test_what_a_search_saw_never_changes(office: Office) -> None:
         await office.town.rides.sql(
             "UPDATE matching_searches SET seen = '[]' WHERE ride_id = $1 RETURNING id", ride_id
         )
-
-
-def test_the_documented_example_is_one() -> None:
-    extra: Any = TimelineOut.model_config["json_schema_extra"]
-    (example,) = extra["examples"]
-    assert TimelineOut.model_validate(example).model_dump(mode="json") == example
 
 
 async def test_a_ride_nobody_knows_has_no_timeline(office: Office) -> None:

@@ -25,6 +25,9 @@ from catraca.platform.ids import new_id
 from tests.conftest import bearer
 from tests.domains.location.town import spot
 from tests.domains.matching.office import Office, message_of
+from tests.servers import on_one_stack
+
+pytestmark = on_one_stack
 
 
 def under_another_name(message: Message) -> Message:

@@ -13,6 +13,9 @@ from catraca.events import MatchingTimeout, NoDriversAvailable
 from tests.conftest import bearer
 from tests.domains.location.town import LAT, LNG, STEP
 from tests.domains.matching.office import RULES, Office
+from tests.servers import on_one_stack
+
+pytestmark = on_one_stack
 
 THREE_AT_ONCE = Rules(
     offers_at_once=3,

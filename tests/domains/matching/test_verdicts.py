@@ -11,7 +11,9 @@ from catraca.domains.people import UserId
 from catraca.domains.rides import RideId
 from tests.conftest import bearer
 from tests.domains.matching.office import RULES, Office
-from tests.servers import until
+from tests.servers import on_one_stack, until
+
+pytestmark = on_one_stack
 
 
 async def last_search(office: Office, ride_id: UUID) -> Any:

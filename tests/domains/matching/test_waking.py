@@ -10,6 +10,9 @@ from catraca.platform.clock import now
 from tests.conftest import bearer
 from tests.domains.location.town import LAT, LNG, STEP, spot
 from tests.domains.matching.office import RULES, Office, message_of
+from tests.servers import on_one_stack
+
+pytestmark = on_one_stack
 
 # In steps of about a hundred metres: how far the first search looks, and the furthest.
 FIRST, FURTHEST = 10, 20

@@ -8,6 +8,9 @@ import pytest
 
 from tests.conftest import bearer
 from tests.domains.people.someone import Someone
+from tests.servers import on_one_stack
+
+pytestmark = on_one_stack
 
 
 async def test_someone_new_has_a_profile_to_fill(api: httpx.AsyncClient) -> None:

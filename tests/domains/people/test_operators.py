@@ -11,7 +11,9 @@ from catraca.domains import people
 from catraca.platform.database import Database
 from tests.conftest import bearer
 from tests.domains.people.someone import Someone, sign_in
-from tests.servers import until
+from tests.servers import on_one_stack, until
+
+pytestmark = on_one_stack
 
 
 async def decide(

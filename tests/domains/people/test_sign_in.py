@@ -18,7 +18,9 @@ from catraca.roles.parts import open_parts
 from catraca.settings import Settings
 from tests.conftest import QUICK_HASHER, bearer, free_port, listening
 from tests.domains.people.someone import PASSWORD, Someone, link_for, sign_in, use_link
-from tests.servers import until
+from tests.servers import on_one_stack, until
+
+pytestmark = on_one_stack
 
 
 def token_headers(answer: httpx.Response) -> dict[str, str]:

@@ -9,6 +9,9 @@ import pytest
 from catraca.events import DriverRejected
 from tests.conftest import bearer
 from tests.domains.rides.desk import Desk
+from tests.servers import on_one_stack
+
+pytestmark = on_one_stack
 
 
 def verdict(answer: httpx.Response) -> tuple[int, str]:

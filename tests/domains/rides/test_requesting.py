@@ -8,6 +8,9 @@ import pytest
 
 from tests.conftest import bearer
 from tests.domains.rides.desk import SE, WAY, Desk
+from tests.servers import on_one_stack
+
+pytestmark = on_one_stack
 
 
 async def test_a_ride_begins_as_it_was_asked_for(desk: Desk) -> None:

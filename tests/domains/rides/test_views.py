@@ -8,6 +8,9 @@ import pytest
 
 from tests.domains.people.someone import Someone
 from tests.domains.rides.desk import WAY, Desk
+from tests.servers import on_one_stack
+
+pytestmark = on_one_stack
 
 ADDRESSES = {"pickup_address": "Ladeira da Preguiça, 41", "dropoff_address": "Rua do Meio, 7, fundos"}
 # What would tell a driver whose ride it is, and where they live.
