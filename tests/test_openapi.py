@@ -82,10 +82,10 @@ async def test_an_operator_finds_the_api_as_documented(
     await schemathesis(api_url, tmp_path, *options, *PLAIN, headers=bearer("operator"))
 
 
+@on_one_stack
 async def test_an_operator_who_writes_in_any_script_finds_nothing_broken(
     api_url: str, tmp_path: Path
 ) -> None:
-    """On both stacks: what a database can keep of a text is its own affair."""
     fuzzing = ["--phases=fuzzing", "--exclude-checks=positive_data_acceptance"]
     await schemathesis(api_url, tmp_path, OTHERS, *fuzzing, headers=bearer("operator"))
 

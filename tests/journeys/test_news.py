@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from tests.journeys.instances import Instance, instance
-from tests.servers import Stack, until
+from tests.servers import Stack, on_one_stack, until
 from tests.support.news_fleet import PROMISES, fleet_at, roll
 from tests.support.news_room import NewsRoom, news_room
 from tests.support.news_storms import die_in_windows, jostle
@@ -48,12 +48,15 @@ async def test_processes_that_die_at_any_point_lose_nothing_and_repeat_nothing(r
     await die_in_windows(room, WINDOWS, more=30, apart=False)
 
 
+# Of the crowd and the restarts `make test` sees one stack each, the first without a broker; `make prove` both.
+@pytest.mark.parametrize("stack", ["embedded"], indirect=True)
 async def test_relays_and_consumers_that_die_freeze_and_stop_beside_others_keep_the_order(
     room: NewsRoom,
 ) -> None:
     await jostle(room, rounds=1)
 
 
+@on_one_stack
 async def test_rolling_restarts_of_all_roles_under_load_dead_letter_nothing(
     stack: Stack, broker: str | None, tmp_path: Path
 ) -> None:

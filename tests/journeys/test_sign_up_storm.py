@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.platform.bus.breakable import Embedded, Postgres, debian, started
-from tests.servers import Stack, private_folder
+from tests.servers import Stack, on_one_stack, private_folder
 from tests.support.sign_up_fleet import Place
 from tests.support.sign_up_outage import outlast_outage
 from tests.support.sign_up_storm import Size, weather_sign_ups
@@ -52,6 +52,7 @@ async def test_acknowledged_sign_ups_are_people_rejected_or_dead_letters_whateve
     await weather_sign_ups(place, replace(HUNDREDTH, crash_loop=crash_loop), seed=4)
 
 
+@on_one_stack  # where people are acknowledged meanwhile
 async def test_a_database_outage_sends_no_sign_up_to_the_dead_letters_and_is_mended_by_itself(
     place: Place,
 ) -> None:
