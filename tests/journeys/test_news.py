@@ -48,7 +48,7 @@ async def test_processes_that_die_at_any_point_lose_nothing_and_repeat_nothing(r
     await die_in_windows(room, WINDOWS, more=30, apart=False)
 
 
-# Of the crowd and the restarts `make test` sees one stack each, the first without a broker; `make prove` both.
+# Of the crowd and the restarts `make test` sees one stack each, `make prove` both.
 @pytest.mark.parametrize("stack", ["embedded"], indirect=True)
 async def test_relays_and_consumers_that_die_freeze_and_stop_beside_others_keep_the_order(
     room: NewsRoom,
