@@ -1,15 +1,14 @@
 """Rides asked for over HTTP at a steady pace: how long until each is offered to somebody."""
 
 import asyncio
-from collections.abc import Sequence
 from datetime import timedelta
 from time import perf_counter
-from urllib.parse import urlsplit
 from uuid import UUID
 
 import msgspec
 
 from bench.matching.world import forget, new_passengers, pickup
+from bench.pacing import send_paced
 from catraca.platform.auth import sign_token
 from catraca.platform.database import Database
 
@@ -27,7 +26,11 @@ async def offer_milliseconds(url: str, database_url: str, secret: str) -> tuple[
     requests = [_request(passenger, number, secret) for number, passenger in enumerate(passengers)]
     due: dict[UUID, float] = {}
     watching = asyncio.create_task(_watch(database, len(requests)))
-    await _paced(url, requests, due)
+
+    def asked(due_at: float, body: bytes) -> None:
+        due[UUID(msgspec.json.decode(body)["ride_id"])] = due_at
+
+    await send_paced(url, requests, asked, per_second=A_SECOND, connections=CONNECTIONS, status=201)
     async with asyncio.timeout(LIMIT_SECONDS):
         seen = await watching
     await forget(database, list(due))
@@ -60,32 +63,3 @@ async def _watch(database: Database, count: int) -> dict[UUID, float]:
                     seen.setdefault(row["ride_id"], at)
             await asyncio.sleep(LOOK_SECONDS)
     return seen
-
-
-async def _paced(url: str, requests: Sequence[bytes], due: dict[UUID, float]) -> None:
-    address = urlsplit(url)
-    waiting: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
-
-    async def work() -> None:
-        reader, writer = await asyncio.open_connection(address.hostname, address.port)
-        while True:
-            due_at, request = await waiting.get()
-            writer.write(request)
-            head = await reader.readuntil(b"\r\n\r\n")
-            length = int(head.lower().partition(b"content-length:")[2].split(b"\r\n", 1)[0])
-            body = await reader.readexactly(length)
-            if not head.startswith(b"HTTP/1.1 201"):
-                raise RuntimeError((head + body).decode())
-            due[UUID(msgspec.json.decode(body)["ride_id"])] = due_at
-            waiting.task_done()
-
-    async with asyncio.TaskGroup() as group:
-        workers = [group.create_task(work()) for _ in range(CONNECTIONS)]
-        began = perf_counter()
-        for number, request in enumerate(requests):
-            due_at = began + number / A_SECOND
-            await asyncio.sleep(max(0.0, due_at - perf_counter()))
-            waiting.put_nowait((due_at, request))
-        await waiting.join()
-        for worker in workers:
-            worker.cancel()
