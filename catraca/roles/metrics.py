@@ -24,6 +24,10 @@ class MetricsFolder:
             os.chown(self.path, owner.st_uid, owner.st_gid)
         self._descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
+    def fileno(self) -> int:
+        """What holds the lock. Whoever inherits it holds the lock too, from before its first line on."""
+        return self._descriptor
+
     def in_use(self) -> bool:
         """Whether other processes write there."""
         if not self._alone():

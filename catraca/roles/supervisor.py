@@ -99,7 +99,8 @@ class Supervisor:
             stdin=subprocess.DEVNULL,
             stdout=self._output,
             stderr=self._output,
-            pass_fds=() if self._listener is None else (self._listener.fileno(),),
+            # With the lock, a worker that dies or hangs while it starts is known for one of ours.
+            pass_fds=[one.fileno() for one in (self._metrics, self._listener) if one is not None],
             # Ctrl-C in the terminal must reach the supervisor alone, which then drains in order.
             start_new_session=True,
             preexec_fn=end_with_parent(signal.SIGTERM),

@@ -56,18 +56,33 @@ async def test_killed_up_whose_worker_hangs_is_followed_by_a_new_one_once_the_po
 ) -> None:
     """A worker that cannot even drain (stopped here) holds the port; the next start waits, and says so."""
     sub = await here.write_name("Rita")
-    stopped = here.workers()[0]
-    os.kill(stopped, SIGSTOP)
-    first, *_ = here.family()
-    os.kill(first, SIGKILL)
-    assert await here.ended() == -SIGKILL
-    here.process = await here.command("up", "--json")
-    assert here.process.stdout is not None
-    assert here.process.stderr is not None
-    assert b"earlier run" in await here.process.stderr.readline()
-    os.kill(stopped, SIGKILL)
-    assert b"url" in await here.process.stdout.readline()
+    await be_waited_for(here, here.workers()[0])
     assert await here.read_name(sub) == "Rita"
+
+
+async def test_a_worker_that_hangs_before_its_first_line_is_known_for_one_of_ours(here: Instance) -> None:
+    sub = await here.write_name("Rute")
+    assert await here.stop() == 0
+    here.process = await here.command("up", "--json")
+    (worker, *_) = await until(here.workers)
+    await be_waited_for(here, worker)
+    assert await here.read_name(sub) == "Rute"
+
+
+async def be_waited_for(here: Instance, worker: int) -> None:
+    """Freeze the worker, kill `catraca up`, and have the next one wait for it, until it is gone."""
+    os.kill(worker, SIGSTOP)
+    try:
+        first, *_ = here.family()
+        os.kill(first, SIGKILL)
+        assert await here.ended() == -SIGKILL
+        here.process = await here.command("up", "--json")
+        assert here.process.stdout is not None
+        assert here.process.stderr is not None
+        assert b"earlier run" in await here.process.stderr.readline()
+    finally:
+        os.kill(worker, SIGKILL)
+    assert b"url" in await here.process.stdout.readline()
 
 
 async def test_killed_worker_is_replaced_and_the_others_go_on(here: Instance) -> None:
