@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catraca.platform.leases import Lease, acquire_lease, release_lease
-from catraca.platform.redis_client import RedisAway, RedisClient
+from catraca.platform.redis_client import RedisAway, RedisClient, RedisLimits
 from tests.servers import Stack, until
-from tests.support.redis_server import PrivateRedis, private_redis
+from tests.support.redis_server import PATIENT, PrivateRedis, private_redis
 
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
@@ -26,7 +26,7 @@ async def server(stack: Stack) -> AsyncIterator[PrivateRedis]:
 
 @pytest.fixture(scope="session")
 async def redis(server: PrivateRedis) -> AsyncIterator[RedisClient]:
-    client = RedisClient(server.url)
+    client = RedisClient(server.url, limits=PATIENT)
     yield client
     await client.close()
 
@@ -86,7 +86,7 @@ async def test_of_many_at_once_one_gets_it(redis: RedisClient, key: str) -> None
 
 async def test_a_redis_that_is_away_is_never_taken_for_a_free_or_a_held_lease(stack: Stack, key: str) -> None:
     async with private_redis(stack) as server:
-        client = RedisClient(server.url)
+        client = RedisClient(server.url, limits=RedisLimits(answer_seconds=1))
         await acquire(client, key, "ana")
         server.freeze()
         for holder in ("ana", "bia"):

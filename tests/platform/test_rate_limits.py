@@ -17,7 +17,7 @@ from catraca.roles.parts import Parts
 from tests.conftest import bearer
 from tests.servers import Stack, until
 from tests.support.http import served, serving
-from tests.support.redis_server import PrivateRedis, private_redis
+from tests.support.redis_server import PATIENT, PrivateRedis, private_redis
 
 KEY = b"a key of the tests' own"
 FEW = RateLimit(3, 60)
@@ -31,7 +31,7 @@ async def server(stack: Stack) -> AsyncIterator[PrivateRedis]:
 
 @pytest.fixture
 async def redis(server: PrivateRedis) -> AsyncIterator[RedisClient]:
-    client = RedisClient(server.url, limits=RedisLimits(away_seconds=0.05))
+    client = RedisClient(server.url, limits=PATIENT)
     yield client
     await client.close()
 
@@ -71,7 +71,7 @@ async def test_waiting_as_long_as_told_is_enough(redis: RedisClient) -> None:
 
 
 async def test_all_processes_count_into_one_bucket(server: PrivateRedis, redis: RedisClient) -> None:
-    other = RedisClient(server.url)
+    other = RedisClient(server.url, limits=PATIENT)
     limiters = [RateLimiter(redis, key=KEY), RateLimiter(other, key=KEY)]
     limit = RateLimit(100, 3600)
     verdicts = await asyncio.gather(*(limiters[n % 2].hit("a", limit) for n in range(150)))

@@ -11,13 +11,11 @@ from redis import exceptions
 
 from catraca.platform.redis_client import AWAY, RedisAway, RedisClient, RedisLimits, Script
 from tests.servers import Stack, until
-from tests.support.redis_server import PrivateRedis, private_redis
+from tests.support.redis_server import PATIENT, PrivateRedis, private_redis
 
 ADD = Script("return redis.call('INCRBY', KEYS[1], ARGV[1])")
-# Short, so that the tests need not wait long for a second look.
-LIMITS = RedisLimits(connections=4, away_seconds=0.05)
-# Where nothing is to run out: this machine may stand still for longer than an answer may take.
-PATIENT = RedisLimits(connections=4, answer_seconds=30)
+# Short, so that the tests need not wait long; long enough for a machine that is busy.
+LIMITS = RedisLimits(connections=4, answer_seconds=1, away_seconds=0.05)
 
 
 @pytest.fixture
@@ -68,12 +66,12 @@ async def test_a_frozen_server_is_away_and_after_the_first_nobody_waits_for_it(
     server: PrivateRedis, client: RedisClient
 ) -> None:
     assert await works(client)
-    patient = RedisClient(server.url)
+    patient = RedisClient(server.url, limits=RedisLimits(answer_seconds=1))
     assert await works(patient)
     server.freeze()
     with pytest.raises(RedisAway):
         await patient.script(ADD, ["sum"], [1])
-    # Away for a second: these touch no network, or they would last 250 ms each.
+    # Away for a second: these touch no network, or they would last a second each.
     async with asyncio.timeout(10):
         for _ in range(1000):
             with pytest.raises(RedisAway):

@@ -11,7 +11,11 @@ from pathlib import Path
 
 import redis.asyncio
 
+from catraca.platform.redis_client import RedisLimits
 from tests.servers import Stack, private_folder, until
+
+# Where nothing is to run out: the machine may stand still for longer than an answer may take.
+PATIENT = RedisLimits(answer_seconds=30, away_seconds=0.05)
 
 
 class PrivateRedis:
