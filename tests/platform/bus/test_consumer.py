@@ -17,6 +17,7 @@ from catraca.platform.database import Db
 from catraca.platform.errors import Busy, DatabaseUnavailable, OutcomeUnknown
 from catraca.platform.redis_client import RedisAway
 from catraca.platform.telemetry import render
+from catraca.platform.waiting import within
 from tests.platform.bus.world import World, on_every_bus
 
 pytestmark = on_every_bus
@@ -228,11 +229,15 @@ async def test_consumers_share_their_hands(world: World) -> None:
     first, second = world.queue("first"), world.queue("second")
     await world.open(first, second)
     at_work = most_at_work = 0
+    two_at_work = asyncio.Event()
 
     async def work(db: Db, _message: Message) -> None:
         nonlocal at_work, most_at_work
         at_work += 1
         most_at_work = max(most_at_work, at_work)
+        if at_work == 2:
+            two_at_work.set()
+        await within(30, two_at_work)
         await db.execute("SELECT pg_sleep(0.01)")
         at_work -= 1
 
