@@ -12,8 +12,8 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  \033[36mmake %-8s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-up: .venv/.runtime ## Run Catraca here, with everything it needs (Ctrl-C stops it)
-	@exec $(BIN)/catraca up
+up: .venv/.runtime ## Run Catraca here, with everything it needs (Ctrl-C stops it; DEMO=1: a city moves in it)
+	@exec $(BIN)/catraca up $(if $(DEMO),--demo)
 
 test: check ## Check, then run every test on real servers
 	@sh tests/install-servers.sh

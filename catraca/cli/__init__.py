@@ -6,6 +6,7 @@ import typer
 
 from catraca.cli.audit import audit
 from catraca.cli.dead_letters import app as dead_letters
+from catraca.cli.demo import demo
 from catraca.cli.doctor import doctor
 from catraca.cli.events import events
 from catraca.cli.migrating import migrate
@@ -27,7 +28,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     help="Catraca: one claim, one winner.\n\nStart with `catraca up`; settings are `CATRACA_` variables.",
 )
-for command in (up, serve, migrate, token, doctor, events, audit, version):
+for command in (up, demo, serve, migrate, token, doctor, events, audit, version):
     app.command()(command)
 app.add_typer(dead_letters, name="dead-letters")
 app.add_typer(rides, name="rides")

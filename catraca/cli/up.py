@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from catraca.cli.demo import ensure_demo_fits
 from catraca.cli.failures import expected_failures
 from catraca.cli.serve import exit_quietly_on_sigterm
 
@@ -16,6 +17,9 @@ def up(
     workers: Annotated[
         int | None, typer.Option(help="How many processes; without it CATRACA_WORKERS.", min=1, max=64)
     ] = None,
+    demo: Annotated[
+        bool, typer.Option("--demo", help="Let a simulated city live in it: `catraca demo` runs beside it.")
+    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object when ready, for programs.")
     ] = False,
@@ -39,6 +43,8 @@ def up(
 
         settings = Settings()
         settings.ensure_fit()
+        if demo:
+            ensure_demo_fits(settings)
         progress = Progress()
 
         def ready(found: Settings, city: "DemoCity | None") -> None:
@@ -47,7 +53,11 @@ def up(
             welcome.print_json() if as_json else welcome.print()
 
         instance = Instance(
-            settings=settings, workers=workers or settings.workers, say=progress.say, ready=ready
+            settings=settings,
+            workers=workers or settings.workers,
+            say=progress.say,
+            ready=ready,
+            demo=demo,
         )
         with progress:
             asyncio.run(instance.run())

@@ -1,14 +1,19 @@
 """One whole Catraca on this machine: embedded servers where none are given, and workers with all roles."""
 
 import asyncio
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from signal import SIGKILL, SIGTERM
 from socket import socket
 from typing import TYPE_CHECKING
 
 from catraca.platform.clock import monotonic_seconds
 from catraca.platform.embedded import EmbeddedFailure, EmbeddedPostgres, EmbeddedRedis, lock_state_dir
+from catraca.platform.embedded.children import Child, end_with_parent
 from catraca.platform.embedded.server import EmbeddedServer
 from catraca.platform.migrations import migrate
 from catraca.roles.listening import callable_address, claim_port, fetch
@@ -27,6 +32,9 @@ Say = Callable[[str], None]
 STOP_SECONDS = 14.0
 WORKER_DRAIN_SECONDS = 10.0
 LEAST_STOP_SECONDS = 0.5
+# The demo's people finish their rides and go home; then the workers drain.
+DEMO_STOP_SECONDS = 3.5
+DEMO_KILL_SECONDS = 0.5
 READY_SECONDS = 60.0
 ASK_SECONDS = 5.0
 LONGEST_PAUSE_SECONDS = 30.0
@@ -46,11 +54,14 @@ class Instance:
     say: Say
     # Gets the settings with the servers' addresses, and the demo city if it is there.
     ready: Callable[[Settings, "DemoCity | None"], None]
+    # Whether `catraca demo` runs beside it.
+    demo: bool = False
     life: Life = field(default_factory=Life)
     _stop_by: float = 0
+    _demo: Child | None = None
 
     async def run(self) -> None:
-        """Run until a signal; then drain the workers, stop Redis, stop PostgreSQL, in this order."""
+        """Run until a signal; then stop the demo, the workers, Redis and PostgreSQL, in this order."""
         settings = self.settings
         with lock_state_dir(settings.state_dir) as folder:
             metrics = MetricsFolder(folder.path)
@@ -88,6 +99,7 @@ class Instance:
         )
         seconds = WORKER_DRAIN_SECONDS + settings.drain_delay
         held.push_async_callback(supervisor.drain, self.life.hurrying, seconds=seconds)
+        held.push_async_callback(self._end_demo)
         await first_of(
             supervisor.keep(),
             log.follow(self.say),
@@ -130,7 +142,32 @@ class Instance:
         except TimeoutError:
             raise NotReady(f"no worker became ready within {READY_SECONDS:.0f} s; the log says why") from None
         self.ready(settings, city)
+        if self.demo:
+            await self._run_demo(f"http://{address}")
         await asyncio.Event().wait()
+
+    async def _run_demo(self, url: str) -> None:
+        """Somebody else's process, and of no importance: when it ends, that is said and nothing more."""
+        environment = {**os.environ, "CATRACA_STATE_DIR": str(self.settings.state_dir.resolve())}
+        process = subprocess.Popen(  # noqa: S603, ASYNC220 - our own program, no shell; it takes a moment
+            [sys.executable, "-P", "-m", "catraca", "demo", "--url", url],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            # Standard output is for our own result.
+            stdout=sys.stderr.fileno(),
+            # Ctrl-C in the terminal must reach this process alone, which then stops things in order.
+            start_new_session=True,
+            preexec_fn=end_with_parent(SIGTERM),
+        )
+        self._demo = Child(process)
+        self.say("The demo city wakes up")
+        code = await self._demo.wait()
+        self.say(f"The demo city ended ({how_it_ended(code)}); Catraca goes on serving")
+
+    async def _end_demo(self) -> None:
+        if self._demo is not None:
+            await first_of(self._demo.end(((SIGTERM, DEMO_STOP_SECONDS),)), self.life.hurrying.wait())
+            await self._demo.end(((SIGKILL, DEMO_KILL_SECONDS),))
 
     async def _keep(self, server: EmbeddedServer) -> None:
         """Start the server again whenever it ends; workers recover by themselves."""

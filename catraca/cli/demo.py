@@ -1,0 +1,152 @@
+"""`catraca demo`: a city that moves, to watch and to try things with."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
+from uuid import UUID
+
+import typer
+
+from catraca.cli.failures import REFUSED, expected_failures, fail
+
+if TYPE_CHECKING:
+    from catraca.client.demo import City
+    from catraca.settings import Settings
+
+TOKEN_SECONDS = 3600
+ASK_SECONDS = 5.0
+OPEN_FILES = 8192
+
+
+def demo(
+    url: Annotated[
+        str | None, typer.Option(help="Where Catraca answers; without it CATRACA_HOST and CATRACA_PORT.")
+    ] = None,
+    drivers: Annotated[int, typer.Option(help="How many drivers are at work.", min=1, max=500)] = 20,
+    rides_per_minute: Annotated[
+        float, typer.Option(help="How many rides are asked for, on average.", min=0.1, max=600)
+    ] = 12,
+    seed: Annotated[int, typer.Option(help="Who is made up, and what they choose.", min=0)] = 1,
+    seconds: Annotated[
+        float | None, typer.Option("--for", help="How many seconds; without it until Ctrl-C.", min=1)
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object at the end, for programs.")
+    ] = False,
+) -> None:
+    """Let simulated drivers and passengers live in a running Catraca, and show what happens.
+
+    They know it only by its API and sockets, with tokens signed by this state folder's secret. At the end
+    their rides are finished or canceled and the drivers go offline. What they did stays: not for production.
+
+    Example: `catraca demo --drivers 50 --rides-per-minute 30 --for 120`
+    """
+    with expected_failures():
+        import asyncio
+
+        from catraca.cli.demo_screen import Screen
+        from catraca.client.demo import City
+        from catraca.roles.demo import DRIVERS, PASSENGERS
+        from catraca.settings import Settings
+
+        settings = Settings()
+        ensure_demo_fits(settings)
+        address = (url or _usual_address(settings)).rstrip("/")
+        sign = _signer(settings)
+        _check(address, sign(DRIVERS[0].id, "driver"))
+
+        _allow_many_connections()
+
+        async def run() -> None:
+            city = City(
+                address,
+                sign,
+                drivers=drivers,
+                rides_per_minute=rides_per_minute,
+                seed=seed,
+                known_drivers=[driver.id for driver in DRIVERS],
+                known_passengers=[passenger.id for passenger in PASSENGERS],
+            )
+            _stop_on_signals(city)
+            await Screen(city.tally, drivers=drivers, url=address, as_json=as_json).show(city.run(seconds))
+
+        asyncio.run(run())
+
+
+def ensure_demo_fits(settings: "Settings") -> None:
+    """Its people are made up, and so are their tokens."""
+    if settings.environment == "production":
+        fail("the demo's people do not belong into production (CATRACA_ENVIRONMENT)", REFUSED)
+    if settings.jwks_url:
+        fail("the demo cannot make tokens of your identity provider (CATRACA_JWKS_URL)", REFUSED)
+
+
+def _usual_address(settings: "Settings") -> str:
+    from catraca.roles.listening import callable_address
+
+    return f"http://{callable_address(settings.host, settings.port)}"
+
+
+def _signer(settings: "Settings") -> Callable[[UUID, str], str]:
+    from datetime import timedelta
+
+    from catraca.platform.auth import sign_token
+
+    secret, rules = settings.signing_secret(), settings.token_rules()
+    lifetime = timedelta(seconds=TOKEN_SECONDS)
+    return lambda person_id, role: sign_token(
+        secret, subject=person_id, roles=[role], lifetime=lifetime, rules=rules
+    )
+
+
+def _check(url: str, token: str) -> None:
+    """Before anything moves: is anybody there, and do they know us?"""
+    import httpx
+
+    from catraca.client.http import is_local
+
+    try:
+        answer = httpx.get(
+            f"{url}/v1/me",
+            headers={"authorization": f"Bearer {token}"},
+            timeout=ASK_SECONDS,
+            trust_env=not is_local(url),
+        )
+    except (httpx.TransportError, httpx.InvalidURL):
+        fail(f"no Catraca answers at {url}: start it with `make up`, or name another with --url")
+    if answer.status_code == httpx.codes.UNAUTHORIZED.value:
+        fail(
+            f"{url} does not take tokens of this state folder: run this where it was started,"
+            " or give the same CATRACA_STATE_DIR or CATRACA_SECRET",
+            REFUSED,
+        )
+    if not answer.is_success:
+        fail(f"{url} answers {answer.status_code} to GET /v1/me: is it a Catraca, and is it well?")
+
+
+def _allow_many_connections() -> None:
+    """Everybody has a socket and calls besides; what a shell allows by default would end the city early."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def _stop_on_signals(city: "City") -> None:
+    """Once: everybody goes home. Ctrl-C again: at once."""
+    import asyncio
+    import signal
+
+    loop = asyncio.get_running_loop()
+    running = asyncio.current_task()
+    assert running is not None
+
+    def stop() -> None:
+        if city.stopping.is_set():
+            running.cancel()
+        city.stopping.set()
+
+    loop.add_signal_handler(signal.SIGINT, stop)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, city.stopping.set)

@@ -1,0 +1,76 @@
+"""Catraca from Python: calls that may be repeated, and a socket that comes back.
+
+    from catraca.client import Client, Refused
+
+    async with Client("http://127.0.0.1:8000", token=token) as catraca:
+        ride = await catraca.rides.request(pickup_lat=-12.9777, pickup_lon=-38.5016)
+        async with catraca.live(since=last_seq, acknowledge=True) as live:
+            async for message in live:
+                print(message.seq, message.type, message.data)
+
+Every change is sent under a key of its own, and again under the same key when the network or the server
+fails, so it happens once. What the server turns down is `Refused`; no answer in time is `Unreachable`.
+Messages come each once and in order, whatever becomes of the connection.
+
+It stands by itself: nothing else of Catraca is imported.
+"""
+
+from catraca.client.client import Client
+from catraca.client.errors import ClientFailure, Gap, LiveEnded, Refused, Unreachable
+from catraca.client.live import Live
+from catraca.client.models import (
+    Accepted,
+    Marked,
+    Message,
+    NewShare,
+    Notification,
+    NotificationPage,
+    Offer,
+    Offers,
+    Person,
+    Ping,
+    Pings,
+    Place,
+    Position,
+    Quote,
+    RejectedPing,
+    Ride,
+    RidePage,
+    Share,
+    Skipped,
+    Standing,
+    Trip,
+    TripDriver,
+)
+
+__all__ = [
+    "Accepted",
+    "Client",
+    "ClientFailure",
+    "Gap",
+    "Live",
+    "LiveEnded",
+    "Marked",
+    "Message",
+    "NewShare",
+    "Notification",
+    "NotificationPage",
+    "Offer",
+    "Offers",
+    "Person",
+    "Ping",
+    "Pings",
+    "Place",
+    "Position",
+    "Quote",
+    "Refused",
+    "RejectedPing",
+    "Ride",
+    "RidePage",
+    "Share",
+    "Skipped",
+    "Standing",
+    "Trip",
+    "TripDriver",
+    "Unreachable",
+]

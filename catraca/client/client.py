@@ -1,0 +1,93 @@
+"""The way in: one person's calls to one server."""
+
+from types import TracebackType
+from typing import Final
+from urllib.parse import urlsplit
+from uuid import UUID
+
+import msgspec
+
+from catraca.client.http import Bearer, Http, Token
+from catraca.client.live import Live
+from catraca.client.location import Location
+from catraca.client.notifications import Notifications
+from catraca.client.rides import Rides
+from catraca.client.trips import Trips
+
+CALL_SECONDS = 30.0
+LIVE_SECONDS = 300.0
+
+
+class _Me(msgspec.Struct):
+    id: UUID
+
+
+class Client:
+    """`async with Client(url, token=...) as catraca:`; what is open at the end of the block is closed."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: Token,
+        deadline_seconds: float = CALL_SECONDS,
+        language: str | None = None,
+    ) -> None:
+        """`token` is one, or a function that answers one and is asked again when it has run out.
+
+        Each call has `deadline_seconds` in all, repeats included. `language` is "pt-BR" or "en", for people.
+        """
+        if urlsplit(url).scheme not in ("http", "https"):
+            raise ValueError(f"the address of a Catraca begins with http:// or https://: {url}")
+        self.url: Final = url.rstrip("/")
+        self._bearer = Bearer(token)
+        self._language = language
+        self._http = Http(self.url, self._bearer, language=language, deadline_seconds=deadline_seconds)
+        self._lives: set[Live] = set()
+        self._own_id: UUID | None = None
+        self.rides: Final = Rides(self._http)
+        self.location: Final = Location(self._http, self.own_id)
+        self.notifications: Final = Notifications(self._http)
+        self.trips: Final = Trips(self._http)
+
+    async def __aenter__(self) -> "Client":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        for live in self._lives:
+            await live.close()
+        await self._http.close()
+
+    async def own_id(self) -> UUID:
+        """Whose token it is: asked once."""
+        if self._own_id is None:
+            self._own_id = (await self._http.ask("GET", "/v1/me", _Me)).id
+        return self._own_id
+
+    def live(
+        self,
+        *,
+        since: int | None = None,
+        acknowledge: bool = False,
+        patience_seconds: float = LIVE_SECONDS,
+    ) -> Live:
+        """What this person is told, from the message after `since` on; without it, from now on.
+
+        `acknowledge` tells the server what was handed out. Without a connection for `patience_seconds` it
+        gives up. Used as a context, it is connected from the first line on and closed after the last.
+        """
+        live = Live(
+            self.url,
+            self._bearer,
+            since=since,
+            acknowledge=acknowledge,
+            patience_seconds=patience_seconds,
+            language=self._language,
+        )
+        self._lives = {one for one in self._lives if not one.is_closed} | {live}
+        return live

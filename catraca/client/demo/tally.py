@@ -1,0 +1,76 @@
+"""What happened in the city, counted."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from catraca.client.errors import ClientFailure, Refused
+
+# The latest are kept: a city may go on for days.
+TIMES_KEPT = 100_000
+
+
+@dataclass(slots=True)
+class Tally:
+    requested: int = 0
+    matched: int = 0
+    completed: int = 0
+    canceled: int = 0
+    # Searches that ended without anybody.
+    unserved: int = 0
+    offers: Counter[str] = field(default_factory=Counter[str])
+    shared: int = 0
+    lost_connections: int = 0
+    # Seconds from the request to the message that somebody comes.
+    match_seconds: list[float] = field(default_factory=list[float])
+    # Expected by whoever races for something: by code.
+    refusals: Counter[str] = field(default_factory=Counter[str])
+    # No answer in time and the like: by kind.
+    failures: Counter[str] = field(default_factory=Counter[str])
+    messages: Counter[str] = field(default_factory=Counter[str])
+    drivers: Counter[str] = field(default_factory=Counter[str])
+    # Rides that were still open when everybody had gone home.
+    left_open: int = 0
+
+    def note_match(self, seconds: float) -> None:
+        self.matched += 1
+        self.match_seconds.append(seconds)
+        if len(self.match_seconds) > TIMES_KEPT:
+            del self.match_seconds[: TIMES_KEPT // 2]
+
+    def note_failure(self, failure: ClientFailure) -> None:
+        """A refusal is an answer; anything else is a failure."""
+        if isinstance(failure, Refused):
+            self.refusals[failure.code] += 1
+        else:
+            self.failures[type(failure).__name__] += 1
+
+    def summary(self) -> dict[str, Any]:
+        """All figures, for programs."""
+        return {
+            "requested": self.requested,
+            "matched": self.matched,
+            "completed": self.completed,
+            "canceled": self.canceled,
+            "unserved": self.unserved,
+            "left_open": self.left_open,
+            "match_seconds": {
+                "median": percentile(self.match_seconds, 50),
+                "p95": percentile(self.match_seconds, 95),
+            },
+            "offers": dict(self.offers),
+            "shared": self.shared,
+            "lost_connections": self.lost_connections,
+            "refusals": dict(self.refusals),
+            "failures": dict(self.failures),
+            "messages": dict(self.messages),
+        }
+
+
+def percentile(values: Sequence[float], percent: int) -> float | None:
+    """The smallest value that so many of a hundred do not exceed; nothing of nothing."""
+    if not values:
+        return None
+    rank = -(-len(values) * percent // 100)
+    return round(sorted(values)[max(0, rank - 1)], 3)

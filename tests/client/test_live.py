@@ -1,0 +1,131 @@
+"""The socket against the real server, which tells real rows, over a network that is cut anywhere."""
+
+import asyncio
+import random
+from uuid import UUID, uuid4
+
+import pytest
+
+from catraca.client import Client, Live, Message, Ping
+from catraca.domains.notifications.model import Telling
+from catraca.domains.notifications.store.notifications import insert_notifications
+from catraca.events.live import RideBegun
+from catraca.platform.clock import now
+from catraca.platform.database import Database
+from catraca.roles.parts import Parts
+from tests.client.people import FAROL_DA_BARRA, PRACA_DA_SE, person, token_of
+from tests.client.proxy import Proxy, proxy_to
+from tests.servers import on_one_stack, until
+
+pytestmark = on_one_stack
+WAIT_SECONDS = 60
+MESSAGES = 60
+
+
+async def tell(database: Database, user_id: UUID, count: int) -> None:
+    """So many notifications more, as the notifier writes them."""
+    notices = [RideBegun(ride_id=uuid4(), message="Boa viagem!", started_at=now()) for _ in range(count)]
+    told = [Telling(user_id, uuid4(), notice) for notice in notices]
+    await database.run(lambda db: insert_notifications(db, told))
+
+
+async def take(live: Live, count: int) -> list[Message]:
+    async with asyncio.timeout(WAIT_SECONDS):
+        return [await anext(live) for _ in range(count)]
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_cut_at_any_byte_each_message_comes_once_and_in_order(
+    proxy: Proxy, database: Database, seed: int
+) -> None:
+    chance = random.Random(seed)
+    sub = uuid4()
+    async with Client(proxy.url, token=token_of("passenger", sub)) as catraca:
+        await catraca.own_id()
+        await tell(database, sub, MESSAGES)
+        kept = await catraca.notifications.page(since=0, limit=100)
+        # The answer to the handshake takes some hundred bytes, and so does a message.
+        proxy.lifetimes = [chance.randint(1, 3000) for _ in range(40)]
+        async with catraca.live(since=0, acknowledge=True) as live:
+            came = await take(live, MESSAGES)
+            assert live.connections > 5
+    assert [message.seq for message in came] == list(range(1, MESSAGES + 1))
+    assert [message.data for message in came] == [one.data for one in kept.items]
+
+
+async def test_who_comes_back_another_day_goes_on_after_the_last_message_taken(
+    api_url: str, database: Database
+) -> None:
+    sub = uuid4()
+    async with Client(api_url, token=token_of("passenger", sub)) as catraca:
+        await catraca.own_id()
+        await tell(database, sub, 5)
+        async with catraca.live(since=0) as live:
+            await take(live, 2)
+        async with catraca.live(since=live.seq) as again:
+            assert [message.seq for message in await take(again, 3)] == [3, 4, 5]
+
+
+async def test_what_was_told_is_read_page_by_page_and_marked(api_url: str, database: Database) -> None:
+    sub = uuid4()
+    async with Client(api_url, token=token_of("passenger", sub)) as catraca:
+        await catraca.own_id()
+        await tell(database, sub, 5)
+        newest = await catraca.notifications.page(limit=2)
+        assert ([one.seq for one in newest.items], newest.unread) == ([5, 4], 5)
+        older = await catraca.notifications.page(before=newest.next)
+        assert [one.seq for one in older.items] == [3, 2, 1]
+        marked = await catraca.notifications.mark_read(5, up_to=2)
+        assert (marked.marked, marked.unread) == ([1, 2, 5], 2)
+        left = await catraca.notifications.page(since=0, unread=True)
+        assert [one.seq for one in left.items] == [3, 4]
+
+
+async def test_both_sides_see_a_ride_over_their_sockets_though_these_are_cut(town: Parts) -> None:
+    async with (
+        proxy_to(town.settings.port) as proxy,
+        person(proxy.url, "passenger") as passenger,
+        person(proxy.url, "driver") as driver,
+        passenger.live() as hears,
+        driver.live(acknowledge=True) as drives,
+        asyncio.timeout(WAIT_SECONDS),
+    ):
+        here = Ping(lat=PRACA_DA_SE["pickup_lat"], lng=PRACA_DA_SE["pickup_lon"])
+        assert (await drives.go_online(here)).online
+        assert (await drives.ping(here)).accepted == 1
+        ride = await passenger.rides.request(**PRACA_DA_SE, **FAROL_DA_BARRA)
+        offer = await anext(drives)
+        assert (offer.type, offer.data["ride_id"]) == ("matching.candidate_found", str(ride.ride_id))
+        await until(lambda: _received(town.database, offer.data["offer_id"]))
+        proxy.cut()
+        await driver.rides.accept(ride.ride_id)
+        told = await _numbered(hears, up_to="ride.matched")
+        await drives.ping(here)
+        while (seen := await anext(hears)).type != "position":
+            told.append(seen)
+        assert (seen.seq, seen.data["lat"], seen.data["lng"]) == (None, here.lat, here.lng)
+        await driver.rides.arrive(ride.ride_id)
+        proxy.cut()
+        await driver.rides.start(ride.ride_id)
+        await driver.rides.complete(ride.ride_id)
+        told += await _numbered(hears, up_to="ride.completed")
+        steps = ["ride.accepted", "ride.matched", "ride.arriving", "ride.started", "ride.completed"]
+        assert [message.type for message in told] == steps
+        assert [message.seq for message in told] == [1, 2, 3, 4, 5]
+        assert not (await drives.go_offline()).online
+
+
+async def _numbered(live: Live, *, up_to: str) -> list[Message]:
+    """What is told up to this type, without positions."""
+    told: list[Message] = []
+    while not told or told[-1].type != up_to:
+        message = await anext(live)
+        told += [message] if message.seq is not None else []
+    return told
+
+
+async def _received(database: Database, offer_id: str) -> bool:
+    async with database.connection() as db:
+        return bool(
+            await db.fetchval("SELECT count(*) FROM offer_receipts WHERE offer_id = $1", UUID(offer_id))
+        )

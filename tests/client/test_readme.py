@@ -1,0 +1,30 @@
+"""The README's script does what it says."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+from catraca.roles.parts import Parts
+from tests.client.people import token_of
+from tests.servers import on_one_stack
+from tests.test_docs import README, fenced, section
+
+RUN_SECONDS = 60
+
+
+@on_one_stack
+async def test_script_of_the_readme_prints_what_the_passenger_is_told(town: Parts, tmp_path: Path) -> None:
+    (script,) = fenced(section(README, "From your own scripts"), "python")
+    file = tmp_path / "script.py"
+    file.write_text(script.replace("http://127.0.0.1:8000", f"http://127.0.0.1:{town.settings.port}"))
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        str(file),
+        token_of("passenger"),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    async with asyncio.timeout(RUN_SECONDS):
+        output, errors = await process.communicate()
+    assert (process.returncode, errors.decode()) == (0, "")
+    assert output.decode().startswith("1 ride.cancelled ")

@@ -1,0 +1,279 @@
+"""A socket that comes back: each message once and in order, whatever the server and the network do."""
+
+import asyncio
+from uuid import uuid4
+
+import pytest
+
+from catraca.client import Client, Gap, Live, LiveEnded, Message, Ping, Refused, Unreachable
+from catraca.client.pauses import Pauses
+from tests.client.scripted import Talk, listening, scripted
+from tests.servers import until
+
+WAIT_SECONDS = 20
+
+
+async def take(live: Live, count: int) -> list[Message]:
+    async with asyncio.timeout(WAIT_SECONDS):
+        return [await anext(live) for _ in range(count)]
+
+
+async def take_all(live: Live) -> list[Message]:
+    return [message async for message in live]
+
+
+def numbers(messages: list[Message]) -> list[int | None]:
+    return [message.seq for message in messages]
+
+
+async def greeted(talk: Talk) -> None:
+    await talk.hello()
+    await talk.stay()
+
+
+async def test_what_follows_the_last_message_is_asked_for_after_a_break() -> None:
+    async def first(talk: Talk) -> None:
+        await talk.hello()
+        await talk.tell(8, 9)
+        talk.break_off()
+
+    async def second(talk: Talk) -> None:
+        await talk.hello()
+        await talk.tell(10)
+        await talk.stay()
+
+    async with listening(first, second, since=7) as (server, live):
+        assert numbers(await take(live, 3)) == [8, 9, 10]
+        assert live.seq == 10
+    assert [talk.since for talk in server.talks] == [7, 9]
+
+
+async def test_without_a_number_it_begins_with_what_is_new_and_resumes_from_there() -> None:
+    async def first(talk: Talk) -> None:
+        await talk.hello(seq=41)
+        talk.break_off()
+
+    async def second(talk: Talk) -> None:
+        await talk.hello()
+        await talk.tell(42)
+        await talk.stay()
+
+    async with listening(first, second, since=None) as (server, live):
+        assert numbers(await take(live, 1)) == [42]
+    assert [talk.since for talk in server.talks] == [None, 41]
+
+
+async def test_a_repeat_is_not_handed_out_and_a_gap_is_closed_by_asking_again() -> None:
+    async def first(talk: Talk) -> None:
+        await talk.hello()
+        await talk.tell(1, 2, 2, 1, 4)
+        await talk.stay()
+
+    async def second(talk: Talk) -> None:
+        await talk.hello()
+        await talk.tell(3, 4)
+        await talk.stay()
+
+    async with listening(first, second) as (server, live):
+        assert numbers(await take(live, 4)) == [1, 2, 3, 4]
+    assert [talk.since for talk in server.talks] == [0, 2]
+
+
+@pytest.mark.parametrize(("hello", "told"), [(5, [7]), (3, [4, 5]), (9, [])])
+async def test_a_gap_that_the_server_cannot_close_is_an_error_and_not_silence(
+    hello: int, told: list[int]
+) -> None:
+    async def holed(talk: Talk) -> None:
+        await talk.hello(seq=hello)
+        await talk.tell(*told)
+        await talk.stay()
+
+    async with scripted(holed) as server, Client(server.url, token="t") as catraca:
+        with pytest.raises(Gap) as raised:
+            await take(catraca.live(since=5), 1)
+    assert raised.value.after == 5
+    assert len(server.talks) > 1
+
+
+async def test_a_server_that_falls_silent_is_left_for_another_connection() -> None:
+    async def silent(talk: Talk) -> None:
+        await talk.hello(heartbeat_seconds=-0.95)  # with what is given to a slow network: a tenth of a second
+        await talk.stay()
+
+    async with listening(silent, greeted, since=3) as (server, live), asyncio.timeout(WAIT_SECONDS):
+        await until(lambda: live.connections == 2)
+    assert [talk.since for talk in server.talks] == [3, 3]
+
+
+async def test_heartbeats_are_not_handed_out_and_what_has_no_number_is() -> None:
+    async def mixed(talk: Talk) -> None:
+        await talk.hello()
+        await talk.say("heartbeat")
+        await talk.say("position", {"lat": 1.5})
+        await talk.tell(1)
+        await talk.stay()
+
+    async with listening(mixed) as (_, live):
+        position, first = await take(live, 2)
+    assert (position.seq, position.type, position.data) == (None, "position", {"lat": 1.5})
+    assert first.seq == 1
+
+
+@pytest.mark.parametrize("code", [1003, 1007, 1009, 4400, 4409])
+async def test_who_is_not_to_come_back_does_not(code: int) -> None:
+    async def close(talk: Talk) -> None:
+        await talk.hello()
+        await talk.tell(1)
+        await talk.socket.close(code, "because")
+
+    async with scripted(close) as server, Client(server.url, token="t") as catraca:
+        live = catraca.live(since=0)
+        assert numbers(await take(live, 1)) == [1]
+        with pytest.raises(LiveEnded) as raised:
+            await take(live, 1)
+        assert (raised.value.code, raised.value.reason) == (code, "because")
+        with pytest.raises(LiveEnded):
+            await live.ack(1)
+    assert len(server.talks) == 1
+
+
+async def test_a_restarting_server_is_left_for_as_long_as_it_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def restart(talk: Talk) -> None:
+        await talk.hello()
+        await talk.say("goodbye", {"code": "restarting", "reconnect_after_seconds": 7.5})
+        await talk.socket.close(1012, "restarting")
+
+    asked_for: list[float] = []
+
+    def note(_pauses: Pauses, *, at_least: float = 0.0) -> float:
+        asked_for.append(at_least)
+        return 0.0
+
+    monkeypatch.setattr(Pauses, "next_seconds", note)
+    async with listening(restart, greeted) as (_, live):
+        await until(lambda: live.connections == 2)
+    assert asked_for == [7.5]
+
+
+async def test_another_token_is_asked_for_when_one_has_run_out() -> None:
+    tokens = iter(["old", "new"])
+
+    async def expire(talk: Talk) -> None:
+        await talk.hello()
+        await talk.socket.close(4401, "token_expired")
+
+    async with listening(expire, greeted, token=lambda: next(tokens)) as (server, live):
+        await until(lambda: live.connections == 2)
+    assert [talk.token for talk in server.talks] == ["old", "new"]
+    async with scripted(expire) as server, Client(server.url, token="old") as catraca:
+        with pytest.raises(LiveEnded):
+            await take(catraca.live(since=0), 1)
+    assert len(server.talks) == 1
+
+
+async def test_all_that_was_handed_out_is_acknowledged_and_again_after_a_break() -> None:
+    async def first(talk: Talk) -> None:
+        await talk.hello()
+        await talk.tell(1, 2)
+        await talk.stay()
+
+    async with listening(first, greeted, acknowledge=True) as (server, live), asyncio.timeout(WAIT_SECONDS):
+        await until(lambda: live._received == 2)
+        assert live._connection is not None
+        await live._connection.tell("ping")
+        assert await server.heard.get() == {"type": "ping"}, "nothing was taken yet"
+        for seq in (1, 2):
+            await take(live, 1)
+            assert await server.heard.get() == {"type": "ack", "data": {"seq": seq}}
+        live.cut()
+        assert await server.heard.get() == {"type": "ack", "data": {"seq": 2}}
+
+
+async def test_what_is_asked_is_answered_refused_or_asked_again_on_the_next_connection() -> None:
+    async def answers(talk: Talk) -> None:
+        await talk.hello()
+        asked = asyncio.create_task(talk.stay())
+        said = await talk.heard.get()
+        if said["data"]["lat"] > 0:
+            refusal = {"code": "driver_offline", "status": 409, "detail": "Not at work.", "since": None}
+            await talk.say("error", refusal, id=said["id"])
+        else:
+            await talk.say("reply", {"accepted": 1, "rejected": []}, id=said["id"])
+        await asked
+
+    async def dies(talk: Talk) -> None:
+        await talk.hello()
+        await talk.socket.recv()
+        talk.break_off()
+
+    async with listening(dies, answers) as (_, live), asyncio.timeout(WAIT_SECONDS):
+        taken = await live.ping(Ping(lat=-12.9, lng=-38.5))
+        assert (taken.accepted, taken.rejected) == (1, [])
+    async with listening(answers) as (_, live), asyncio.timeout(WAIT_SECONDS):
+        with pytest.raises(Refused) as raised:
+            await live.ping(Ping(lat=12.9, lng=-38.5))
+    refused = raised.value
+    assert (refused.status, refused.code, refused.data) == (409, "driver_offline", {"since": None})
+
+
+async def test_who_takes_no_messages_is_not_sent_more_than_can_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("catraca.client.live.MESSAGES_WAITING", 3)
+
+    async def pours(talk: Talk) -> None:
+        await talk.hello()
+        await talk.tell(*range(1, 200))
+        await talk.stay()
+
+    async with listening(pours) as (_, live):
+        for number in range(1, 200):
+            assert numbers(await take(live, 1)) == [number]
+            assert len(live._waiting) <= 3
+
+
+async def test_nobody_answers_and_it_says_so() -> None:
+    async with Client("http://127.0.0.1:1", token="t") as catraca:
+        with pytest.raises(Unreachable):
+            async with catraca.live(patience_seconds=0.3):
+                pass
+
+
+async def test_patience_is_for_the_time_without_a_connection_not_for_the_one_before() -> None:
+    left_at = asyncio.Event()
+
+    async def lasts(talk: Talk) -> None:
+        await talk.hello()
+        await left_at.wait()
+        talk.break_off()
+
+    async with listening(lasts, greeted, patience_seconds=0.2) as (_, live):
+        asyncio.get_running_loop().call_later(0.5, left_at.set)
+        await until(lambda: live.connections == 2 or live.is_closed)
+        assert not live.is_closed
+
+
+async def test_closed_it_comes_to_its_end() -> None:
+    async with listening(greeted) as (_, live):
+        async with asyncio.TaskGroup() as tasks:
+            rest = tasks.create_task(take_all(live))
+            tasks.create_task(live.close())
+        assert rest.result() == []
+        with pytest.raises(Unreachable):
+            await live.send("ping")
+
+
+async def test_subscriptions_are_made_again_after_a_break() -> None:
+    async def answers(talk: Talk) -> None:
+        await talk.hello()
+        asyncio.create_task(talk.stay())  # noqa: RUF006
+        said = await talk.heard.get()
+        if "id" in said:
+            await talk.say("reply", id=said["id"])
+        talk.heard.put_nowait(said)
+        await talk.socket.wait_closed()
+
+    ride_id = uuid4()
+    async with listening(answers, greeted) as (server, live), asyncio.timeout(WAIT_SECONDS):
+        await live.subscribe(ride_id)
+        await server.heard.get()
+        live.cut()
+        assert await server.heard.get() == {"type": "subscribe", "data": {"ride_id": str(ride_id)}}

@@ -1,0 +1,127 @@
+"""A call over a bad network: repeated until it is answered, and done once."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from fastapi import Request, Response
+from fastapi.responses import JSONResponse
+
+from catraca.client import Client, Refused, Unreachable
+from catraca.client.pauses import Pauses
+from catraca.platform.http.route import Staged, make_router
+from catraca.roles.parts import Parts
+from tests.client.people import PRACA_DA_SE, person
+from tests.client.proxy import Proxy
+from tests.servers import on_one_stack
+from tests.support.http import served
+
+pytestmark = on_one_stack
+
+
+async def test_a_ride_whose_answer_was_lost_is_asked_for_again_and_there_is_one(proxy: Proxy) -> None:
+    async with person(proxy.url, "passenger") as passenger:
+        proxy.swallow = 3
+        ride = await passenger.rides.request(**PRACA_DA_SE)
+        assert proxy.swallow == 0
+        assert [one.ride_id for one in (await passenger.rides.page()).rides] == [ride.ride_id]
+
+
+async def test_every_change_of_a_ride_survives_a_lost_answer(proxy: Proxy) -> None:
+    async with (
+        person(proxy.url, "passenger") as passenger,
+        person(proxy.url, "driver") as driver,
+        person(proxy.url, "operator") as operator,
+    ):
+        ride_id = (await passenger.rides.request(**PRACA_DA_SE)).ride_id
+        driver_id = await driver.own_id()
+        proxy.swallow = 1
+        made = await operator.rides.offer(ride_id, [driver_id], ttl_seconds=60)
+        assert (len(made.offers), made.skipped) == (1, [])
+        proxy.swallow = 1
+        assert (await driver.rides.accept(ride_id)).driver_id == driver_id
+        for move in (driver.rides.arrive, driver.rides.start):
+            proxy.swallow = 1
+            await move(ride_id)
+        proxy.swallow = 1
+        assert (await driver.rides.complete(ride_id, distance_meters=4200)).status == "COMPLETED"
+        assert proxy.swallow == 0
+
+
+async def test_a_connection_that_breaks_in_the_middle_of_an_answer_is_one_more_try(proxy: Proxy) -> None:
+    proxy.lifetimes = [0, 1, 40, 200, 300]
+    async with person(proxy.url, "passenger") as passenger:
+        await passenger.rides.request(**PRACA_DA_SE)
+        assert len((await passenger.rides.page()).rides) == 1
+    assert proxy.lifetimes == []
+
+
+async def test_nobody_there_is_told_when_the_time_is_over(proxy: Proxy) -> None:
+    proxy.closed = True
+    async with person(proxy.url, "passenger", deadline_seconds=0.5) as passenger:
+        with pytest.raises(Unreachable) as raised:
+            await passenger.rides.request(**PRACA_DA_SE)
+    assert "POST /v1/rides" in str(raised.value)
+    assert proxy.connections > 1
+
+
+@asynccontextmanager
+async def grumbling(parts: Parts, status: int, code: str) -> AsyncIterator[tuple[Client, list[str]]]:
+    """A caller of a route that says no twice and then does it, and the keys with which it was asked."""
+    router, keys = make_router(prefix="/v1", route_class=Staged), []
+
+    @router.post("/grumble")
+    async def grumble(request: Request) -> Response:
+        keys.append(request.headers["idempotency-key"])
+        if len(keys) > 2:
+            return JSONResponse({"done": True})
+        body = {"code": code, "detail": "Not now."} if code else {}
+        return JSONResponse(body, status, {"retry-after": "7"}, "application/problem+json")
+
+    async with (
+        served(parts, [router]) as server,
+        person(f"http://127.0.0.1:{server.port}", "passenger") as caller,
+    ):
+        yield caller, keys
+
+
+async def ask(caller: Client, **how: str) -> dict[str, bool]:
+    return await caller._http.ask("POST", "/v1/grumble", dict[str, bool], **how)
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [(429, "too_many_requests"), (503, "busy"), (502, ""), (504, ""), (409, "idempotency_key_in_use")],
+)
+async def test_what_may_pass_is_waited_for_as_long_as_the_server_asks(
+    parts: Parts, status: int, code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked_for: list[float] = []
+
+    def note(_pauses: Pauses, *, at_least: float = 0.0) -> float:
+        asked_for.append(at_least)
+        return 0.0
+
+    monkeypatch.setattr(Pauses, "next_seconds", note)
+    async with grumbling(parts, status, code) as (caller, keys):
+        assert await ask(caller) == {"done": True}
+    assert asked_for == [7.0, 7.0]
+    assert len(keys) == 3
+    assert len(set(keys)) == 1
+
+
+async def test_what_will_not_pass_is_told_at_once(parts: Parts) -> None:
+    async with grumbling(parts, 409, "ride_already_open") as (caller, keys):
+        with pytest.raises(Refused) as raised:
+            await ask(caller)
+    assert (raised.value.status, raised.value.code, len(keys)) == (409, "ride_already_open", 1)
+
+
+async def test_different_calls_have_different_keys(parts: Parts) -> None:
+    async with grumbling(parts, 503, "busy") as (caller, keys):
+        keys += ["", ""]  # it grumbles no more
+        for _ in range(3):
+            await ask(caller)
+        await ask(caller, key="mine")
+    assert len(set(keys[2:])) == 4
+    assert keys[-1] == "mine"
