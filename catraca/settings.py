@@ -16,6 +16,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from catraca.platform.auth import TokenRules
 from catraca.platform.http.rate_limits import RateLimit
+from catraca.platform.web_push import PUSH_SERVICES
 
 MIN_SECRET_CHARACTERS = 32
 MIN_SECRET_VARIETY = 8
@@ -155,6 +156,19 @@ class Settings(BaseSettings):
         default=timedelta(days=30),
         description="How long messages that could not be handled wait for a person.",
     )
+    push_contact: str | None = Field(
+        default=None,
+        pattern="^(mailto:|https:).+",
+        description="Whom push services write to about us, mailto: or https:; without it no web push.",
+    )
+    push_hosts: Annotated[list[str], NoDecode] = Field(
+        default_factory=lambda: list(PUSH_SERVICES),
+        description="Which push services devices may name.",
+    )
+    notification_retention: Annotated[Duration, Field(ge=timedelta(days=1))] = Field(
+        default=timedelta(days=30),
+        description="How long what people were told can be read; a device away for longer misses some.",
+    )
     search_retention: Annotated[Duration, Field(ge=timedelta(days=1))] = Field(
         default=timedelta(days=30), description="How long it is kept whom searches for drivers saw."
     )
@@ -281,7 +295,7 @@ class Settings(BaseSettings):
         default="20/hour", description="Sign-ups for one e-mail address, repeats included."
     )
 
-    @field_validator("trusted_proxies", "cors_origins", mode="before")
+    @field_validator("trusted_proxies", "cors_origins", "push_hosts", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         return (

@@ -47,6 +47,16 @@ async def the_owner(api: httpx.AsyncClient, owner: Someone) -> Prepared:
     return Prepared({"user_id": str(owner.id), "driver_id": str(owner.id)})
 
 
+async def a_device(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+    return Prepared({"subscription_id": str(uuid4())})
+
+
+A_DEVICE = {
+    "endpoint": "https://fcm.googleapis.com/fcm/send/abc",
+    "keys": {"p256dh": "B" * 87, "auth": "a" * 22},
+}
+
+
 def with_body(body: object) -> Prepare:
     async def prepare(api: httpx.AsyncClient, owner: Someone) -> Prepared:
         return Prepared((await the_owner(api, owner)).path, body)
@@ -116,6 +126,17 @@ async def an_own_ride(api: httpx.AsyncClient, owner: Someone) -> Prepared:
     """The owner is its passenger."""
     ride = await api.post("/v1/rides", json=WAY, headers=owner.headers)
     return Prepared({"ride_id": ride.json()["ride_id"]}, {"reason": "other"})
+
+
+async def a_ride_to_share(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+    return Prepared((await an_own_ride(api, owner)).path, {"ttl_seconds": 60})
+
+
+async def a_shared_ride(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+    """The owner is its passenger, and has made a link to it."""
+    prepared = await a_ride_to_share(api, owner)
+    made = await api.post(f"/v1/rides/{prepared.path['ride_id']}/shares", headers=owner.headers)
+    return Prepared(prepared.path | {"share_id": made.json()["id"], "token": made.json()["token"]})
 
 
 async def offers_of_it(api: httpx.AsyncClient, owner: Someone) -> Prepared:
@@ -213,6 +234,13 @@ ACCEPTED = driven()
 ARRIVING = driven("arrive")
 STARTED = driven("arrive", "start")
 
+UPGRADE = {
+    "connection": "Upgrade",
+    "upgrade": "websocket",
+    "sec-websocket-version": "13",
+    "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==",
+}
+
 # fmt: off
 CASES = [
     # route                                    nobody  stranger  peer  owner  operator
@@ -264,6 +292,11 @@ CASES = [
     Case(f"POST {RIDE}/cancel",                   401,      404,  404,   200,      200, an_own_ride),
     Case(f"GET {RIDE}/attempts",                  401,      403,  403,   403,      200, an_own_ride),
     Case(f"GET {RIDE}/timeline",                  401,      403,  403,   403,      200, an_own_ride),
+    Case(f"GET {RIDE}/position",                  401,      404,  404,   204,      204, ACCEPTED, "driver"),
+    Case(f"POST {RIDE}/shares",                   401,      404,  404,   201,      403, a_ride_to_share),
+    Case(f"GET {RIDE}/shares",                    401,      404,  404,   200,      200, a_shared_ride),
+    Case(f"DELETE {RIDE}/shares/{{share_id}}",    401,      404,  404,   204,      204, a_shared_ride),
+    Case("GET /v1/trips/{token}",                 200,      200,  200,   200,      200, a_shared_ride),
     Case("GET /v1/drivers/{driver_id}/active-ride", 401,    403,  403,   200,      200, ACCEPTED, "driver"),
     Case("GET /drivers/{driver_id}/active-ride",  401,      403,  403,   200,      200, ACCEPTED, "driver"),
 
@@ -283,9 +316,20 @@ CASES = [
     Case(f"POST {DEAD}/replay",                   401,      403,  403,   403,      200, REPLAY_ALL),
     Case(f"POST {DEAD}/discard",                  401,      403,  403,   403,      200, DISCARD_ALL),
 
+    # Everybody has their own: whose they are, the token says.
+    Case("GET /v1/notifications",                 401,      200,  200,   200,      200),
+    Case("POST /v1/notifications/read",           401,      200,  200,   200,      200, with_body({})),
+    Case("POST /v1/ws/ticket",                    401,      201,  201,   201,      201),
+    Case("SOCKET /v1/ws",                         401,      101,  101,   101,      101),
+
     Case("GET /v1/audit",                         401,      403,  403,   403,      200),
     Case("GET /v1/analytics/demand",              401,      403,  403,   403,      200),
     Case("GET /v1/analytics/alerts",              401,      403,  403,   403,      200),
+    # Not set up here; whose device is whose, `test_push` shows.
+    Case("GET /v1/push/key",                      401,      409,  409,   409,      409),
+    Case("GET /v1/push/subscriptions",            401,      200,  200,   200,      200),
+    Case("POST /v1/push/subscriptions",           401,      409,  409,   409,      409, with_body(A_DEVICE)),
+    Case("DELETE /v1/push/subscriptions/{subscription_id}", 401, 204, 204, 204,    204, a_device),
 ]
 # fmt: on
 CALLERS: tuple[Caller, ...] = ("nobody", "stranger", "peer", "owner", "operator")
@@ -298,7 +342,7 @@ def routes_of(parts: Parts) -> set[str]:
     answering = {
         f"{method} {context.path_format}"
         for context in iter_route_contexts(app.routes)
-        for method in context.methods or {"OTHER"}
+        for method in context.methods or {"SOCKET"}
         if method not in {"HEAD", "OPTIONS"}
     }
     documented = {
@@ -325,6 +369,8 @@ async def test_each_caller_gets_what_is_theirs(api: httpx.AsyncClient, case: Cas
     headers = case.headers_of(caller, owner)
     if prepared.file is not None:
         sent, headers = {"content": prepared.file}, headers | {"content-type": "text/csv"}
+    if method == "SOCKET":
+        method, headers = "GET", headers | UPGRADE
     url = httpx.URL(path.format(**prepared.path), params=prepared.query)
     answer = await api.request(method, url, headers=headers, **sent)
     assert answer.status_code == case.status_for(caller), answer.text

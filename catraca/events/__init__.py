@@ -11,7 +11,9 @@ from catraca.events.matching import (
     MatchingTimeout,
     NoDriversAvailable,
     OfferCanceled,
+    OfferSent,
 )
+from catraca.events.notifications import PushDue
 from catraca.events.rides import (
     RideAccepted,
     RideArriving,
@@ -37,6 +39,7 @@ EVENTS: tuple[type[Event], ...] = (
     RideCancelled,
     RideReassigning,
     CandidateFound,
+    OfferSent,
     DriverAccepted,
     DriverRejected,
     DriverTimeout,
@@ -51,6 +54,7 @@ EVENTS: tuple[type[Event], ...] = (
     UserCreated,
     UserRejected,
     MatchesFailing,
+    PushDue,
 )
 
 __all__ = [
@@ -71,6 +75,8 @@ __all__ = [
     "MatchingTimeout",
     "NoDriversAvailable",
     "OfferCanceled",
+    "OfferSent",
+    "PushDue",
     "RideAccepted",
     "RideArriving",
     "RideCancelled",

@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 from uuid import UUID
 
 import msgspec
@@ -14,6 +14,8 @@ from catraca.events import EVENTS, SIGN_UP_QUEUE, TOPOLOGY
 from catraca.events.publishers import publishers_of
 from catraca.platform.bus.topology import Queue, Topology
 from catraca.platform.event import Event, encode, key_of
+
+S = TypeVar("S", bound=msgspec.Struct)
 
 EXAMPLE_MOMENT = datetime(2025, 8, 14, 12, tzinfo=UTC)
 EXAMPLE_ID = UUID("0198a8b2-3c00-7000-8000-000000000001")
@@ -60,11 +62,8 @@ def _entry(kind: type[Event], topology: Topology) -> Entry:
         kind=kind,
         key=key,
         exchange=kind.exchange,
-        says=inspect.getdoc(kind) or "",
-        fields=[
-            Field("event_type", f'"{key}"', "The routing key."),
-            *(_field(one, kind.about) for one in _fields(kind)),
-        ],
+        says=says_of(kind),
+        fields=[Field("event_type", f'"{key}"', "The routing key."), *fields_of(kind, about=kind.about)],
         publishers=publishers_of(kind),
         queues=_reached(topology, kind.exchange, key),
         example=encode(example_of(kind)),
@@ -77,8 +76,17 @@ def _reached(topology: Topology, exchange: str, key: str) -> list[Queue]:
     return [topology.queue(queue.name) for queue in whole.route(exchange, key)]
 
 
-def example_of(kind: type[Event]) -> Event:
-    """An event of this kind, always the same one."""
+def says_of(kind: type[msgspec.Struct]) -> str:
+    return inspect.getdoc(kind) or ""
+
+
+def fields_of(kind: type[msgspec.Struct], *, about: str = "") -> list[Field]:
+    """What each field says; `about` names what it is about, if that says nothing itself."""
+    return [_field(one, about) for one in _fields(kind)]
+
+
+def example_of(kind: type[S]) -> S:
+    """One of this kind, always the same."""
     return msgspec.convert(_example(types.type_info(kind)), kind)
 
 

@@ -6,7 +6,8 @@ import msgspec
 
 from catraca.events import TOPOLOGY
 from catraca.events.asyncapi import header_fields
-from catraca.events.catalogue import Entry, catalogue, unpublished
+from catraca.events.catalogue import Entry, catalogue, example_of, fields_of, says_of, unpublished
+from catraca.events.live import NOTICES, Notice
 from catraca.platform.bus.topology import Queue
 
 OPENING = """\
@@ -28,7 +29,7 @@ A planned queue's consumer is not built yet: the queue is neither made nor fille
 def page() -> str:
     entries = catalogue()
     return "\n".join(
-        [OPENING, *map(_section, entries), _headers(), _queues(TOPOLOGY.queues), _planned_keys()]
+        [OPENING, *map(_section, entries), _notices(), _headers(), _queues(TOPOLOGY.queues), _planned_keys()]
     )
 
 
@@ -44,6 +45,26 @@ def _section(entry: Entry) -> str:
             _table(("field", "type", "says"), [(f"`{f.name}`", f.type, f.says) for f in entry.fields]),
             f"```json\n{example}\n```\n",
             _table(("queue", "role", "does"), queues),
+        ]
+    )
+
+
+def _notices() -> str:
+    words = (
+        "What people are told, as devices get it: `{seq, type, data}`. How a socket is opened, and what\n"
+        "else is said there, is in [Told live](live.md).\n"
+    )
+    return "\n".join(["## Over the WebSocket\n", words, *map(_notice, NOTICES)])
+
+
+def _notice(kind: type[Notice]) -> str:
+    example = {"seq": 12, "type": kind.type, "data": example_of(kind)}
+    return "\n".join(
+        [
+            f"### `{kind.type}` to {kind.to}\n",
+            f"{says_of(kind)}\n",
+            _table(("field", "type", "says"), [(f"`{f.name}`", f.type, f.says) for f in fields_of(kind)]),
+            f"```json\n{msgspec.json.format(msgspec.json.encode(example), indent=2).decode()}\n```\n",
         ]
     )
 

@@ -44,6 +44,12 @@ class CandidateFound(OfferEvent, frozen=True, kw_only=True, tag="matching.candid
     ] = ()
 
 
+class OfferSent(OfferEvent, frozen=True, kw_only=True, tag="matching.offer_sent"):
+    """The driver's device has said that it has the offer: once an offer, however many devices there are."""
+
+    sent_at: Annotated[datetime, Meta(description="When it said so.")]
+
+
 class DriverAccepted(OfferEvent, frozen=True, kw_only=True, tag="matching.driver_accepted"):
     """The offer was accepted, and with it the ride."""
 

@@ -53,6 +53,7 @@ EXCHANGES = {
     "users.events": ("user.created", "user.rejected"),
     "appointments.events": ("appointment.booked", "appointment.rescheduled", "appointment.canceled"),
     "analytics.events": ("analytics.matches_failing",),
+    "notifications.events": ("notification.push_due",),
     SIGN_UP_EXCHANGE: (SIGN_UP_QUEUE,),
     "raffle_dlx": (),
     DEAD_LETTER_EXCHANGE: (),
@@ -106,8 +107,10 @@ NOTIFIER = (
         ),
         role="notifier",
         does="Tells passenger and driver.",
+        batch=50,
+        prefetch=200,
+        concurrency=1,
         single_active=True,
-        planned=True,
     ),
     Queue(
         name="notification_matching_queue",
@@ -119,8 +122,10 @@ NOTIFIER = (
         ),
         role="notifier",
         does="Tells of offers, lost offers and that there is no driver.",
+        batch=50,
+        prefetch=200,
+        concurrency=1,
         single_active=True,
-        planned=True,
     ),
     Queue(
         name="notification_appointments_queue",
@@ -131,10 +136,24 @@ NOTIFIER = (
         planned=True,
     ),
     Queue(
+        name="notification_push_queue",
+        binds=("notification.push_due",),
+        role="notifier",
+        does="Wakes devices that are not connected, by web push.",
+        # Each holds a connection while a push service is asked.
+        concurrency=2,
+    ),
+    Queue(
         name="tracking_realtime_queue",
         binds=("location.driver.updated",),
         role="notifier",
         does="Shows positions; old ones are dropped.",
+        # One query for many; a moment's wait fills a batch with what several servers tell at a time.
+        batch=500,
+        fill_seconds=0.05,
+        prefetch=1000,
+        # Side by side, an older position could overtake a newer one.
+        concurrency=1,
         transient_seconds=5,
         max_length=10_000,
         dead_letters_to=None,

@@ -226,10 +226,22 @@ class Authenticator:
 
     async def authenticate(self, token: str) -> Principal:
         principal = await self._verifier.verify(token)
-        valid_after = await self._standing(principal)
-        if valid_after is not None and principal.issued_at - self._verifier.clock_margin < valid_after:
-            raise TokenRevoked
+        await self._ensure_counts(principal)
         return principal
+
+    async def ensure_good(self, principal: Principal) -> None:
+        """For whoever keeps a caller longer than a request: refuse one whose token is over or revoked."""
+        if principal.expires_at <= now():
+            raise TokenExpired
+        await self._ensure_counts(principal)
+
+    def is_revoked(self, principal: Principal, valid_after: datetime | None) -> bool:
+        """Whether the token is from before the moment since which this person's tokens count."""
+        return valid_after is not None and principal.issued_at - self._verifier.clock_margin < valid_after
+
+    async def _ensure_counts(self, principal: Principal) -> None:
+        if self.is_revoked(principal, await self._standing(principal)):
+            raise TokenRevoked
 
     async def _standing(self, principal: Principal) -> datetime | None:
         who = (principal.id, principal.roles)

@@ -120,6 +120,8 @@ class Batching(Generic[T]):
             while True:
                 if len(busy) == self._queue.processors:
                     await asyncio.wait(busy, return_when=asyncio.FIRST_COMPLETED)
+                # What is transient leaves the queue when it is taken: no prefetch bounds it after that.
+                await filling.until_below(self._queue.prefetch)
                 taken = await subscription.next(TAKEN_AT_ONCE)
                 if not taken:
                     return
@@ -163,6 +165,8 @@ class Batching(Generic[T]):
                 )
             except Stopped:
                 return
+            finally:
+                filling.let_go(len(batch))
 
     async def _apply(
         self, subscription: Subscription, deliveries: Sequence[Delivery], values: Mapping[Delivery, T]
@@ -197,11 +201,25 @@ class Filling(Generic[T]):
         self._seconds = seconds
         self._open: dict[Delivery, T] = {}
         self._timer: asyncio.TimerHandle | None = None
+        # What was added and is not done with.
+        self._held = 0
+        self._let_go = asyncio.Event()
         # Bounded by what one process may hold of a queue.
         self._batches: asyncio.Queue[Mapping[Delivery, T]] = asyncio.Queue()
 
+    async def until_below(self, most: int) -> None:
+        while self._held >= most:
+            self._let_go.clear()
+            await self._let_go.wait()
+
+    def let_go(self, count: int) -> None:
+        """So many of a batch are done with, or given up."""
+        self._held -= count
+        self._let_go.set()
+
     def add(self, delivery: Delivery, value: T) -> None:
         self._open[delivery] = value
+        self._held += 1
         if len(self._open) >= self._size:
             self._flush()
         elif self._timer is None:

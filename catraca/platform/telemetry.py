@@ -39,6 +39,8 @@ def configure_logging(level: str = "info") -> None:
     logging.basicConfig(handlers=[handler], level=max(number, logging.INFO), force=True)
     # Ours says the same with the request id and without addresses and queries.
     logging.getLogger("uvicorn.access").disabled = True
+    # At info it tells of each socket with its query, and so with its ticket.
+    logging.getLogger("uvicorn.error").setLevel(max(number, logging.WARNING))
     logging.captureWarnings(True)
     _catch_the_uncaught()
 

@@ -2,6 +2,7 @@
 
 import tomllib
 from collections.abc import Mapping
+from decimal import Decimal
 from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Literal
@@ -9,6 +10,7 @@ from typing import Literal
 Language = Literal["pt-BR", "en"]
 LANGUAGES: tuple[Language, ...] = ("pt-BR", "en")
 DEFAULT_LANGUAGE: Language = "pt-BR"
+METERS_IN_KM = 1000
 
 
 @cache
@@ -21,6 +23,40 @@ def words(language: Language) -> Mapping[str, str]:
 def text(key: str, language: Language, data: Mapping[str, object] | None = None) -> str:
     """The text for `key`; a missing one is a defect that the tidy test finds."""
     return words(language)[key].format_map(data or {})
+
+
+def money(cents: int, currency: str, language: Language) -> str:
+    """An amount as its reader writes it: R$ 25,50."""
+    from babel.numbers import format_currency
+
+    return _plain(format_currency(Decimal(cents) / 100, currency, locale=_locale(language)))
+
+
+def distance(meters: float, language: Language) -> str:
+    """A way as its reader writes it, no finer than it matters: 850 m, 1,2 km."""
+    from babel.units import format_unit
+
+    if meters < METERS_IN_KM - 5:
+        return _plain(format_unit(round(meters, -1), "length-meter", "short", "#,##0", _locale(language)))
+    km = round(meters / METERS_IN_KM, 1)
+    return _plain(format_unit(km, "length-kilometer", "short", "#,##0.#", _locale(language)))
+
+
+def span(seconds: float, language: Language) -> str:
+    """How long something takes, in whole minutes and never none: 5 min."""
+    from babel.units import format_unit
+
+    minutes = max(1, round(seconds / 60))
+    return _plain(format_unit(minutes, "duration-minute", "short", "#,##0", _locale(language)))
+
+
+def _locale(language: Language) -> str:
+    return language.replace("-", "_")
+
+
+def _plain(written: str) -> str:
+    """Typographers' spaces become ours: programs and people search for these texts."""
+    return written.replace("\u00a0", " ").replace("\u202f", " ")
 
 
 @lru_cache(maxsize=256)

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from fastapi import APIRouter, FastAPI
 
-from catraca.domains import dead_letters, location, onboarding, people, rides
+from catraca.domains import dead_letters, location, notifications, onboarding, people, rides
 from catraca.domains.analytics import routes as analytics_routes
 from catraca.domains.audit import routes as audit_routes
 from catraca.domains.dead_letters import routes as dead_letter_routes
@@ -18,6 +18,8 @@ from catraca.domains.fares import routes as fare_routes
 from catraca.domains.location import routes as location_routes
 from catraca.domains.location.routes import LocationParts
 from catraca.domains.matching import routes as matching_routes
+from catraca.domains.notifications import routes as notification_routes
+from catraca.domains.notifications.routes import LiveParts, PushParts
 from catraca.domains.onboarding import routes as onboarding_routes
 from catraca.domains.onboarding.routes import OnboardingParts
 from catraca.domains.people import routes as people_routes
@@ -43,6 +45,7 @@ from catraca.platform.http.rate_limits import RateLimit, RateLimiter
 from catraca.platform.http.server import HttpServer, ServerLimits
 from catraca.platform.passwords import Passwords
 from catraca.platform.remote_keys import RemoteKeys
+from catraca.platform.web_push import PushHosts, PushKey
 from catraca.roles.duties import queue_duties
 from catraca.roles.listening import open_listener
 from catraca.roles.parts import Parts
@@ -56,6 +59,7 @@ ROUTERS = [
     *ride_routes.ROUTERS,
     *location_routes.ROUTERS,
     *matching_routes.ROUTERS,
+    *notification_routes.ROUTERS,
     *dead_letter_routes.ROUTERS,
     *audit_routes.ROUTERS,
     *analytics_routes.ROUTERS,
@@ -67,6 +71,7 @@ TAGS = {
     "people": "For operators: who is here, what they may do, and what is kept of them.",
     "rides": "From the question what it costs to the end of the ride.",
     "location": "Which drivers are at work, where they are, and who holds them.",
+    "notifications": "What you were told, and the WebSocket over which you are told as it happens.",
     "dead letters": "For operators: what could not be handled, to be seen, mended, replayed or discarded.",
     "audit": "For operators: who did what, and what happened.",
     "analytics": "For operators: demand by hour and place, and where no driver was found.",
@@ -77,6 +82,7 @@ PERSONAL_DATA = [
     people.AUDIT_DATA,
     onboarding.PERSONAL_DATA,
     rides.PERSONAL_DATA,
+    notifications.PERSONAL_DATA,
     dead_letters.PERSONAL_DATA,
 ]
 
@@ -97,17 +103,24 @@ class Api:
 
     async def run(self, life: Life) -> None:
         settings = self._parts.settings
-        server = HttpServer(
-            build_app(self._parts, self._health, self._routers), limits=ServerLimits(streams=STREAMS)
-        )
+        app = build_app(self._parts, self._health, self._routers)
+        hub = hub_of(app)
+        server = HttpServer(app, limits=ServerLimits(streams=STREAMS))
         listener = self._parts.listener or open_listener(settings.host, settings.port)
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         await first_of(asyncio.wait([serving]), life.stopping.wait())
         self._health.draining = True
         # Load balancers ask now and then whether we are ready; until they know, connections still come.
         await asyncio.wait([serving], timeout=settings.drain_delay)
+        await hub.drain()
         server.should_exit = True
         await serving
+
+
+def hub_of(app: FastAPI) -> notifications.Hub:
+    """The sockets of this process."""
+    live: LiveParts = app.state.wired[LiveParts]
+    return live.desk.hub
 
 
 def build_app(parts: Parts, health: Health, routers: Sequence[APIRouter] = ROUTERS) -> FastAPI:
@@ -131,16 +144,29 @@ def build_app(parts: Parts, health: Health, routers: Sequence[APIRouter] = ROUTE
         )
 
     rules = settings.token_rules()
+    authenticator = Authenticator(TokenVerifier(_keys(settings), rules), tokens_valid_after)
+    limiter = RateLimiter(parts.redis, key=settings.signing_secret().encode())
+    limits = CallerLimits(
+        principal=RateLimit.parse(settings.rate_limit_principal),
+        anonymous=RateLimit.parse(settings.rate_limit_anonymous),
+    )
+
+    async def revoked(principals: Sequence[Principal]) -> list[bool]:
+        known = await look_up([(one.id, one.roles) for one in principals])
+        return [
+            authenticator.is_revoked(one, standing and standing.tokens_valid_after)
+            for one, standing in zip(principals, known, strict=True)
+        ]
+
+    location_parts = _location_parts(parts)
+    hub = notifications.Hub(parts.database, settings.redis_url, revoked=revoked)
     return create_app(
         HttpParts(
             database=parts.database,
-            authenticator=Authenticator(TokenVerifier(_keys(settings), rules), tokens_valid_after),
-            limiter=RateLimiter(parts.redis, key=settings.signing_secret().encode()),
+            authenticator=authenticator,
+            limiter=limiter,
             health=health,
-            caller_limits=CallerLimits(
-                principal=RateLimit.parse(settings.rate_limit_principal),
-                anonymous=RateLimit.parse(settings.rate_limit_anonymous),
-            ),
+            caller_limits=limits,
             request_limits=RequestLimits(body_bytes=settings.max_body_bytes, streams=STREAMS),
             trusted_proxies=settings.trusted_proxies,
             cors_origins=settings.cors_origins,
@@ -150,7 +176,22 @@ def build_app(parts: Parts, health: Health, routers: Sequence[APIRouter] = ROUTE
                 _onboarding_parts(settings, parts.bus),
                 tariff := _tariff(settings),
                 _ride_parts(parts, tariff),
-                _location_parts(parts),
+                location_parts,
+                LiveParts(
+                    desk=notifications.Desk(
+                        hub=hub,
+                        database=parts.database,
+                        redis=parts.redis,
+                        pings=location_parts.desk,
+                        rules=location_parts.rules,
+                    ),
+                    authenticator=authenticator,
+                    limiter=limiter,
+                    principals=limits.principal,
+                    strangers=limits.anonymous,
+                    origins=settings.cors_origins,
+                    push=_push_parts(settings),
+                ),
                 DeadLetterParts(queue_duties(parts.topology)),
             ],
         ),
@@ -220,6 +261,13 @@ def _location_parts(parts: Parts) -> LocationParts:
         presence_timeout=settings.presence_timeout,
         lock_ttl=settings.lock_ttl,
     )
+
+
+def _push_parts(settings: Settings) -> PushParts | None:
+    if settings.push_contact is None:
+        return None
+    key = PushKey(settings.signing_secret(), contact=settings.push_contact)
+    return PushParts(public_key=key.public, hosts=PushHosts(settings.push_hosts))
 
 
 def _keys(settings: Settings) -> KeySource:

@@ -1,19 +1,23 @@
 """Which handlers there are, and the consumers of one role's queues."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, TypedDict
 
 from catraca.domains.analytics import AlertRule
 from catraca.domains.analytics import handlers as analytics_handlers
 from catraca.domains.audit import handlers as audit_handlers
 from catraca.domains.dead_letters import handlers as dead_letter_handlers
+from catraca.domains.location import ShownPosition, encode_positions
 from catraca.domains.location import handlers as location_handlers
 from catraca.domains.matching.handlers import matching_handlers
+from catraca.domains.notifications import CHANNEL, POSITIONS_CHANNEL, Teller
+from catraca.domains.notifications import handlers as notification_handlers
 from catraca.domains.onboarding import Seal
 from catraca.domains.onboarding import handlers as onboarding_handlers
 from catraca.domains.onboarding.handlers import Welcome
 from catraca.events import EVENTS, SIGN_UP_EXCHANGE, SIGN_UP_QUEUE, TOPOLOGY
+from catraca.platform import fanout
 from catraca.platform.batching import BatchHandlers, Batching
 from catraca.platform.bus import (
     Consumer,
@@ -28,6 +32,7 @@ from catraca.platform.database import Database
 from catraca.platform.event import Event, key_of
 from catraca.platform.mail import Mailer
 from catraca.platform.redis_client import RedisClient
+from catraca.platform.web_push import Pusher, PushKey
 from catraca.roles import ROLES
 from catraca.roles.matchers import matcher_of
 from catraca.roles.parts import Parts
@@ -38,7 +43,6 @@ HANDLERS: tuple[QueueHandlers, ...] = (
     audit_handlers.handles,
     dead_letter_handlers.handles,
     dead_letter_handlers.sign_up_handles,
-    location_handlers.tracking_handles,
 )
 # For queues whose messages are written in batches.
 BATCH_HANDLERS: tuple[BatchHandlers[Any], ...] = (onboarding_handlers.handles,)
@@ -50,7 +54,10 @@ def handlers_of(settings: Settings, redis: RedisClient) -> tuple[QueueHandlers |
         *HANDLERS,
         *matching_handlers(matcher_of(settings, redis)),
         onboarding_handlers.welcome_handlers(_welcome(settings)),
+        *notification_handlers.make_handlers(_teller(settings, redis)),
+        notification_handlers.push_handlers(_pusher(settings)),
         *analytics_handlers.make_handlers(_alert_rule(settings)),
+        location_handlers.tracking_handlers(_show_to_sockets(redis)),
         *BATCH_HANDLERS,
     )
 
@@ -64,6 +71,27 @@ def _welcome(settings: Settings) -> Welcome | None:
         password_page_url=settings.password_page_url,
         link_lifetime=settings.password_link_ttl,
     )
+
+
+def _teller(settings: Settings, redis: RedisClient) -> Teller:
+    return Teller(
+        lambda payload: fanout.publish(redis, CHANNEL, payload),
+        currency=settings.currency,
+        pushes=settings.push_contact is not None,
+    )
+
+
+def _pusher(settings: Settings) -> Pusher | None:
+    if settings.push_contact is None:
+        return None
+    return Pusher(PushKey(settings.signing_secret(), contact=settings.push_contact))
+
+
+def _show_to_sockets(redis: RedisClient) -> location_handlers.Show:
+    async def show(positions: Sequence[ShownPosition]) -> None:
+        await fanout.publish(redis, POSITIONS_CHANNEL, encode_positions(positions))
+
+    return show
 
 
 def _alert_rule(settings: Settings) -> AlertRule:

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from catraca.domains import analytics, location, matching, onboarding, people, rides
+from catraca.domains import analytics, location, matching, notifications, onboarding, people, rides
 from catraca.platform.database import Database
 from catraca.platform.event_invariants import EVENT_INVARIANTS
 from catraca.platform.invariants import (
@@ -53,6 +53,7 @@ RULES: tuple[Rule, ...] = (
     *onboarding.INVARIANTS,
     *rides.INVARIANTS,
     *location.INVARIANTS,
+    *notifications.INVARIANTS,
     *matching.INVARIANTS,
     *analytics.INVARIANTS,
 )

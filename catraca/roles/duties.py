@@ -7,6 +7,7 @@ from uuid import UUID
 from catraca.domains import onboarding
 from catraca.domains.analytics import handlers as analytics_handlers
 from catraca.domains.dead_letters import Duties, OpenLetter, QueueDuty
+from catraca.domains.notifications import handlers as notification_handlers
 from catraca.domains.onboarding import BadSignUp
 from catraca.domains.onboarding import handlers as onboarding_handlers
 from catraca.events import SIGN_UP_QUEUE
@@ -24,7 +25,15 @@ def queue_duties(topology: Topology) -> Duties:
         if isinstance(one, QueueHandlers) and one.queue in dying
     }
     figures = {queue: QueueDuty(check=analytics_handlers.check_body) for queue in analytics_handlers.EVENTS}
-    return {**ordinary, **figures, SIGN_UP_QUEUE: QueueDuty(onboarding_handlers.check_body, _reject_sign_ups)}
+    told = {
+        queue: QueueDuty(check=notification_handlers.check_body) for queue in notification_handlers.EVENTS
+    }
+    return {
+        **ordinary,
+        **figures,
+        **told,
+        SIGN_UP_QUEUE: QueueDuty(onboarding_handlers.check_body, _reject_sign_ups),
+    }
 
 
 async def _reject_sign_ups(db: Db, letters: Sequence[OpenLetter]) -> None:

@@ -12,7 +12,9 @@ from prometheus_client import Gauge
 
 from catraca.domains.analytics.jobs import prune_demand, prune_windows
 from catraca.domains.dead_letters import count_dead_letters, prune_dead_letters
+from catraca.domains.location.jobs import prune_shares
 from catraca.domains.matching import prune_searches
+from catraca.domains.notifications import prune_notifications, prune_tickets
 from catraca.domains.people.jobs import prune_password_links
 from catraca.platform.bus import BusAway
 from catraca.platform.database import Db
@@ -82,6 +84,9 @@ class Housekeeper:
                 duties=queue_duties(self._parts.topology),
             ),
             "matching_searches": partial(prune_searches, older_than=settings.search_retention),
+            "notifications": partial(prune_notifications, older_than=settings.notification_retention),
+            "ws_tickets": prune_tickets,
+            "trip_shares": prune_shares,
             "demand": prune_demand,
             "match_windows": prune_windows,
         }

@@ -16,7 +16,7 @@ import msgspec
 import pytest
 from msgspec import Meta
 
-from catraca.events import EVENTS, TOPOLOGY, UserCreated
+from catraca.events import EVENTS, TOPOLOGY, RideCompleted, UserCreated
 from catraca.events.asyncapi import document, header_fields
 from catraca.events.catalogue import Entry, catalogue, example_of, unpublished
 from catraca.events.markdown import page
@@ -79,8 +79,8 @@ def test_queues_are_those_the_bus_routes_to_and_the_planned_ones() -> None:
     for entry in [*catalogue(), ride_made()]:
         live = [queue for queue in entry.queues if not queue.planned]
         assert live == TOPOLOGY.route(entry.exchange, entry.key)
-    planned = [queue.name for queue in ride_made().queues if queue.planned]
-    assert planned == ["notification_rides_queue"]
+    (completed,) = catalogue([RideCompleted])
+    assert [queue.name for queue in completed.queues if queue.planned] == ["billing_events_queue"]
 
 
 def test_every_kind_of_field_has_words_and_an_example() -> None:
@@ -200,7 +200,7 @@ def test_every_event_is_sent_and_received_in_the_document(described: dict[str, A
 
 def test_planned_queues_are_marked_in_the_document() -> None:
     operations = document([*catalogue(), ride_made()])["operations"]
-    assert operations["receive_notification_rides_queue"]["x-planned"] is True
+    assert operations["receive_billing_events_queue"]["x-planned"] is True
     assert "x-planned" not in operations["receive_audit_log_queue"]
 
 

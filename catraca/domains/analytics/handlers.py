@@ -18,6 +18,7 @@ from catraca.events import (
     MatchingRetry,
     MatchingTimeout,
     NoDriversAvailable,
+    OfferSent,
     RideAccepted,
     RideArriving,
     RideCancelled,
@@ -47,6 +48,7 @@ EVENTS: Mapping[str, tuple[type[Event], ...]] = {
     ),
     "analytics_matching_queue": (
         CandidateFound,
+        OfferSent,
         DriverAccepted,
         DriverRejected,
         DriverTimeout,

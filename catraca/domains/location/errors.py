@@ -23,3 +23,31 @@ class LocksUnavailable(Refusal):
     code = "locks_unavailable"
     status = 503
     retry_after_seconds = 1
+
+
+class RideNotUnderWay(Refusal):
+    """Where somebody is who drives nobody is not shown; `ride_status` is where the ride stands."""
+
+    code = "ride_not_under_way"
+    status = 409
+
+
+class RideEnded(Refusal):
+    """There is nothing left to follow."""
+
+    code = "ride_ended"
+    status = 409
+
+
+class TooManyShares(Refusal):
+    """`most` is how many links a ride may have at a time."""
+
+    code = "too_many_shares"
+    status = 409
+
+
+class TripNotFound(Refusal):
+    """The link never was one, has expired or was revoked: it is not said which."""
+
+    code = "trip_not_found"
+    status = 404

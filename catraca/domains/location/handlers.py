@@ -1,22 +1,34 @@
-"""Measures how long positions are on their way."""
+"""From where a driver on a ride is to the passenger who wants to see it; many at a time."""
 
-from prometheus_client import Histogram
+from collections.abc import Mapping, Sequence
 
+import msgspec
+
+from catraca.domains.location.service.showing import Show, show_positions
 from catraca.events import DriverUpdated
-from catraca.platform.bus import Message, handlers_for
-from catraca.platform.clock import now
+from catraca.platform.batching import BatchHandlers
+from catraca.platform.bus import Message, Unreadable
+from catraca.platform.bus.handlers import DECODING_FAULTS
 from catraca.platform.database import Db
+from catraca.platform.event import key_of
 
-TRACKING_DELAY = Histogram(
-    "catraca_tracking_delay_seconds",
-    "From a ping of a driver on a ride to where it can be shown.",
-    buckets=(0.1, 0.25, 0.5, 1, 2, 5),
-)
-
-tracking_handles = handlers_for("tracking_realtime_queue")
+_decoder = msgspec.json.Decoder(DriverUpdated)
 
 
-@tracking_handles(DriverUpdated)
-async def measure_delay(db: Db, event: DriverUpdated, message: Message) -> None:
-    """Shown to nobody yet: only how late it would be."""
-    TRACKING_DELAY.observe(max(0.0, (now() - event.timestamp).total_seconds()))
+def tracking_handlers(show: Show) -> BatchHandlers[DriverUpdated]:
+    """`show` is given what may be seen, and by whom."""
+
+    async def write(db: Db, updates: Sequence[DriverUpdated]) -> Mapping[int, Exception]:
+        await show_positions(db, updates, show)
+        return {}
+
+    return BatchHandlers(
+        queue="tracking_realtime_queue", keys={key_of(DriverUpdated)}, prepare=_read, write=write
+    )
+
+
+async def _read(message: Message) -> DriverUpdated:
+    try:
+        return _decoder.decode(message.body)
+    except DECODING_FAULTS as error:
+        raise Unreadable.because(error) from error

@@ -16,10 +16,10 @@ from prometheus_client import Gauge
 from catraca.domains.location.model import DriverId
 from catraca.domains.location.service import keeping
 from catraca.domains.location.service.keeping import Rhythm
-from catraca.domains.location.store import index, presence
+from catraca.domains.location.store import index, presence, shares
 from catraca.domains.location.store.index import LastHeard
 from catraca.platform.clock import monotonic_seconds
-from catraca.platform.database import Row, Transact
+from catraca.platform.database import Db, Row, Transact
 from catraca.platform.ids import new_id
 from catraca.platform.leases import acquire_lease, release_lease
 from catraca.platform.redis_client import RedisAway, RedisClient
@@ -157,3 +157,8 @@ class Keeper:
             cursor, ids = await index.some(self._redis, max(cursor, 0))
             there = await self._transact(partial(presence.online_among, driver_ids=ids))
             await index.hide(self._redis, set(ids) - there)
+
+
+async def prune_shares(db: Db, *, limit: int = 1000) -> int:
+    """Drop links to trips that have expired, a bounded number at a time; answers how many."""
+    return await shares.prune(db, limit=limit)

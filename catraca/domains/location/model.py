@@ -1,15 +1,22 @@
-"""Positions as values: which pings move a driver, and where on the map somebody must be looked for."""
+"""Positions as values: which pings move a driver, where on the map somebody must be looked for, and how much
+of a trip others see.
+"""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final, Literal, NewType
+from typing import Final, Literal, NewType, Self
 from uuid import UUID
 
+import msgspec
+
 from catraca.domains.fares import Place, straight_line_meters
+from catraca.domains.people import User
+from catraca.domains.rides import Ride
 
 DriverId = NewType("DriverId", UUID)
+ShareId = NewType("ShareId", UUID)
 # "stale" and "future_dated" ones say nothing about now; the others do tell that the driver is there.
 Fault = Literal["stale", "future_dated", "imprecise", "out_of_order", "impossible"]
 UNTIMELY: Final[frozenset[Fault]] = frozenset({"stale", "future_dated"})
@@ -121,6 +128,133 @@ class Found:
     driver_id: DriverId
     ping: Ping
     distance_meters: float
+
+
+# After that a position on its way is no news; counted from when the server took the ping.
+SHOWN_WITHIN: Final = timedelta(seconds=5)
+
+
+class ShownPosition(msgspec.Struct, frozen=True, array_like=True):
+    """Where the driver of a ride is, for that ride's passenger."""
+
+    ride_id: UUID
+    passenger_id: UUID
+    driver_id: UUID
+    lat: float
+    lng: float
+    # When the driver was there, by the driver's clock, and when the server took the ping, by its own.
+    updated_at: datetime
+    heading_degrees: float | None
+    speed_mps: float | None
+    taken_at: datetime
+
+    def supersedes(self, other: Self | None) -> bool:
+        """Whether it is newer than what was shown of this ride: on the way one may overtake another."""
+        if other is None:
+            return True
+        if other.driver_id != self.driver_id:
+            return self.taken_at > other.taken_at  # the clocks of two phones say nothing of each other
+        return (self.updated_at, self.taken_at) > (other.updated_at, other.taken_at)
+
+    def is_stale(self, now: datetime) -> bool:
+        return now - self.taken_at > SHOWN_WITHIN
+
+
+def encode_positions(positions: Sequence[ShownPosition]) -> bytes:
+    """A batch for the wire."""
+    return _encoder.encode(positions)
+
+
+def decode_positions(data: bytes) -> list[ShownPosition]:
+    return _decoder.decode(data)
+
+
+_encoder = msgspec.msgpack.Encoder(uuid_format="bytes")
+_decoder = msgspec.msgpack.Decoder(list[ShownPosition])
+
+
+LINKS_A_RIDE: Final = 5
+# How long after a ride's end its links still say that it ended.
+AFTERLIFE: Final = timedelta(hours=1)
+# About a kilometre.
+AREA_DIGITS: Final = 2
+TripStatus = Literal["REQUESTED", "SEARCHING", "OFFERED", "ACCEPTED", "ARRIVING", "STARTED", "ENDED"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """A link to a trip. Its token is told once, to whoever made it."""
+
+    id: ShareId
+    ride_id: UUID
+    created_at: datetime
+    expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trip:
+    """What a link shows: before a driver has accepted and after the end next to nothing."""
+
+    status: TripStatus
+    passenger_name: str | None = None
+    driver_name: str | None = None
+    vehicle: str | None = None
+    plate: str | None = None
+    # Roughly: the neighbourhood, not the door.
+    pickup: Place | None = None
+    dropoff: Place | None = None
+    position: Ping | None = None
+    ended_at: datetime | None = None
+    ended_near: Place | None = None
+
+
+def trip_under_way(ride: Ride, *, passenger: User | None, driver: User | None, position: Ping | None) -> Trip:
+    car = driver.driver if driver else None
+    rough = ride.without_doors()
+    return Trip(
+        status=_trip_status(ride),
+        passenger_name=_first_name(passenger),
+        driver_name=_first_name(driver),
+        vehicle=car.vehicle if car else None,
+        plate=car.plate if car else None,
+        pickup=Place(rough.pickup_lat, rough.pickup_lon),
+        dropoff=_place(rough.dropoff_lat, rough.dropoff_lon),
+        position=position,
+    )
+
+
+def trip_at_rest(ride: Ride) -> Trip:
+    """Before a driver has accepted: the status. After the end: that it ended, about when and about where."""
+    if ride.is_open:
+        return Trip(status=_trip_status(ride))
+    ended_at = ride.completed_at or ride.canceled_at or ride.updated_at
+    if ride.completed_at is not None:
+        near = _place(ride.dropoff_lat, ride.dropoff_lon)
+    elif ride.accepted_at is not None:
+        near = Place(ride.pickup_lat, ride.pickup_lon)  # the passenger was never driven away from there
+    else:
+        near = None
+    return Trip(
+        status="ENDED",
+        ended_at=ended_at.replace(second=0, microsecond=0),
+        ended_near=near and Place(round(near.lat, AREA_DIGITS), round(near.lon, AREA_DIGITS)),
+    )
+
+
+def _trip_status(ride: Ride) -> TripStatus:
+    match ride.status:
+        case "REQUESTED" | "SEARCHING" | "OFFERED" | "ACCEPTED" | "ARRIVING" | "STARTED":
+            return ride.status
+        case _:
+            return "ENDED"
+
+
+def _first_name(person: User | None) -> str | None:
+    return person.name.split()[0] if person and person.name else None
+
+
+def _place(lat: float | None, lon: float | None) -> Place | None:
+    return None if lat is None or lon is None else Place(lat, lon)
 
 
 def cell_of(place: Place) -> int:

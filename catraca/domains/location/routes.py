@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import Depends, Query
+from fastapi import Depends, Query, Response
 
 from catraca.domains.fares import Place
 from catraca.domains.location.errors import DriverNotOnline
@@ -16,10 +16,15 @@ from catraca.domains.location.schemas import (
     LockOut,
     NearbyOut,
     NearOut,
+    NewShareOut,
     PingsIn,
     PingsOut,
+    PositionOut,
+    ShareIn,
+    SharesOut,
     StatusIn,
     StatusOut,
+    TripOut,
     UnlockOut,
     by_driver,
 )
@@ -27,6 +32,8 @@ from catraca.domains.location.service.locks import lock_driver, unlock_driver
 from catraca.domains.location.service.pings import PingDesk
 from catraca.domains.location.service.presence import go_offline, go_online
 from catraca.domains.location.service.searching import Search, find_nearby
+from catraca.domains.location.service.sharing import list_shares, read_trip, revoke_share, share_trip
+from catraca.domains.location.service.showing import read_position
 from catraca.platform.auth import Principal
 from catraca.platform.clock import now
 from catraca.platform.errors import Forbidden
@@ -79,7 +86,9 @@ def _own(caller: Principal, driver_id: UUID) -> DriverId:
 router = make_router(prefix="/v1/location", route_class=UnitOfWork)
 # Pings and locks are for Redis: no transaction is open while it is asked, and repeating them is safe.
 staged_router = make_router(prefix="/v1/location", route_class=Staged)
-ROUTERS = [router, staged_router]
+# What is seen of a ride from outside: where its driver is, and by whom else.
+trip_router = make_router(prefix="/v1", route_class=UnitOfWork)
+ROUTERS = [router, staged_router, trip_router]
 
 
 @router.put(
@@ -190,3 +199,80 @@ async def lock(
 async def unlock(driver_id: UUID, ride_id: UUID, caller: ForOthers, parts: Parts) -> UnlockOut:
     """Releases what this ride holds; another ride's lock stays."""
     return UnlockOut(released=await unlock_driver(parts.redis, DriverId(driver_id), ride_id=ride_id))
+
+
+@trip_router.get(
+    "/rides/{ride_id}/position",
+    tags=["location"],
+    summary="See where a ride's driver is",
+    response_model=PositionOut,
+    response_model_exclude_none=True,
+    responses={204: {"description": "Nobody knows, or not lately"}, **problems(401, 404, 409, 422)},
+)
+async def read_ride_position(
+    ride_id: UUID, db: OpenDb, caller: Caller, parts: Parts
+) -> PositionOut | Response:
+    """Answers it to the ride's passenger, its driver and operators, from its acceptance to its end."""
+    ping = await read_position(
+        db,
+        parts.redis,
+        ride_id,
+        caller_id=caller.id,
+        sees_all=caller.acts_for_others,
+        fresh=parts.presence_timeout,
+    )
+    return Response(status_code=204) if ping is None else PositionOut.of(ping)
+
+
+@trip_router.post(
+    "/rides/{ride_id}/shares",
+    tags=["location"],
+    summary="Make a link to a trip",
+    status_code=201,
+    responses=problems(401, 403, 404, 409, 422),
+)
+@stores_no_response
+async def share_ride(ride_id: UUID, db: OpenDb, caller: Caller, body: ShareIn | None = None) -> NewShareOut:
+    """Lets whoever has the link follow the trip; for its passenger, until it ends. A repeat makes another."""
+    ttl = timedelta(seconds=(body or ShareIn()).ttl_seconds)
+    share, token = await share_trip(db, ride_id, by=caller.id, sees_all=caller.acts_for_others, ttl=ttl)
+    return NewShareOut.of(share, token)
+
+
+@trip_router.get(
+    "/rides/{ride_id}/shares",
+    tags=["location"],
+    summary="List the links to a trip",
+    responses=problems(401, 404, 422),
+)
+async def list_ride_shares(ride_id: UUID, db: OpenDb, caller: Caller) -> SharesOut:
+    """Answers the links that work, without their tokens, to the ride's passenger and to operators."""
+    return SharesOut.of(await list_shares(db, ride_id, by=caller.id, sees_all=caller.acts_for_others))
+
+
+@trip_router.delete(
+    "/rides/{ride_id}/shares/{share_id}",
+    tags=["location"],
+    summary="Revoke a link to a trip",
+    status_code=204,
+    responses=problems(401, 404, 422),
+)
+async def revoke_ride_share(ride_id: UUID, share_id: UUID, db: OpenDb, caller: Caller) -> None:
+    """Ends the link at once; also by operators. Safe to repeat."""
+    await revoke_share(db, ride_id, share_id, by=caller.id, sees_all=caller.acts_for_others)
+
+
+@trip_router.get(
+    "/trips/{token}",
+    tags=["location"],
+    summary="Follow a trip by its link",
+    response_model_exclude_none=True,
+    responses=problems(404),
+)
+async def follow_trip(token: str, db: OpenDb, parts: Parts) -> TripOut:
+    """Answers whoever has the link, without a token of their own.
+
+    Before a driver has accepted it is only the status; after the end, for an hour, that it ended, and roughly
+    when and where.
+    """
+    return TripOut.of(await read_trip(db, parts.redis, token, fresh=parts.presence_timeout))

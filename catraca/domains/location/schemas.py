@@ -19,7 +19,16 @@ from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
 from catraca.domains.fares import Place
-from catraca.domains.location.model import MAX_LATITUDE, DriverId, Fault, Ping, Source
+from catraca.domains.location.model import (
+    MAX_LATITUDE,
+    DriverId,
+    Fault,
+    Ping,
+    Share,
+    Source,
+    Trip,
+    TripStatus,
+)
 from catraca.domains.location.service.pings import Taken
 from catraca.domains.location.service.presence import Standing
 from catraca.domains.location.service.searching import Near
@@ -30,7 +39,11 @@ PINGS_AT_ONCE = 100
 # As many as the largest body holds, or nearly.
 GATEWAY_PINGS_AT_ONCE = 500
 LONGEST_LOCK_SECONDS = 3600
+SHORTEST_SHARE_SECONDS = 60
+USUAL_SHARE_SECONDS = 4 * 3600
+LONGEST_SHARE_SECONDS = 24 * 3600
 DRIVER = "0198a7f0-5d2e-7c41-9f0a-3b1c2d4e5f60"
+EXAMPLE_LINK = "q0eJ7cXvK2nVw3bT9yZ5mA1sD8fG4hL6pR0uE2iO7kM"
 HERE: JsonDict = {"lat": -12.9777, "lng": -38.5016}
 
 
@@ -227,3 +240,143 @@ class UnlockOut(BaseModel):
     model_config = ConfigDict(json_schema_extra={"examples": [{"released": True}]})
 
     released: bool = Field(description="False: this ride did not hold the driver.")
+
+
+class PositionOut(BaseModel):
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {**HERE, "updated_at": "2031-05-30T14:00:00Z", "heading_degrees": 90.0, "speed_mps": 9.5}
+            ]
+        }
+    )
+
+    lat: float
+    lng: float
+    updated_at: datetime = Field(description="When the driver was there, by the driver's clock.")
+    heading_degrees: float | None = Field(default=None, description="0 is north; left out if not known.")
+    speed_mps: float | None = Field(default=None, description="Metres a second; left out if not known.")
+
+    @classmethod
+    def of(cls, ping: Ping) -> Self:
+        return cls(
+            lat=ping.place.lat,
+            lng=ping.place.lon,
+            updated_at=ping.at,
+            heading_degrees=ping.heading_degrees,
+            speed_mps=ping.speed_mps,
+        )
+
+
+class ShareIn(Body):
+    model_config = ConfigDict(json_schema_extra={"examples": [{"ttl_seconds": 3600}]})
+
+    ttl_seconds: float = Field(
+        default=USUAL_SHARE_SECONDS,
+        strict=True,
+        ge=SHORTEST_SHARE_SECONDS,
+        le=LONGEST_SHARE_SECONDS,
+        description="How long the link works; an hour after the ride's end it does not in any case.",
+    )
+
+
+class NewShareOut(BaseModel):
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "id": DRIVER,
+                    "token": EXAMPLE_LINK,
+                    "path": f"/v1/trips/{EXAMPLE_LINK}",
+                    "expires_at": "2031-05-30T18:00:00Z",
+                }
+            ]
+        }
+    )
+
+    id: UUID
+    token: str = Field(description="Told this once: whoever has it sees the trip.")
+    path: str = Field(description="Where the trip is to be seen, on this server.")
+    expires_at: datetime
+
+    @classmethod
+    def of(cls, share: Share, token: str) -> Self:
+        return cls(id=share.id, token=token, path=f"/v1/trips/{token}", expires_at=share.expires_at)
+
+
+class ShareOut(BaseModel):
+    model_config = ConfigDict(from_attributes=True)
+
+    id: UUID
+    created_at: datetime
+    expires_at: datetime
+
+
+class SharesOut(BaseModel):
+    shares: list[ShareOut] = Field(description="Those that work now, the oldest first.")
+
+    @classmethod
+    def of(cls, shares: Sequence[Share]) -> Self:
+        return cls(shares=[ShareOut.model_validate(share) for share in shares])
+
+
+class PlaceOut(BaseModel):
+    lat: float
+    lng: float
+
+    @classmethod
+    def of(cls, place: Place | None) -> Self | None:
+        return None if place is None else cls(lat=place.lat, lng=place.lon)
+
+
+class TripDriverOut(BaseModel):
+    name: str | None = Field(default=None, description="The first one.")
+    vehicle: str | None = None
+    plate: str | None = None
+
+
+class TripOut(BaseModel):
+    """As much of a trip as whoever has its link may see; what is not known or not shown is left out."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "status": "STARTED",
+                    "passenger_name": "Ana",
+                    "driver": {"name": "Severino", "vehicle": "Fiat Uno", "plate": "QKT4B07"},
+                    "pickup": {"lat": -12.978, "lng": -38.502},
+                    "dropoff": {"lat": -13.01, "lng": -38.533},
+                    "position": {**HERE, "updated_at": "2031-05-30T14:00:00Z"},
+                },
+                {
+                    "status": "ENDED",
+                    "ended_at": "2031-05-30T14:20:00Z",
+                    "ended_near": {"lat": -13.01, "lng": -38.53},
+                },
+            ]
+        }
+    )
+
+    status: TripStatus
+    passenger_name: str | None = Field(default=None, description="The first one.")
+    driver: TripDriverOut | None = Field(default=None, description="While the ride is under way.")
+    pickup: PlaceOut | None = Field(default=None, description="To a hundred metres.")
+    dropoff: PlaceOut | None = Field(default=None, description="To a hundred metres.")
+    position: PositionOut | None = Field(default=None, description="While the ride is under way.")
+    ended_at: datetime | None = Field(default=None, description="To the minute.")
+    ended_near: PlaceOut | None = Field(default=None, description="To a kilometre.")
+
+    @classmethod
+    def of(cls, trip: Trip) -> Self:
+        driver = TripDriverOut(name=trip.driver_name, vehicle=trip.vehicle, plate=trip.plate)
+        return cls(
+            status=trip.status,
+            passenger_name=trip.passenger_name,
+            driver=driver if driver.model_dump(exclude_none=True) else None,
+            pickup=PlaceOut.of(trip.pickup),
+            dropoff=PlaceOut.of(trip.dropoff),
+            position=PositionOut.of(trip.position) if trip.position else None,
+            ended_at=trip.ended_at,
+            ended_near=PlaceOut.of(trip.ended_near),
+        )

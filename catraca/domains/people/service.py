@@ -5,7 +5,7 @@ Two begin their own through `transact`, because hashing a password is slow and m
 
 import hashlib
 import secrets
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -94,6 +94,12 @@ async def get_user(db: Db, user_id: UserId) -> User:
 async def get_users(db: Db, user_ids: Iterable[UserId]) -> dict[UserId, User]:
     """Those of the people who exist, by id; the erased among them have no name."""
     return {user.id: user for user in await store.read_users(db, user_ids)}
+
+
+async def hold_users(db: Db, user_ids: Collection[UserId]) -> dict[UserId, User]:
+    """The same, and as they are until the transaction ends: for whoever writes down what is theirs."""
+    await store.lock_users_as_they_are(db, user_ids)
+    return await get_users(db, user_ids)
 
 
 async def get_self(db: Db, user_id: UserId) -> User:

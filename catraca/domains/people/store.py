@@ -81,6 +81,11 @@ async def read_user(db: Db, user_id: UserId) -> User | None:
     return None if row is None else _user(row)
 
 
+async def lock_users_as_they_are(db: Db, user_ids: Iterable[UserId]) -> None:
+    """Until the transaction ends nobody changes or erases them; others may hold them like this as well."""
+    await db.execute("SELECT FROM users WHERE id = ANY ($1::uuid[]) ORDER BY id FOR SHARE", list(user_ids))
+
+
 async def read_users(db: Db, user_ids: Iterable[UserId]) -> list[User]:
     rows = await db.fetch(f"{USERS} WHERE u.id = ANY ($1::uuid[])", list(user_ids))
     return [_user(row) for row in rows]

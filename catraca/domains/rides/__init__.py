@@ -1,5 +1,6 @@
 """Rides: asked for, offered, accepted by exactly one driver, driven to their end."""
 
+from catraca.domains.rides.errors import RideNotFound
 from catraca.domains.rides.model import (
     Actor,
     MadeOffers,
@@ -18,7 +19,9 @@ from catraca.domains.rides.service import (
     EndedSearch,
     HeldRide,
     Timeline,
+    acknowledge_offers,
     begin_search,
+    check_party,
     end_search,
     hold_ride,
     make_offers,
@@ -30,13 +33,22 @@ from catraca.domains.rides.service import (
     withdraw_offers,
 )
 from catraca.domains.rides.store.invariants import INVARIANTS
-from catraca.domains.rides.store.offers import Hold, busy_drivers, count_live_offers
+from catraca.domains.rides.store.offers import Hold, busy_drivers, count_live_offers, open_among
+from catraca.domains.rides.store.rides import (
+    Driven,
+    get_rides,
+    lock_ride,
+    read_lately,
+    read_ride,
+    who_is_driven,
+)
 
 __all__ = [
     "INVARIANTS",
     "PERSONAL_DATA",
     "Accepting",
     "Actor",
+    "Driven",
     "EndedSearch",
     "HeldRide",
     "Hold",
@@ -46,21 +58,30 @@ __all__ = [
     "Response",
     "Ride",
     "RideId",
+    "RideNotFound",
     "Skipped",
     "Status",
     "Step",
     "StepOut",
     "Timeline",
+    "acknowledge_offers",
     "begin_search",
     "busy_drivers",
+    "check_party",
     "count_live_offers",
     "end_search",
+    "get_rides",
     "hold_ride",
+    "lock_ride",
     "make_offers",
     "may_hold",
     "offer_held",
+    "open_among",
     "read_ended_search",
+    "read_lately",
+    "read_ride",
     "read_timeline",
     "request_ride",
+    "who_is_driven",
     "withdraw_offers",
 ]

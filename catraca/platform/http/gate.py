@@ -51,8 +51,8 @@ class Gate:
             return await self._limiter.hit(f"principal:{principal.id}", self._limits.principal)
         if isinstance(principal, Refusal) and principal.status == HTTPStatus.SERVICE_UNAVAILABLE:
             return None  # a caller we could not look up is not a stranger; the route answers 503
-        if scope["path"] in UNCOUNTED:
-            return None
+        if scope["path"] in UNCOUNTED or scope["type"] == "websocket":
+            return None  # whoever opens a socket may bring a ticket instead; the route counts them
         return await self._limiter.hit(f"address:{_address(scope)}", self._limits.anonymous)
 
     async def _principal(self, scope: Scope) -> Principal | Refusal | None:

@@ -95,15 +95,13 @@ def problem_response(refusal: Refusal, *, accept_language: str | None, request_i
     """The answer a refusal gives, with its data as further members."""
     language = negotiate(accept_language)
     retry_after_seconds = refusal.retry_after_seconds
-    data = dict(refusal.data)
-    if retry_after_seconds is not None:
-        data["retry_after_seconds"] = retry_after_seconds
+    data = told_data(refusal)
     body = {
         "type": f"urn:catraca:problem:{refusal.code}",
         "title": HTTPStatus(refusal.status).phrase,
         "status": refusal.status,
         "code": refusal.code,
-        "detail": text(f"refusals.{refusal.code}", language, _spoken(data, language)),
+        "detail": spoken_detail(refusal, language),
         "request_id": request_id,
         **data,
     }
@@ -113,6 +111,17 @@ def problem_response(refusal: Refusal, *, accept_language: str | None, request_i
     if refusal.status == HTTPStatus.UNAUTHORIZED:
         headers["www-authenticate"] = "Bearer"
     return Response(msgspec.json.encode(body, enc_hook=str), refusal.status, headers, MEDIA_TYPE)
+
+
+def told_data(refusal: Refusal) -> dict[str, object]:
+    """What a refusal says to programs beside its code."""
+    wait_seconds = refusal.retry_after_seconds
+    return refusal.data if wait_seconds is None else {**refusal.data, "retry_after_seconds": wait_seconds}
+
+
+def spoken_detail(refusal: Refusal, language: Language) -> str:
+    """What a refusal says to people."""
+    return text(f"refusals.{refusal.code}", language, _spoken(told_data(refusal), language))
 
 
 def _spoken(data: dict[str, object], language: Language) -> dict[str, object]:

@@ -17,6 +17,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from catraca.platform.errors import Busy, HeadersTooLarge, Refusal, RequestMalformed, UrlTooLong
 from catraca.platform.http.envelope import SECURITY_HEADERS
 from catraca.platform.http.problems import problem_response
+from catraca.platform.http.sockets import GuardedSocket, socket_options
 from catraca.platform.ids import new_id
 
 REFUSED_EARLY = Counter(
@@ -65,6 +66,7 @@ class HttpServer(uvicorn.Server):
                 # One second behind our own, which also sees what its timer forgets.
                 timeout_keep_alive=math.ceil(limits.idle_seconds) + 1,
                 timeout_graceful_shutdown=limits.drain_seconds,
+                **socket_options(),
             )
         )
 
@@ -78,10 +80,9 @@ class HttpServer(uvicorn.Server):
                 connection.close_if_late(now)
         return await super().on_tick(counter)
 
-    def _ours(self) -> "list[GuardedProtocol]":
-        """A connection that became a WebSocket has another protocol, with its own clock."""
+    def _ours(self) -> "list[GuardedProtocol | GuardedSocket]":
         connections: set[Any] = self.server_state.connections  # pyright: ignore[reportUnknownMemberType]
-        return [connection for connection in connections if isinstance(connection, GuardedProtocol)]
+        return list(connections)
 
 
 class GuardedProtocol(HttpToolsProtocol):
@@ -168,7 +169,8 @@ class GuardedProtocol(HttpToolsProtocol):
         self._in_head = False
         self._deadline = math.inf
         super().on_headers_complete()
-        is_stream = self.scope["path"] in self._limits.streams
+        # A socket's has none: its protocol reads the head once more.
+        is_stream = self.scope.get("path") in self._limits.streams
         self._most_bytes = self._limits.stream_bytes if is_stream else self._limits.message_bytes
         if not cast(Any, self.parser).should_upgrade():
             self.headers = []  # trailers come as headers do, and must not join a request already under way

@@ -114,9 +114,9 @@ class Town:
         await self.age(driver_id, "seen_at")
         await self.redis.command("ZADD", "catraca:location:seen", "XX", 1, str(driver_id))
 
-    async def drive(self, driver_id: UUID) -> UUID:
+    async def drive(self, driver_id: UUID, passenger_id: UUID | None = None, **ride: Any) -> UUID:
         """Have the driver accept a new ride; answers which."""
-        ride_id = await self.rides.request()
+        ride_id = await self.rides.request(passenger_id, **ride)
         await self.rides.offer(ride_id, driver_id)
         answer = await self.rides.accept(ride_id, driver_id)
         assert answer.status_code == 200, answer.text

@@ -229,3 +229,24 @@ async def test_a_batch_whose_writer_is_killed_is_written_by_the_next_one_once(
     assert sorted(message.id for message in found) == sorted(message.id for message in messages)
     assert {message.headers.retries for message in found} == {0}
     await world.until_waiting(queue, 0)
+
+
+async def test_what_may_be_dropped_is_not_heaped_up_while_nothing_can_be_written(world: World) -> None:
+    queue = batched(world, transient_seconds=3600, dead_letters_to=None, fill_seconds=0.01)
+    await world.open(queue)
+    turnstile, prepared = Turnstile(), 0
+
+    async def prepare(_message: Message) -> None:
+        nonlocal prepared
+        prepared += 1
+
+    async with world.batching(queue, prepare=prepare, write=turnstile.write):
+        for _ in range(40):
+            await world.bus.publish_transient([world.message() for _ in range(50)])
+        await turnstile.until_inside(1)
+        await until(lambda: prepared >= queue.prefetch)
+        await world.bus.publish_transient([world.message() for _ in range(50)])
+        # Taken a hundred at a time, so it may be that many more than it should.
+        assert prepared <= queue.prefetch + 100
+        turnstile.open()
+        await until(lambda: prepared == 2050)

@@ -12,7 +12,7 @@ from uuid import UUID
 from catraca.domains import people
 from catraca.domains.location.errors import DriverMayNotDrive
 from catraca.domains.location.model import DriverId, Fault, Ping, PingRules, judge
-from catraca.domains.location.store import index, presence
+from catraca.domains.location.store import index, presence, shares
 from catraca.events import DriverOffline, DriverOnline
 from catraca.platform import audit, outbox
 from catraca.platform.clock import now
@@ -88,11 +88,14 @@ async def _audit(db: Db, action: str, driver_id: DriverId, *, by: UUID) -> None:
 
 
 def personal_data(redis: RedisClient) -> people.PersonalData:
-    """What location keeps of a person: whether they are at work, and where they were last."""
+    """What location keeps of a person: being at work, the last position, and links to their trips."""
 
     async def export(db: Db, user_id: people.UserId) -> object:
         known = (await presence.read_presence(db, [user_id])).get(DriverId(user_id))
-        return None if known is None else asdict(known)
+        links = await shares.shares_of(db, user_id)
+        if known is None and not links:
+            return None
+        return (asdict(known) if known else {}) | {"shares": [asdict(link) for link in links]}
 
     async def erase(db: Db, user_id: people.UserId) -> None:
         await _erase(db, redis, user_id)
@@ -103,6 +106,7 @@ def personal_data(redis: RedisClient) -> people.PersonalData:
 async def _erase(db: Db, redis: RedisClient, user_id: UUID) -> None:
     since = await presence.go_offline(db, DriverId(user_id))
     await presence.erase(db, user_id)
+    await shares.erase(db, user_id)
     with suppress(RedisAway):  # if it comes back with what it knew, the next patrol finds the stray
         await index.hide(redis, [user_id])
     if since is not None:

@@ -153,11 +153,16 @@ def _found(driver_id: DriverId, ping: Ping, place: Place) -> Found:
 
 async def last_place(db: Db, redis: RedisClient, driver_id: UUID) -> Place | None:
     """Where a driver was last; None where nobody knows."""
+    ping = await last_ping(db, redis, driver_id)
+    return ping.place if ping else None
+
+
+async def last_ping(db: Db, redis: RedisClient, driver_id: UUID) -> Ping | None:
+    """The same with its time, and as the map has it with speed and heading."""
     one = DriverId(driver_id)
     try:
         heard = (await index.last_heard(redis, [one])).get(one)
-        ping = heard and heard.ping
     except RedisAway:
         known = (await presence.read_presence(db, [one])).get(one)
-        ping = known and known.last
-    return ping.place if ping else None
+        return known.last if known else None
+    return heard.ping if heard else None

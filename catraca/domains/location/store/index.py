@@ -42,14 +42,18 @@ _decode = msgspec.msgpack.Decoder(list[str]).decode
 
 def write_ping(ping: Ping) -> str:
     """As Redis keeps it."""
-    accuracy = "" if ping.accuracy_meters is None else f"{ping.accuracy_meters:.1f}"
-    return f"{ping.at.timestamp():.6f} {ping.place.lat!r} {ping.place.lon!r} {accuracy}"
+    more = " ".join(
+        "" if value is None else f"{value:.1f}"
+        for value in (ping.accuracy_meters, ping.speed_mps, ping.heading_degrees)
+    )
+    return f"{ping.at.timestamp():.6f} {ping.place.lat!r} {ping.place.lon!r} {more}"
 
 
 def read_ping(text: str) -> Ping:
-    at, lat, lng, accuracy = text.split(" ")
+    at, lat, lng, *more = text.split(" ")
     moment = datetime.fromtimestamp(float(at), UTC)
-    return Ping(Place(float(lat), float(lng)), moment, float(accuracy) if accuracy else None)
+    # What an older version of us wrote has only the first of these.
+    return Ping(Place(float(lat), float(lng)), moment, *(float(one) if one else None for one in more))
 
 
 @dataclass(frozen=True, slots=True)

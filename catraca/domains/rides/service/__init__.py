@@ -10,12 +10,14 @@ from catraca.domains.rides.service.reading import (
     RideView,
     Timeline,
     active_ride,
+    check_party,
     list_rides,
     read_attempts,
     read_timeline,
     view_of,
     view_ride,
 )
+from catraca.domains.rides.service.receiving import acknowledge_offers
 from catraca.domains.rides.service.requesting import request_ride
 
 __all__ = [
@@ -25,10 +27,12 @@ __all__ = [
     "HeldRide",
     "RideView",
     "Timeline",
+    "acknowledge_offers",
     "active_ride",
     "arrive",
     "begin_search",
     "cancel_ride",
+    "check_party",
     "complete",
     "end_search",
     "hold_ride",

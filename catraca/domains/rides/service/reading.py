@@ -57,6 +57,13 @@ async def view_ride(db: Db, ride_id: RideId, *, caller_id: UserId, sees_all: boo
     return RideView(ride=ride, part="offered", offer=offer)
 
 
+async def check_party(db: Db, ride_id: RideId, *, caller_id: UserId, sees_all: bool) -> None:
+    """Refuse whoever is neither the ride's passenger nor its driver; to them there is no such ride."""
+    ride = await store.read_ride(db, ride_id)
+    if ride is None or not (sees_all or caller_id in (ride.passenger_id, ride.accepted_driver_id)):
+        raise RideNotFound
+
+
 async def _with_people(db: Db, ride: Ride, part: Part) -> RideView:
     """Each party learns of the other while they have to meet, and no longer."""
     if part != "operator" and ride.status not in DRIVEN:

@@ -196,6 +196,29 @@ async def busy_drivers(db: Db, driver_ids: Iterable[UUID]) -> dict[UUID, Hold]:
     return {row["driver_id"]: Hold(row["ride_id"], row["driving"]) for row in rows}
 
 
+async def open_among(db: Db, offer_ids: Iterable[UUID]) -> set[UUID]:
+    """Which of these offers can still be accepted."""
+    rows = await db.fetch(
+        "SELECT id FROM ride_offers WHERE id = ANY ($1::uuid[]) AND response IS NULL"
+        " AND expires_at > clock_timestamp()",
+        list(offer_ids),
+    )
+    return {row["id"] for row in rows}
+
+
+async def insert_receipts(db: Db, offer_ids: Iterable[UUID]) -> list[tuple[Offer, datetime]]:
+    """Note that these were received; answers those that were not before, with the moment."""
+    rows = await db.fetch(
+        "WITH received AS ("  # noqa: S608 - our own words
+        "   INSERT INTO offer_receipts (offer_id)"
+        "   SELECT id FROM ride_offers WHERE id = ANY ($1::uuid[]) ORDER BY id"
+        "   ON CONFLICT DO NOTHING RETURNING offer_id, received_at)"
+        f" SELECT {COLUMNS}, received_at FROM received JOIN ride_offers ON id = offer_id ORDER BY id",
+        list(offer_ids),
+    )
+    return [(_offer({name: row[name] for name in COLUMNS.split(", ")}), row["received_at"]) for row in rows]
+
+
 async def count_live_offers(db: Db) -> int:
     return await db.fetchval("SELECT count(*) FROM ride_offers WHERE held AND response IS NULL")
 

@@ -5,7 +5,8 @@ true until the commit, so the decision and the change see the same ride.
 """
 
 from collections.abc import Iterable, Sequence
-from datetime import timedelta
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from catraca.domains.fares import Trip
@@ -72,6 +73,46 @@ async def unfinished_ride_of(db: Db, passenger_id: UserId) -> RideId | None:
 async def read_ride(db: Db, ride_id: RideId) -> Ride | None:
     row = await db.fetchrow(f"{RIDES} WHERE id = $1", ride_id)
     return None if row is None else _ride(row)
+
+
+async def get_rides(db: Db, ride_ids: Iterable[RideId]) -> dict[RideId, Ride]:
+    rows = await db.fetch(f"{RIDES} WHERE id = ANY ($1::uuid[])", list(ride_ids))
+    return {row["id"]: _ride(row) for row in rows}
+
+
+async def read_lately(db: Db, ride_id: RideId, *, ended_within: timedelta) -> Ride | None:
+    """The ride, unless it ended longer ago than that."""
+    row = await db.fetchrow(
+        f"{RIDES} WHERE id = $1 AND clock_timestamp() - $2::interval < coalesce(completed_at, canceled_at,"
+        "   CASE status WHEN 'EXPIRED' THEN updated_at ELSE 'infinity' END)",
+        ride_id,
+        ended_within,
+    )
+    return None if row is None else _ride(row)
+
+
+@dataclass(frozen=True, slots=True)
+class Driven:
+    """A ride under way: whose it is, and since when its driver has it."""
+
+    passenger_id: UserId
+    accepted_at: datetime
+
+
+async def who_is_driven(db: Db, drivers: Sequence[tuple[UUID, UUID]]) -> dict[tuple[UUID, UUID], Driven]:
+    """Of these rides, each with a driver, those that are under way with that very driver."""
+    rows = await db.fetch(
+        "SELECT r.id, r.accepted_driver_id, r.passenger_id, r.accepted_at"
+        " FROM unnest($1::uuid[], $2::uuid[]) AS named (ride_id, driver_id)"
+        " JOIN rides r ON r.id = named.ride_id AND r.accepted_driver_id = named.driver_id"
+        " WHERE r.status IN ('ACCEPTED', 'ARRIVING', 'STARTED')",
+        [ride_id for ride_id, _ in drivers],
+        [driver_id for _, driver_id in drivers],
+    )
+    return {
+        (row["id"], row["accepted_driver_id"]): Driven(row["passenger_id"], row["accepted_at"])
+        for row in rows
+    }
 
 
 async def active_ride_of(db: Db, driver_id: UserId) -> Ride | None:

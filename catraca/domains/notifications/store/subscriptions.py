@@ -1,0 +1,111 @@
+"""Every statement on push subscriptions."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from catraca.platform.database import Db
+from catraca.platform.ids import new_id
+from catraca.platform.web_push import Subscription
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Device:
+    """A subscribed device, without its keys."""
+
+    id: UUID
+    endpoint: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Due:
+    """What is to be pushed where."""
+
+    subscription: Subscription
+    type: str
+    data: str
+    # One of the person's devices has said that it has this one.
+    acknowledged: bool
+
+
+async def put_subscription(db: Db, user_id: UUID, subscription: Subscription) -> Device:
+    """Subscribe a device, or the same one anew; it is this person's from now on."""
+    row = await db.fetchrow(
+        "INSERT INTO push_subscriptions (id, user_id, endpoint, p256dh, auth) VALUES ($1, $2, $3, $4, $5)"
+        " ON CONFLICT (endpoint) DO UPDATE SET user_id = EXCLUDED.user_id, p256dh = EXCLUDED.p256dh,"
+        "   auth = EXCLUDED.auth, created_at = clock_timestamp()"
+        " RETURNING id, endpoint, created_at",
+        new_id(),
+        user_id,
+        subscription.endpoint,
+        subscription.p256dh,
+        subscription.auth,
+    )
+    assert row is not None
+    return Device(**row)
+
+
+async def keep_newest(db: Db, user_id: UUID, *, most: int) -> None:
+    """A person's oldest devices beyond that many go."""
+    await db.execute(
+        "DELETE FROM push_subscriptions WHERE id = ANY (ARRAY("
+        "   SELECT id FROM push_subscriptions WHERE user_id = $1"
+        "   ORDER BY created_at DESC, id DESC OFFSET $2))",
+        user_id,
+        most,
+    )
+
+
+async def devices_of(db: Db, user_id: UUID) -> list[Device]:
+    rows = await db.fetch(
+        "SELECT id, endpoint, created_at FROM push_subscriptions WHERE user_id = $1 ORDER BY created_at",
+        user_id,
+    )
+    return [Device(**row) for row in rows]
+
+
+async def subscriptions_of(db: Db, user_ids: Iterable[UUID]) -> Sequence[tuple[UUID, UUID]]:
+    """Whose devices there are: person and subscription."""
+    rows = await db.fetch(
+        "SELECT user_id, id FROM push_subscriptions WHERE user_id = ANY ($1::uuid[]) ORDER BY id",
+        list(user_ids),
+    )
+    return [(row["user_id"], row["id"]) for row in rows]
+
+
+async def read_due(db: Db, subscription_id: UUID, *, user_id: UUID, seq: int) -> Due | None:
+    """None when the device is gone or another's by now, or the notification is."""
+    row = await db.fetchrow(
+        "SELECT s.endpoint, s.p256dh, s.auth, n.type, n.data::text AS data,"
+        "   h.acked_seq >= n.seq AS acknowledged"
+        " FROM push_subscriptions s"
+        " JOIN notifications n ON n.user_id = s.user_id AND n.seq = $3"
+        " JOIN notification_heads h ON h.user_id = s.user_id"
+        " WHERE s.id = $1 AND s.user_id = $2",
+        subscription_id,
+        user_id,
+        seq,
+    )
+    if row is None:
+        return None
+    return Due(
+        subscription=Subscription(row["endpoint"], row["p256dh"], row["auth"]),
+        type=row["type"],
+        data=row["data"],
+        acknowledged=row["acknowledged"],
+    )
+
+
+async def remove_subscription(db: Db, user_id: UUID, subscription_id: UUID) -> bool:
+    removed = await db.fetchval(
+        "DELETE FROM push_subscriptions WHERE id = $1 AND user_id = $2 RETURNING true",
+        subscription_id,
+        user_id,
+    )
+    return bool(removed)
+
+
+async def forget_devices(db: Db, user_id: UUID) -> None:
+    await db.execute("DELETE FROM push_subscriptions WHERE user_id = $1", user_id)

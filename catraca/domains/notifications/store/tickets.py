@@ -1,0 +1,55 @@
+"""Tickets for sockets: only their digest is kept, and taking one removes it."""
+
+from datetime import datetime, timedelta
+from hashlib import sha256
+
+from catraca.platform.auth import Principal
+from catraca.platform.database import Db
+
+PRUNED_AT_ONCE = 5000
+
+
+async def insert_ticket(db: Db, ticket: str, principal: Principal, *, lifetime: timedelta) -> datetime:
+    """Keep it until it is used or its time is over; answers when that is."""
+    return await db.fetchval(
+        "INSERT INTO ws_tickets (digest, user_id, roles, token_issued_at, token_expires_at, expires_at)"
+        " VALUES ($1, $2, $3, $4, $5, clock_timestamp() + $6) RETURNING expires_at",
+        _digest(ticket),
+        principal.id,
+        sorted(principal.roles),
+        principal.issued_at,
+        principal.expires_at,
+        lifetime,
+    )
+
+
+async def take_ticket(db: Db, ticket: str) -> Principal | None:
+    """Who it was given to, once; None for one that is used, over, or was never given."""
+    row = await db.fetchrow(
+        "DELETE FROM ws_tickets WHERE digest = $1"
+        " RETURNING user_id, roles, token_issued_at, token_expires_at,"
+        "   expires_at > clock_timestamp() AS is_good",
+        _digest(ticket),
+    )
+    if row is None or not row["is_good"]:
+        return None
+    return Principal(
+        id=row["user_id"],
+        roles=frozenset(row["roles"]),
+        issued_at=row["token_issued_at"],
+        expires_at=row["token_expires_at"],
+    )
+
+
+async def prune_tickets(db: Db) -> int:
+    return await db.fetchval(
+        "WITH gone AS (DELETE FROM ws_tickets WHERE digest = ANY (ARRAY("
+        "   SELECT digest FROM ws_tickets WHERE expires_at < (SELECT clock_timestamp())"
+        "   ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED)) RETURNING 1)"
+        " SELECT count(*) FROM gone",
+        PRUNED_AT_ONCE,
+    )
+
+
+def _digest(ticket: str) -> bytes:
+    return sha256(ticket.encode()).digest()

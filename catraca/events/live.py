@@ -1,0 +1,192 @@
+"""What people are told: the `data` of each notification, as devices get it. `type` says which it is."""
+
+from datetime import datetime
+from typing import Annotated, ClassVar, Literal
+from uuid import UUID
+
+import msgspec
+from msgspec import Meta
+
+from catraca.events.rides import Point
+
+Words = Annotated[str, Meta(description="For the reader, in the reader's language.")]
+RideRef = Annotated[UUID, Meta(description="The ride.")]
+Eta = Annotated[
+    int | None,
+    Meta(description="Until the driver is there; null when nobody knows where.", examples=[300]),
+]
+FareCents = Annotated[int | None, Meta(description="In hundredths of the currency.", examples=[2550])]
+Action = Literal["retry_same_location", "increase_radius", "schedule_later"]
+
+
+class PickupLocation(msgspec.Struct, frozen=True):
+    """Degrees, WGS 84, under the names of the accept contract."""
+
+    lat: Annotated[float, Meta(examples=[-23.55])]
+    lon: Annotated[float, Meta(examples=[-46.63])]
+
+
+class DriverCard(msgspec.Struct, frozen=True):
+    """By what a passenger knows the car."""
+
+    id: UUID
+    name: str | None
+    vehicle: str | None
+    plate: str | None
+
+
+class Notice(msgspec.Struct, frozen=True, kw_only=True):
+    """All of them are about a ride and have words."""
+
+    type: ClassVar[str]
+    to: ClassVar[str]
+
+    ride_id: RideRef
+    message: Words
+
+
+class OfferMade(Notice, frozen=True, kw_only=True):
+    """A ride is offered: accept or reject it before `expires_at`."""
+
+    type = "matching.candidate_found"
+    to = "the driver"
+
+    message: Annotated[Words, Meta(examples=["Nova corrida disponível! R$ 25,50 - 1,2 km de distância"])]
+    offer_id: Annotated[UUID, Meta(description="The offer.")]
+    attempt: Annotated[int, Meta(description="The ride's offers are counted.")]
+    expires_at: Annotated[datetime, Meta(description="Then it is too late.")]
+    pickup: Annotated[Point, Meta(description="Where from, to a hundred metres or so.")]
+    pickup_distance_meters: Annotated[
+        int | None, Meta(description="From the driver to there.", examples=[1200])
+    ]
+    distance_meters: Annotated[int | None, Meta(description="How far the ride goes.", examples=[4200])]
+    estimated_fare_cents: FareCents
+
+
+class AcceptedForPassenger(Notice, frozen=True, kw_only=True):
+    """A driver has the ride, and nobody else will."""
+
+    type = "ride.accepted"
+    to = "the passenger"
+
+    message: Annotated[Words, Meta(examples=["Um motorista aceitou sua corrida!"])]
+    driver_id: Annotated[UUID, Meta(description="The driver.")]
+    eta_seconds: Eta
+
+
+class AcceptedForDriver(Notice, frozen=True, kw_only=True):
+    """The ride is this driver's."""
+
+    type = "ride.accepted"
+    to = "the driver"
+
+    message: Annotated[Words, Meta(examples=["Você aceitou a corrida! Vá ao ponto de partida."])]
+    passenger_id: Annotated[UUID, Meta(description="The passenger.")]
+    pickup_location: Annotated[PickupLocation, Meta(description="Where from, exactly.")]
+    eta_seconds: Eta
+
+
+class DriverOnTheWay(Notice, frozen=True, kw_only=True):
+    """Who comes, and with which car."""
+
+    type = "ride.matched"
+    to = "the passenger"
+
+    message: Annotated[Words, Meta(examples=["Motorista encontrado! João está a caminho."])]
+    driver: Annotated[DriverCard, Meta(description="Who comes.")]
+    eta_seconds: Eta
+    eta: Annotated[str | None, Meta(description="The same in words.", examples=["5 min"])]
+
+
+class DriverThere(Notice, frozen=True, kw_only=True):
+    """The driver is at the point of departure, or nearly."""
+
+    type = "ride.arriving"
+    to = "the passenger"
+
+    arrived_at: Annotated[datetime, Meta(description="When.")]
+
+
+class RideBegun(Notice, frozen=True, kw_only=True):
+    """The ride has begun."""
+
+    type = "ride.started"
+    to = "the passenger"
+
+    started_at: Annotated[datetime, Meta(description="When.")]
+
+
+class RideDone(Notice, frozen=True, kw_only=True):
+    """The ride is over, and what it costs."""
+
+    type = "ride.completed"
+    to = "passenger and driver"
+
+    fare_cents: FareCents
+    completed_at: Annotated[datetime, Meta(description="When.")]
+
+
+class RideOff(Notice, frozen=True, kw_only=True):
+    """The ride ends without having happened."""
+
+    type = "ride.cancelled"
+    to = "passenger and driver"
+
+    cancelled_by: Annotated[
+        str, Meta(description="passenger, driver, operator or system.", examples=["passenger"])
+    ]
+    reason: Annotated[str, Meta(description="A code.", examples=["changed_plans"])]
+    cancelled_at: Annotated[datetime, Meta(description="When.")]
+
+
+class LookingAgain(Notice, frozen=True, kw_only=True):
+    """The driver gave the ride up; another is looked for."""
+
+    type = "ride.reassigning"
+    to = "the passenger"
+
+    reason: Annotated[str, Meta(description="A code.", examples=["vehicle_problem"])]
+    deadline_at: Annotated[datetime, Meta(description="Until when.")]
+
+
+class OfferGone(Notice, frozen=True, kw_only=True):
+    """What was offered can no longer be had."""
+
+    type = "offer.canceled"
+    to = "the driver"
+
+    message: Annotated[Words, Meta(examples=["Esta corrida foi aceita por outro motorista."])]
+    offer_id: Annotated[UUID, Meta(description="The offer.")]
+    reason: Annotated[
+        Literal["accepted_by_another_driver", "ride_canceled", "no_drivers_available"],
+        Meta(description="Why."),
+    ]
+
+
+class NoDriver(Notice, frozen=True, kw_only=True):
+    """Nobody was found in time, and the ride is off; what can be done instead."""
+
+    type = "matching.no_drivers_available"
+    to = "the passenger"
+
+    title: Annotated[Words, Meta(examples=["Nenhum motorista disponível"])]
+    actions: Annotated[tuple[Action, ...], Meta(description="What an app may propose.")] = (
+        "retry_same_location",
+        "increase_radius",
+        "schedule_later",
+    )
+
+
+NOTICES: tuple[type[Notice], ...] = (
+    OfferMade,
+    AcceptedForPassenger,
+    AcceptedForDriver,
+    DriverOnTheWay,
+    DriverThere,
+    RideBegun,
+    RideDone,
+    RideOff,
+    LookingAgain,
+    OfferGone,
+    NoDriver,
+)

@@ -1,0 +1,167 @@
+"""WebSocket connections as we keep them: a bound on what a peer can make us collect, and on its patience."""
+
+import math
+from typing import Any
+
+import structlog
+from prometheus_client import Counter
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.frames import CloseCode, Frame
+
+from catraca.platform.errors import Busy
+from catraca.platform.http.problems import problem_response
+from catraca.platform.ids import new_id
+
+log = structlog.get_logger()
+
+CUT_OFF = Counter(
+    "catraca_ws_cut_off_total",
+    "Sockets ended for how the peer used the connection, by the reason.",
+    ["reason"],
+)
+
+MESSAGE_BYTES = 16 * 1024
+# Empty ones would never come to a message's size.
+MESSAGE_FRAGMENTS = 256
+# Answers to its pings are also written to a peer that reads nothing.
+UNREAD_BYTES = 256 * 1024
+STALL_SECONDS = 15.0
+CLOSE_SECONDS = 3.0
+HANDSHAKE_SECONDS = 15.0
+PING_SECONDS = 20.0
+
+FAULTS: dict[int, str] = {CloseCode.INVALID_DATA: "bad_text", CloseCode.MESSAGE_TOO_BIG: "too_large"}
+
+
+class GuardedSocket(WebSocketsSansIOProtocol):
+    """A socket whose peer must read what it is sent, and is not waited for when it is to be closed."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.close_timeout = CLOSE_SECONDS
+        self._deaf = False
+        self._stopping = False
+        self._stalled_since = math.inf
+        self._handshake_until = self.loop.time() + HANDSHAKE_SECONDS
+
+    def data_received(self, data: bytes) -> None:
+        if self._deaf:
+            return
+        super().data_received(data)
+        if self.conn.handshake_exc is not None and not self.handshake_initiated:
+            self._refuse_handshake()
+        elif self.transport.get_write_buffer_size() > UNREAD_BYTES:
+            self._cut("unread")
+
+    def _refuse_handshake(self) -> None:
+        """The library has found its own words for a head it does not take; uvicorn would not send them."""
+        self._deaf = self.handshake_complete = self.close_sent = True
+        self._count("handshake_refused")
+        self.transport.write(b"".join(self.conn.data_to_send()))
+        self.transport.close()
+
+    def handle_cont(self, event: Frame) -> None:
+        if len(self.frames) < MESSAGE_FRAGMENTS:
+            super().handle_cont(event)
+        elif not self.close_sent:
+            self.conn.fail(CloseCode.MESSAGE_TOO_BIG, "too many fragments")
+            self.handle_parser_exception()
+
+    def send_receive_event_to_app(self) -> None:
+        # Looked at here, because uvicorn calls bad text an error of ours and tells of it at length.
+        if self.curr_msg_data_type == "text" and not self.close_sent and not _is_text(self.frames):
+            self.frames = []
+            self.conn.fail(CloseCode.INVALID_DATA, "not UTF-8")
+            self.handle_parser_exception()
+        else:
+            super().send_receive_event_to_app()
+
+    def handle_parser_exception(self) -> None:
+        """Say why, and linger a moment: closing on what is not yet read would lose the words."""
+        self._deaf = True
+        self.frames = []
+        if self.close_sent or self.transport.is_closing():
+            return  # it was being closed anyway
+        self.close_sent = True
+        close = self.conn.close_sent
+        code = CloseCode.ABNORMAL_CLOSURE if close is None else close.code
+        self._count(FAULTS.get(code, "protocol_error"))
+        self.queue.put_nowait({"type": "websocket.disconnect", "code": code})
+        self.transport.write(b"".join(self.conn.data_to_send()))
+        self.transport.write_eof()
+        if self.read_paused:
+            self.read_paused = False
+            self.transport.resume_reading()
+        self.close_timer = self.loop.call_later(CLOSE_SECONDS, self.transport.abort)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._stalled_since = self.loop.time()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._stalled_since = math.inf
+
+    async def send(self, message: Any) -> None:
+        await super().send(message)
+        if self.close_sent:
+            # Also after an answer instead of a socket, which uvicorn takes for no answer at all.
+            self.handshake_complete = True
+
+    def shutdown(self) -> None:
+        self._stopping = True
+        super().shutdown()
+
+    def send_500_response(self) -> None:
+        """That we stop is no fault: whoever is still being let in is told to come again."""
+        if not self._stopping or self.initial_response or self.handshake_complete:
+            super().send_500_response()
+            return
+        answer = problem_response(Busy(), accept_language=None, request_id=str(new_id()))
+        response = self.conn.reject(answer.status_code, bytes(answer.body).decode())
+        del response.headers["Content-Type"]
+        response.headers["Content-Type"] = answer.headers["content-type"]
+        self.conn.send_response(response)
+        self.transport.write(b"".join(self.conn.data_to_send()))
+        self.disconnected = True  # what the application says now comes too late
+
+    def close_if_late(self, now: float) -> None:
+        """Asked about once a second."""
+        if now - self._stalled_since > STALL_SECONDS:
+            self._cut("slow_reader")
+        elif not self.handshake_complete and now > self._handshake_until:
+            self._cut("handshake_too_slow")
+
+    def _cut(self, reason: str) -> None:
+        # Not `close`, which would wait for a peer that does not read.
+        if not self.transport.is_closing() or self.transport.get_write_buffer_size():
+            self._deaf = True
+            self._count(reason)
+            self.transport.abort()
+
+    def _count(self, reason: str) -> None:
+        CUT_OFF.labels(reason).inc()
+        log.info("socket_cut_off", reason=reason)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stalled_since = math.inf
+        super().connection_lost(exc)
+
+
+def _is_text(fragments: list[bytes]) -> bool:
+    try:
+        b"".join(fragments).decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def socket_options() -> dict[str, Any]:
+    """How uvicorn is to keep sockets. Uncompressed: messages are small, and compressors are not."""
+    return {
+        "ws": GuardedSocket,
+        "ws_max_size": MESSAGE_BYTES,
+        "ws_ping_interval": PING_SECONDS,
+        "ws_ping_timeout": PING_SECONDS,
+        "ws_per_message_deflate": False,
+    }

@@ -1,0 +1,82 @@
+"""A server that stops says good-bye; whoever comes back elsewhere misses nothing."""
+
+import asyncio
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from catraca.domains.notifications.service import hub
+from catraca.domains.notifications.service.session import Session
+from catraca.platform.errors import Busy
+from catraca.roles.api import Api
+from catraca.roles.parts import Parts
+from catraca.roles.runner import Life
+from tests.conftest import bearer
+from tests.domains.notifications.devices import Device, Room, opened, refusal, room_of
+from tests.servers import on_one_stack, prompt_listener, until
+from tests.support.http import served
+
+pytestmark = on_one_stack
+
+
+async def farewell(device: Device) -> tuple[float, list[Any]]:
+    """After how many seconds it may come back, and what it was told before."""
+    before = []
+    while (frame := await device.next())["type"] != "goodbye":
+        before.append(frame)
+    assert frame["data"]["code"] == "restarting"
+    assert await device.closed() == (1012, "restarting")
+    return frame["data"]["reconnect_after_seconds"], before
+
+
+async def test_everybody_is_sent_elsewhere_and_not_all_at_once(parts: Parts) -> None:
+    async with served(parts) as here, room_of(parts, here) as leaving, AsyncExitStack() as ending:
+        devices = [await ending.enter_async_context(opened(leaving.url, bearer())) for _ in range(12)]
+        _, *farewells = await asyncio.gather(leaving.hub.drain(), *(farewell(one) for one in devices))
+        waits = [wait for wait, _ in farewells]
+        assert all(hub.RECONNECT_SECONDS[0] <= wait <= hub.RECONNECT_SECONDS[1] for wait in waits)
+        assert len(set(waits)) > len(waits) // 2
+        await until(lambda: not leaving.hub._sessions)
+        assert await refusal(leaving.url, bearer()) == (503, "busy")
+
+
+async def test_what_was_not_sent_comes_from_the_next_server(room: Room, parts: Parts) -> None:
+    ana = await room.newcomer()
+    async with served(parts) as here, room_of(parts, here) as leaving, leaving.device(ana) as device:
+        telling = asyncio.create_task(_tell_on(room, ana))
+        heard = [one["seq"] for one in await device.notices(3)]
+        _, (_, more) = await asyncio.gather(leaving.hub.drain(), farewell(device))
+        heard += [one["seq"] for one in more]
+        await telling
+    async with room.device(ana, since=heard[-1]) as device:
+        heard += await device.seqs(40 - heard[-1])
+    assert heard == list(range(1, 41))
+
+
+async def _tell_on(room: Room, someone: Any) -> None:
+    for _ in range(20):
+        await room.tell_some(someone, 2)
+
+
+async def test_a_socket_let_in_just_before_is_not_kept(parts: Parts) -> None:
+    async with served(parts) as here, room_of(parts, here) as leaving:
+        await leaving.hub.drain()
+        session = Session(None, "en", None, None, None)  # type: ignore[arg-type]
+        with pytest.raises(Busy):
+            await leaving.hub.join(session, since=None)
+        assert not leaving.hub._sessions
+
+
+async def test_a_process_that_is_asked_to_stop_says_good_bye(parts: Parts, room: Room) -> None:
+    life = Life()
+    changed = replace(parts, settings=parts.settings.model_copy(update={"drain_delay": 0.05}))
+    ana = await room.newcomer()
+    with prompt_listener() as listener:
+        running = asyncio.create_task(Api(replace(changed, listener=listener)).run(life))
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        async with opened(url, ana.headers) as device:
+            life.stopping.set()
+            await farewell(device)
+        await running

@@ -1,0 +1,326 @@
+"""Who is not let in, and who is sent away again: each with a reason."""
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from catraca.domains.notifications.routes import REFUSED
+from catraca.domains.notifications.service import hub, speaking
+from catraca.domains.notifications.service.session import ENDED
+from catraca.platform.http.server import ServerLimits
+from catraca.roles.parts import Parts
+from tests.conftest import bearer
+from tests.domains.notifications.devices import Device, Room, opened, refusal
+from tests.domains.notifications.wire import answer_to, head, wire_to
+from tests.domains.people.someone import Someone
+from tests.domains.rides.desk import Desk
+from tests.servers import on_one_stack, until
+from tests.support.http import served
+
+pytestmark = on_one_stack
+
+
+@pytest.fixture(autouse=True)
+def prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whose time is over is noticed soon."""
+    monkeypatch.setattr(hub, "SWEEP_SECONDS", 0.05)
+
+
+async def is_let_in(url: str, headers: dict[str, str], query: str = "") -> bool:
+    async with opened(url, headers, query=query) as device:
+        return await device.is_silent()
+
+
+FORGED = [
+    "https://evil.example",
+    "null",
+    "",
+    "{own}.evil.example",
+    "http://evil.example/{place}",
+    "http://{place}@evil.example",
+    "http://ana@{place}",
+    "http://{place}/",
+    "http://{place}:80",
+    "ftp://{place}",
+    "{place}",
+    "http://[",
+    "http://",
+]
+
+
+@pytest.mark.parametrize("origin", FORGED)
+async def test_a_page_of_another_site_is_refused(room: Room, origin: str) -> None:
+    place = f"127.0.0.1:{room.served.port}"
+    forged = origin.format(place=place, own=f"http://{place}")
+    assert await refusal(room.url, bearer() | {"origin": forged}) == (403, "origin_refused")
+
+
+async def test_pages_of_our_own_and_programs_are_let_in(room: Room) -> None:
+    place = f"127.0.0.1:{room.served.port}"
+    for origin in (f"http://{place}", f"https://{place}", f"HTTP://{place}"):
+        assert await is_let_in(room.url, bearer() | {"origin": origin})
+    assert await is_let_in(room.url, bearer())
+
+
+async def test_pages_of_the_sites_we_name_are_let_in_and_no_others(parts: Parts) -> None:
+    async with served(parts, cors_origins=["https://app.example"]) as here:
+        url = f"http://127.0.0.1:{here.port}"
+        assert await is_let_in(url, bearer() | {"origin": "https://app.example"})
+        for other in ("http://app.example", "https://app.example:8443", "https://app.example.evil.example"):
+            assert await refusal(url, bearer() | {"origin": other}) == (403, "origin_refused")
+    async with served(parts, cors_origins=["*"]) as here:
+        assert await is_let_in(f"http://127.0.0.1:{here.port}", bearer() | {"origin": "https://app.example"})
+
+
+async def test_two_origins_are_one_too_many_and_no_host_is_nobodys(room: Room) -> None:
+    token = f"Authorization: {bearer()['authorization']}"
+    own = "Origin: http://catraca.test"
+    assert (await answer_to(room.served.port, head(token, own))).status == 101
+    for second in (own, "Origin: https://evil.example"):
+        assert (await answer_to(room.served.port, head(token, own, second))).status in (400, 403)
+    for origin in ("null", "http://", ""):
+        answer = await answer_to(room.served.port, head(token, f"Origin: {origin}", host=""))
+        assert answer.status in (400, 403)
+
+
+async def test_a_ticket_works_once(room: Room) -> None:
+    ana = await room.newcomer()
+    ticket = await room.ticket(ana)
+    await room.tell_some(ana, 1)
+    async with opened(room.url, query=f"ticket={ticket}&since=0") as device:
+        assert await device.seqs(1) == [1]
+    assert await refusal(room.url, query=f"ticket={ticket}") == (401, "ticket_invalid")
+
+
+async def test_of_many_who_come_with_one_ticket_one_is_let_in(room: Room) -> None:
+    ticket = await room.ticket(await room.newcomer())
+
+    async def come() -> bool:
+        try:
+            return await is_let_in(room.url, {}, f"ticket={ticket}")
+        except InvalidStatus:
+            return False
+
+    assert sum(await asyncio.gather(*(come() for _ in range(10)))) == 1
+
+
+async def test_a_refused_page_does_not_use_the_ticket_up(room: Room) -> None:
+    ticket = await room.ticket(await room.newcomer())
+    evil = {"origin": "https://evil.example"}
+    assert await refusal(room.url, evil, query=f"ticket={ticket}") == (403, "origin_refused")
+    assert await refusal(room.url, query=f"ticket={ticket}&since=x") == (422, "request_invalid")
+    assert await is_let_in(room.url, {}, f"ticket={ticket}")
+
+
+@pytest.mark.parametrize("ticket", ["x", "%00", "%ff%fe", "a" * 4000, "' OR true", "%F0%9F%8E%AB"])
+async def test_a_ticket_nobody_gave_is_refused(room: Room, ticket: str) -> None:
+    query = f"ticket={ticket.replace(' ', '%20')}"
+    assert await refusal(room.url, query=query) == (401, "ticket_invalid")
+
+
+async def test_a_ticket_whose_time_is_over_is_refused(room: Room) -> None:
+    ana = await room.newcomer()
+    for column, code in (("expires_at", "ticket_invalid"), ("token_expires_at", "token_expired")):
+        ticket = await room.ticket(ana)
+        await room.sql(
+            f"UPDATE ws_tickets SET {column} = clock_timestamp() - interval '1 s' WHERE user_id = $1", ana.id
+        )
+        assert await refusal(room.url, query=f"ticket={ticket}") == (401, code)
+
+
+async def sign_out(room: Room, someone: Someone) -> None:
+    path = f"/v1/users/{someone.id}/sign-out"
+    answer = await room.api.post(path, headers=bearer("operator"))
+    assert answer.status_code in (200, 204), answer.text
+
+
+async def test_a_ticket_of_somebody_signed_out_is_refused(room: Room) -> None:
+    ana = await room.newcomer()
+    tickets = [await room.ticket(ana) for _ in range(3)]
+    await sign_out(room, ana)
+
+    async def is_known() -> bool:
+        return (await room.api.get("/v1/me", headers=ana.headers)).status_code == 401
+
+    await until(is_known)
+    for ticket in tickets:
+        assert await refusal(room.url, query=f"ticket={ticket}") == (401, "token_revoked")
+
+
+async def test_whoever_has_no_good_token_is_refused(room: Room) -> None:
+    assert await refusal(room.url) == (401, "unauthenticated")
+    assert await refusal(room.url, {"authorization": "Bearer nonsense"}) == (401, "token_invalid")
+    over = bearer(lifetime=timedelta(seconds=-1))
+    assert await refusal(room.url, over) == (401, "token_expired")
+    ticket = await room.ticket(await room.newcomer())
+    assert await refusal(room.url, over, query=f"ticket={ticket}") == (401, "token_expired")
+    token = f"Authorization: {bearer()['authorization']}"
+    assert (await answer_to(room.served.port, head(token, token))).status == 401
+
+
+async def test_strangers_are_counted_whatever_they_bring(parts: Parts) -> None:
+    async with served(parts, rate_limit_anonymous="3/minute", trusted_proxies=[]) as here:
+        url = f"http://127.0.0.1:{here.port}"
+        found = [
+            await refusal(url),
+            await refusal(url, query="ticket=nonsense"),
+            await refusal(url, {"authorization": "Bearer nonsense"}),
+            await refusal(url, {"authorization": "Bearer nonsense"}),
+            await refusal(url, query="ticket=nonsense"),
+        ]
+        assert [status for status, _ in found] == [401, 401, 401, 429, 429]
+        assert await is_let_in(url, bearer()), "whom we know is counted alone"
+
+
+async def test_whom_we_know_is_counted_with_all_they_ask(parts: Parts) -> None:
+    async with served(parts, rate_limit_principal="3/minute") as here, here.client() as client:
+        url, ana = f"http://127.0.0.1:{here.port}", Someone()
+        given = await client.post("/v1/ws/ticket", headers=ana.headers)
+        assert await is_let_in(url, ana.headers)
+        assert await is_let_in(url, {}, f"ticket={given.json()['ticket']}")
+        assert await refusal(url, ana.headers) == (429, "too_many_requests")
+
+
+@pytest.mark.parametrize("since", ["-1", "abc", str(10**30), str(2**53), "", "1.0", "%201", "%D9%A3", "1e3"])
+async def test_a_number_that_is_none_is_refused(room: Room, since: str) -> None:
+    assert await refusal(room.url, bearer(), query=f"since={since}") == (422, "request_invalid")
+
+
+async def test_a_socket_ends_with_its_token(room: Room) -> None:
+    ended = ENDED.labels("token_expired")._value.get()
+    async with opened(room.url, bearer(lifetime=timedelta(seconds=1))) as device:
+        assert await device.closed() == (4401, "token_expired")
+    assert ENDED.labels("token_expired")._value.get() == ended + 1
+
+
+async def test_a_socket_of_somebody_signed_out_or_erased_is_closed(room: Room) -> None:
+    for by_ticket in (False, True):
+        ana, bia = await room.newcomer(), await room.newcomer()
+        query = f"ticket={await room.ticket(ana)}" if by_ticket else ""
+        own = opened(room.url, None if by_ticket else ana.headers, query=query)
+        async with own as device, room.device(bia) as other:
+            await sign_out(room, ana)
+            assert await device.closed() == (4401, "token_revoked")
+            assert await other.is_silent()
+    cai = await room.newcomer()
+    async with room.device(cai) as device:
+        assert (await room.api.delete("/v1/me", headers=cai.headers)).status_code == 204
+        assert await device.closed() == (4401, "token_revoked")
+
+
+async def test_of_too_many_sockets_the_oldest_goes(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub, "SOCKETS_A_PERSON", 2)
+    ana, bia = await room.newcomer(), await room.newcomer()
+    async with room.device(bia) as other, room.device(ana) as first, room.device(ana) as second:
+        async with room.device(ana) as third:
+            assert await first.closed() == (4409, "too_many_sockets")
+            await room.tell_some(ana, 1)
+            for device in (second, third):
+                assert await device.seqs(1) == [1]
+        assert await other.is_silent()
+    assert not room.hub._sessions.get(ana.id)
+
+
+async def test_many_sockets_opened_at_once_leave_as_many_as_one_may_have(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub, "SOCKETS_A_PERSON", 3)
+    ana = await room.newcomer()
+
+    async def stay() -> str:
+        try:
+            async with room.device(ana) as device:
+                return (await device.closed())[1]
+        except ConnectionClosed as ended:  # before it was greeted
+            return ended.rcvd.reason if ended.rcvd else ""
+
+    staying = [asyncio.create_task(stay()) for _ in range(9)]
+    await until(lambda: sum(one.done() for one in staying) == 6)
+    assert {one.result() for one in staying if one.done()} == {"too_many_sockets"}
+    assert len(room.hub._sessions[ana.id]) == 3
+    for one in staying:
+        one.cancel()
+    await asyncio.gather(*staying, return_exceptions=True)
+
+
+async def code_of(device: Device, kind: str, data: Any) -> str:
+    answer = await device.ask(kind, data)
+    assert answer["type"] == "error"
+    return answer["data"]["code"]
+
+
+async def test_anothers_ride_cannot_be_followed(room: Room) -> None:
+    desk = Desk(room.api, room.database)
+    passenger, stranger = await room.newcomer(), await room.newcomer()
+    ride_id = {"ride_id": str(await desk.request(passenger.id))}
+    async with room.device(stranger) as device:
+        assert await code_of(device, "subscribe", ride_id) == "ride_not_found"
+        assert await code_of(device, "subscribe", {"ride_id": str(uuid4())}) == "ride_not_found"
+        assert (await device.ask("unsubscribe", ride_id))["type"] == "reply"
+    for allowed in (passenger.headers, bearer("operator")):
+        async with opened(room.url, allowed) as device:
+            assert (await device.ask("subscribe", ride_id))["data"] == ride_id
+
+
+async def test_subscriptions_have_a_limit(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(speaking, "RIDES_FOLLOWED", 1)
+    desk = Desk(room.api, room.database)
+    first, second = [{"ride_id": str(await desk.request())} for _ in range(2)]
+    async with opened(room.url, bearer("operator")) as device:
+        assert (await device.ask("subscribe", first))["type"] == "reply"
+        assert (await device.ask("subscribe", first))["type"] == "reply", "the same again is no more"
+        assert await code_of(device, "subscribe", second) == "too_many_subscriptions"
+        await device.ask("unsubscribe", first)
+        assert (await device.ask("subscribe", second))["type"] == "reply"
+    assert not room.hub._followers
+
+
+async def test_a_passenger_drives_nobody(room: Room) -> None:
+    async with opened(room.url, bearer()) as device:
+        assert await code_of(device, "location.ping", {"lat": 1, "lng": 2}) == "forbidden"
+        assert await code_of(device, "location.status", {"online": True}) == "forbidden"
+
+
+async def test_a_driver_works_over_the_socket(room: Room) -> None:
+    driver = await room.newcomer("driver")
+    async with room.device(driver) as device:
+        place = {"lat": -12.97, "lng": -38.5}
+        assert await code_of(device, "location.ping", place) == "driver_offline"
+        online = await device.ask("location.status", {"online": True, "position": place})
+        assert (online["type"], online["data"]["online"]) == ("reply", True)
+        assert (await device.ask("location.ping", place))["type"] == "reply"
+        assert (await device.ask("location.ping", {"pings": [place]}))["type"] == "reply"
+        offline = await device.ask("location.status", {"online": False})
+        assert offline["data"]["online"] is False
+
+
+async def test_heads_that_no_client_sends_are_refused_at_once(room: Room) -> None:
+    token = f"Authorization: {bearer()['authorization']}"
+    port = room.served.port
+    long = "x" * 8190
+    assert (await answer_to(port, head(token, target=f"/v1/ws?since=1&{long}"))).status == 414
+    assert (await answer_to(port, head(token, target=f"/v1/ws?{long[:8178]}"))).status in (101, 414)
+    assert (await answer_to(port, head(token, f"X-Long: {long}"))).status == 431
+    assert (await answer_to(port, head(token, f"X-Long: {long * 3}"))).status == 431
+    assert (await answer_to(port, head(token, *(f"X-{n}: 1" for n in range(120))))).status == 431
+    for line in (b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n", b"Sec-WebSocket-Version: 13\r\n"):
+        assert (await answer_to(port, head(token).replace(line, b""))).status in (400, 426)
+    assert (await answer_to(port, head(token, target="/v1/rides"))).status in (403, 404)
+    assert (await room.api.get("/v1/ws", headers=bearer())).status_code in (404, 426)
+
+
+async def test_whoever_does_not_finish_the_handshake_is_hung_up_on(parts: Parts) -> None:
+    limits = ServerLimits(head_seconds=0.2, linger_seconds=0.2)
+    async with served(parts, limits=limits) as here, wire_to(here.port) as wire:
+        wire.send(head()[:-2])
+        await wire.closed_by_server()
+
+
+async def test_refusals_are_counted_by_their_code(room: Room) -> None:
+    before = REFUSED.labels("origin_refused")._value.get()
+    await refusal(room.url, bearer() | {"origin": "https://evil.example"})
+    assert REFUSED.labels("origin_refused")._value.get() == before + 1

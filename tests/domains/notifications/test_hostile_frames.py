@@ -1,0 +1,247 @@
+"""What is said on an open socket: too large, too much, no text, no JSON, or by somebody who never reads."""
+
+import asyncio
+import socket
+
+import msgspec
+import pytest
+
+from catraca.domains.notifications import routes
+from catraca.platform.http import sockets
+from catraca.platform.http.rate_limits import RateLimit
+from catraca.platform.http.sockets import CUT_OFF
+from catraca.roles.parts import Parts
+from tests.conftest import bearer
+from tests.domains.notifications.devices import Room, opened, room_of
+from tests.domains.notifications.wire import BINARY, CONTINUED, PING, TEXT, Wire, frame, wire_to
+from tests.servers import on_one_stack, until
+from tests.support.http import served
+
+pytestmark = on_one_stack
+
+MEGABYTE = 2**20
+
+
+def cut_off(reason: str) -> float:
+    return CUT_OFF.labels(reason)._value.get()
+
+
+async def test_a_frame_of_ten_megabytes_is_refused_and_said_so(room: Room) -> None:
+    before = cut_off("too_large")
+    async with wire_to(room.served.port) as wire:
+        await wire.opened(bearer()["authorization"])
+        pushing = asyncio.create_task(wire.push(frame(TEXT, b"x" * 10 * MEGABYTE)))
+        assert (await wire.closed())[0] == 1009
+        await pushing
+    assert cut_off("too_large") == before + 1
+
+
+async def pushed(wire: Wire, *frames: bytes, most: int) -> int:
+    """Send them over and over until nobody takes them any more; how many bytes went."""
+    sent = 0
+    while sent < most:
+        for one in frames:
+            if not await wire.push(one):
+                return sent
+            sent += len(one)
+    return sent
+
+
+@pytest.mark.parametrize("size", [0, 1, 1000, 16_000], ids=lambda size: f"fragments of {size} bytes")
+async def test_a_message_without_end_is_refused(room: Room, size: int) -> None:
+    """In pieces that each are small enough; empty ones never come to a message's size."""
+    async with wire_to(room.served.port) as wire:
+        await wire.opened(bearer()["authorization"])
+        wire.send(frame(TEXT, b"x", fin=False))
+        pieces = frame(CONTINUED, b"x" * size, fin=False) * (1 + 4096 // (size + 1))
+        pushing = asyncio.create_task(pushed(wire, pieces, most=10 * MEGABYTE))
+        code, _ = await wire.closed()
+        assert code == 1009
+        await pushing
+
+
+async def test_a_message_that_trickles_is_held_to_the_same_size(room: Room) -> None:
+    async with wire_to(room.served.port) as wire:
+        await wire.opened(bearer()["authorization"])
+        closing = asyncio.create_task(wire.closed())
+        wire.send(frame(TEXT, b"x", fin=False))
+        for _ in range(1000):
+            await wire.push(frame(CONTINUED, b"x" * 100, fin=False))
+            await asyncio.sleep(0)
+        assert (await closing)[0] == 1009
+
+
+async def test_a_length_beyond_counting_is_refused_before_it_comes(room: Room) -> None:
+    async with wire_to(room.served.port) as wire:
+        await wire.opened(bearer()["authorization"])
+        wire.send(b"\x81\xff" + b"\x7f" + b"\xff" * 7 + b"\0\0\0\0")
+        assert (await wire.closed())[0] == 1009
+
+
+@pytest.mark.parametrize(
+    ("bytes_", "code"),
+    [
+        (frame(TEXT, b"\xff\xfe"), 1007),
+        (frame(TEXT, b"\xed\xa0\x80"), 1007),
+        (frame(TEXT, "é".encode()[:1]), 1007),
+        (frame(BINARY, b"{}"), 1003),
+        (frame(TEXT, b"{}", first_bits=0x40), 1002),
+        (frame(CONTINUED, b"{}"), 1002),
+        (frame(3, b"{}"), 1002),
+        (frame(PING, b"x" * 126), 1002),
+        (b"\x81\x02{}", 1002),
+    ],
+    ids=[
+        "no UTF-8",
+        "half a surrogate pair",
+        "half a character",
+        "binary",
+        "compressed",
+        "a continuation of nothing",
+        "a kind that does not exist",
+        "a long ping",
+        "not masked",
+    ],
+)
+async def test_what_is_not_our_way_of_speaking_is_refused(room: Room, bytes_: bytes, code: int) -> None:
+    async with wire_to(room.served.port) as wire:
+        await wire.opened(bearer()["authorization"])
+        wire.send(bytes_)
+        found, reason = await wire.closed()
+        assert found == code
+        assert found != 1003 or reason == "binary_not_spoken"
+
+
+async def test_text_may_come_in_pieces(room: Room) -> None:
+    async with wire_to(room.served.port) as wire:
+        await wire.opened(bearer()["authorization"])
+        said = '{"type":"ping","id":"é"}'.encode()
+        wire.send(frame(TEXT, said[:22], fin=False), frame(PING), frame(CONTINUED, said[22:]))
+        await wire.frame()
+        assert msgspec.json.decode((await wire.frame())[1]) == {"type": "reply", "data": {}, "id": "é"}
+
+
+async def test_nothing_is_compressed(room: Room) -> None:
+    async with opened(room.url, bearer(), compression="deflate") as device:
+        assert device.socket.protocol.extensions == []
+
+
+NOT_UNDERSTOOD = {
+    "not JSON": ("hello", "malformed_json"),
+    "nothing": ("", "malformed_json"),
+    "half": ('{"type": "ack"', "malformed_json"),
+    "two": ('{"type": "ping"} {"type": "ping"}', "malformed_json"),
+    "a list": ("[]", "wrong_shape"),
+    "no type": ("{}", "wrong_shape"),
+    "a type that is none": ('{"type": 5}', "wrong_shape"),
+    "an unknown type": ('{"type": "dance"}', "type_unknown"),
+    "data that is none": ('{"type": "ack", "data": 5}', "wrong_shape"),
+    "no number": ('{"type": "ack", "data": {}}', "wrong_shape"),
+    "a number in words": ('{"type": "ack", "data": {"seq": "1"}}', "wrong_shape"),
+    "a number below all": ('{"type": "ack", "data": {"seq": -1}}', "wrong_shape"),
+    "a number beyond all": ('{"type": "ack", "data": {"seq": 1%s}}' % ("0" * 30), "wrong_shape"),
+    "half a number": ('{"type": "ack", "data": {"seq": 1.5}}', "wrong_shape"),
+    "no ride": ('{"type": "subscribe", "data": {"ride_id": "x"}}', "wrong_shape"),
+    "a long id": ('{"type": "ping", "id": "%s"}' % ("x" * 65), "text_too_long"),
+    "half a character": ('{"type": "ping", "id": "\\ud800"}', "malformed_json"),
+    "deep": ("[" * 8000 + "]" * 8000, "malformed_json"),
+    "deep data": ('{"type":"ping","data":{"a":%s}}' % ("[" * 7000 + "]" * 7000), "malformed_json"),
+}
+
+
+@pytest.mark.parametrize(("said", "reason"), NOT_UNDERSTOOD.values(), ids=NOT_UNDERSTOOD)
+async def test_what_is_not_understood_is_answered_with_the_reason(room: Room, said: str, reason: str) -> None:
+    async with opened(room.url, bearer() | {"accept-language": "en"}) as device:
+        await device.socket.send(said)
+        answer = await device.next()
+        assert answer["type"] == "error"
+        assert (answer["data"]["code"], answer["data"]["status"]) == ("message_malformed", 400)
+        assert answer["data"]["reason"] in (reason, "wrong_shape")
+        assert answer["data"]["detail"].startswith("The message could not be understood: ")
+        assert await device.is_silent()
+
+
+async def test_words_are_in_the_language_of_the_device(room: Room) -> None:
+    async with opened(room.url, bearer() | {"accept-language": "pt-BR"}) as device:
+        answer = await device.ask("dance")
+        assert answer["data"]["detail"] == (
+            "Não foi possível entender a mensagem: esse tipo de mensagem não é conhecido aqui."
+        )
+
+
+async def test_whoever_is_never_understood_is_sent_away(room: Room) -> None:
+    async with opened(room.url, bearer()) as device:
+        for _ in range(10):
+            await device.socket.send("hello")
+        assert await device.closed() == (4400, "message_malformed")
+        assert len(device.heard) == 11
+
+
+async def test_whoever_says_too_much_is_sent_away_and_others_are_not(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(routes, "MESSAGES", RateLimit(20, 10))
+    ana, bia = await room.newcomer(), await room.newcomer()
+    async with room.device(ana) as device, room.device(ana) as second, room.device(bia) as other:
+        for _ in range(15):
+            await device.say("ping", message_id=None)
+        assert await device.is_silent()
+        for _ in range(15):
+            await second.say("ping", message_id=None)
+        assert await second.closed() == (4429, "too_many_messages"), "a person's sockets are counted together"
+        assert await other.is_silent()
+
+
+@pytest.fixture
+async def narrow_room(parts: Parts):
+    """A server whose connections hold little that was not read."""
+    async with served(parts) as here, room_of(parts, here) as room:
+        for one in here.server.servers[0].sockets:
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        yield room
+
+
+async def test_whoever_pings_and_never_reads_is_cut_off(narrow_room: Room) -> None:
+    before = cut_off("unread")
+    async with wire_to(narrow_room.served.port, narrow=True) as wire:
+        await wire.opened(bearer()["authorization"])
+        wire._writer.transport.pause_reading()
+        sent = await pushed(wire, frame(PING, b"x" * 125) * 500, most=50 * MEGABYTE)
+        assert sent < 50 * MEGABYTE
+    assert cut_off("unread") == before + 1
+
+
+async def test_a_reader_that_never_reads_is_cut_off_and_misses_nothing(
+    narrow_room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sockets, "STALL_SECONDS", 0.2)
+    before = cut_off("slow_reader")
+    ana = await narrow_room.newcomer()
+    async with wire_to(narrow_room.served.port, narrow=True) as wire:
+        await wire.opened(ana.headers["authorization"])
+        wire._writer.transport.pause_reading()
+        for _ in range(5):
+            await narrow_room.tell_some(ana, 200)
+        (session,) = narrow_room.hub._sessions[ana.id]
+        await until(lambda: cut_off("slow_reader") == before + 1)
+        assert session.seq < 1000, "it was not made to take what nobody reads"
+        assert len(session._kept) <= 32
+        await until(lambda: not narrow_room.hub._sessions.get(ana.id))
+    async with narrow_room.device(ana, since=0) as device:
+        assert await device.seqs(1000) == list(range(1, 1001))
+
+
+async def test_a_slow_reader_keeps_nobody_waiting_when_tokens_end(
+    narrow_room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("catraca.domains.notifications.service.hub.SWEEP_SECONDS", 0.05)
+    ana, bia = await narrow_room.newcomer(), await narrow_room.newcomer()
+    async with wire_to(narrow_room.served.port, narrow=True) as wire, narrow_room.device(bia) as other:
+        await wire.opened(ana.headers["authorization"])
+        wire._writer.transport.pause_reading()
+        for _ in range(5):
+            await narrow_room.tell_some(ana, 200)
+        for one in (ana, bia):
+            path = f"/v1/users/{one.id}/sign-out"
+            assert (await narrow_room.api.post(path, headers=bearer("operator"))).status_code == 204
+        assert await other.closed() == (4401, "token_revoked")

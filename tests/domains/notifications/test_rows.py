@@ -1,0 +1,329 @@
+"""What people were told, as rows: numbered without a gap, read by whom they are for, and forgotten."""
+
+import asyncio
+import random
+from datetime import timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import msgspec
+import pytest
+
+from catraca.domains import people
+from catraca.domains.notifications import INVARIANTS, prune_notifications, prune_tickets
+from catraca.domains.notifications.model import Happened
+from catraca.domains.notifications.store import notifications as store
+from catraca.domains.people.service import erase_person
+from catraca.events import CandidateFound, RideArriving, RideMatched
+from catraca.events.catalogue import example_of
+from catraca.platform.bus import Message
+from catraca.platform.event import Event, encode, key_of
+from catraca.platform.ids import new_id
+from catraca.platform.invariants import check_invariants
+from catraca.roles.api import PERSONAL_DATA
+from catraca.roles.parts import Parts
+from catraca.settings import Settings
+from tests.conftest import bearer
+from tests.domains.notifications.devices import Room, started
+from tests.domains.people.someone import Someone
+from tests.domains.rides.desk import Desk
+from tests.servers import Stack, on_one_stack, until
+from tests.support.working import own_parts, working
+
+pytestmark = on_one_stack
+
+MONTH = timedelta(days=30)
+
+
+async def seqs_of(room: Room, someone: Someone) -> list[int]:
+    rows = await room.sql("SELECT seq FROM notifications WHERE user_id = $1 ORDER BY seq", someone.id)
+    return [row["seq"] for row in rows]
+
+
+async def ask(room: Room, someone: Someone, **query: Any) -> Any:
+    answer = await room.api.get("/v1/notifications", params=query, headers=someone.headers)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+async def read(room: Room, someone: Someone, **body: Any) -> Any:
+    answer = await room.api.post("/v1/notifications/read", json=body, headers=someone.headers)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def numbers(page: Any) -> list[int]:
+    return [one["seq"] for one in page["items"]]
+
+
+async def test_many_who_tell_the_same_people_at_once_leave_no_gap(room: Room) -> None:
+    crowd = [await room.newcomer() for _ in range(5)]
+    dice = random.Random(7)
+
+    async def tell_in_some_order() -> None:
+        some = [one for one in crowd for _ in range(dice.randint(0, 3))]
+        dice.shuffle(some)
+        await room.tell(*(started(one.id) for one in some), loudly=False)
+        told.extend(some)
+
+    told: list[Someone] = []
+    await asyncio.gather(*(tell_in_some_order() for _ in range(40)))
+    for one in crowd:
+        assert await seqs_of(room, one) == list(range(1, told.count(one) + 1))
+
+
+async def test_a_teller_who_fails_uses_up_no_number(room: Room) -> None:
+    ana = await room.newcomer()
+    await room.tell_some(ana, 1)
+
+    async def fail(db: Any) -> None:
+        await room.teller().tell(db, [Happened(new_id(), started(ana.id))])
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        await room.database.run(fail)
+    await room.tell_some(ana, 1)
+    assert await seqs_of(room, ana) == [1, 2]
+
+
+def message_of(event: Event) -> Message:
+    return Message(
+        id=new_id(),
+        exchange=event.exchange,
+        key=key_of(type(event)),
+        body=encode(event),
+        queue="notification_rides_queue",
+    )
+
+
+async def test_what_is_delivered_twice_is_told_once(stack: Stack, settings: Settings) -> None:
+    async with own_parts(stack, settings) as parts:
+        await parts.bus.declare()
+        ana = uuid4()
+        await parts.database.run(
+            lambda db: people.ensure_user(db, ana, roles=["passenger"], driver_approval="automatic")
+        )
+        first, second = message_of(started(ana)), message_of(started(ana))
+        await parts.bus.publish([first, first, second, first])
+        async with working(parts, ["notifier"]):
+            await until(lambda: _count(parts, 2))
+            await parts.bus.publish([second, first])
+            last = message_of(started(ana))
+            await parts.bus.publish([last])
+            await until(lambda: _is_told(parts, last.id))
+            assert await _count(parts, 3)
+
+
+async def _count(parts: Parts, count: int) -> bool:
+    async with parts.database.connection() as db:
+        return await db.fetchval("SELECT count(*) FROM notifications") == count
+
+
+async def _is_told(parts: Parts, event_id: UUID) -> bool:
+    async with parts.database.connection() as db:
+        return await db.fetchval("SELECT EXISTS (SELECT FROM notifications WHERE event_id = $1)", event_id)
+
+
+async def test_an_offer_that_is_over_is_not_told(room: Room) -> None:
+    desk = Desk(room.api, room.database)
+    ride_id, (late, quick) = await desk.offered(2)
+    offers = [event for event in await desk.news(ride_id) if isinstance(event, CandidateFound)]
+    await desk.let_lapse(ride_id, late)
+    written = await room.tell(*offers)
+    assert [(one.user_id, one.seq) for one in written] == [(quick, 1)]
+
+
+async def test_the_erased_are_told_nothing_not_even_by_whoever_has_just_begun(room: Room) -> None:
+    ana = await room.newcomer()
+    telling: asyncio.Task[Any] | None = None
+    async with room.database.transaction() as db:
+        await erase_person(db, people.UserId(ana.id), PERSONAL_DATA, by=ana.id)
+        telling = asyncio.create_task(room.tell_some(ana, 1))
+        await until(lambda: _is_waited_for(room))
+    assert await telling == []
+    assert await room.tell_some(ana, 1) == []
+
+
+async def _is_waited_for(room: Room) -> bool:
+    (row,) = await room.sql("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted) AS found")
+    return row["found"]
+
+
+async def test_erasure_takes_what_was_told_and_the_name_told_to_others(room: Room) -> None:
+    desk = Desk(room.api, room.database)
+    passenger, driver = await room.newcomer(), await room.newcomer("driver", name="João da Silva")
+    ride_id = await desk.request(passenger.id)
+    await desk.offer(ride_id, driver.id)
+    assert (await desk.accept(ride_id, driver.id)).status_code == 200
+    matched = replace_ids(example_of(RideMatched), ride_id, passenger.id, driver.id)
+    await room.tell(matched, started(passenger.id))
+    assert "João" in str(await ask(room, passenger))
+    await desk.drive_to("COMPLETED", ride_id, driver.id)
+    exported = await room.api.get("/v1/me/export", headers=driver.headers)
+    assert [one["type"] for one in exported.json()["sections"]["notifications"]] == ["ride.accepted"]
+    assert (await room.api.delete("/v1/me", headers=driver.headers)).status_code == 204
+    assert await seqs_of(room, driver) == []
+    left = await ask(room, passenger)
+    assert numbers(left) == [3, 2, 1]
+    assert "João" not in str(left)
+    await room.database.run(lambda db: store.forget(db, driver.id))
+    assert await ask(room, passenger) == left, "once more changes nothing"
+
+
+def replace_ids(event: Any, ride_id: UUID, rider_id: UUID, driver_id: UUID) -> Any:
+    return msgspec.structs.replace(event, ride_id=ride_id, rider_id=rider_id, driver_id=driver_id)
+
+
+async def test_retention_takes_the_first_ones_even_while_one_of_them_is_being_read(room: Room) -> None:
+    ana = await room.newcomer()
+    await room.tell_some(ana, 6)
+    await room.sql(
+        "UPDATE notifications SET created_at = created_at - $2::interval WHERE user_id = $1 AND seq < 5",
+        ana.id,
+        MONTH * 2,
+    )
+    async with room.database.transaction() as db:
+        await store.mark_read(db, ana.id, seqs=[2], up_to=0, limit=10)
+        pruning = asyncio.create_task(room.database.run(lambda db: prune_notifications(db, older_than=MONTH)))
+        await until(lambda: pruning.done() or _is_waited_for(room))
+    assert await pruning >= 4
+    assert await seqs_of(room, ana) == [5, 6]
+    await room.tell_some(ana, 1)
+    assert await seqs_of(room, ana) == [5, 6, 7]
+
+
+async def test_retention_cut_short_leaves_no_hole(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "PRUNED_AT_ONCE", 3)
+    ana = await room.newcomer()
+    await room.tell_some(ana, 5)
+    # Of one moment: only their numbers say which is older.
+    await room.sql("UPDATE notifications SET created_at = '2001-01-01' WHERE user_id = $1", ana.id)
+    await room.sql("UPDATE notifications SET read_at = created_at WHERE user_id = $1 AND seq = 1", ana.id)
+    assert await room.database.run(lambda db: prune_notifications(db, older_than=MONTH)) == 3
+    assert await seqs_of(room, ana) == [4, 5]
+    assert await room.database.run(lambda db: prune_notifications(db, older_than=MONTH)) == 2
+
+
+async def test_tickets_are_taken_away_when_their_time_is_over(room: Room) -> None:
+    ana = await room.newcomer()
+    await room.ticket(ana)
+    await room.ticket(ana)
+    await room.sql(
+        "UPDATE ws_tickets SET expires_at = clock_timestamp() WHERE digest ="
+        " (SELECT digest FROM ws_tickets WHERE user_id = $1 LIMIT 1)",
+        ana.id,
+    )
+    assert await room.database.run(prune_tickets) >= 1
+    (left,) = await room.sql("SELECT count(*) AS n FROM ws_tickets WHERE user_id = $1", ana.id)
+    assert left["n"] == 1
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "DELETE FROM notifications WHERE user_id = $1 AND seq = 2",
+        "DELETE FROM notifications WHERE user_id = $1 AND seq = 3",
+        "UPDATE notification_heads SET seq = seq + 1 WHERE user_id = $1",
+    ],
+    ids=["a hole", "the last one gone", "a number nobody got"],
+)
+async def test_the_doctor_finds_a_gap(stack: Stack, settings: Settings, damage: str) -> None:
+    async with own_parts(stack, settings) as parts:
+        ana = uuid4()
+        await parts.database.run(
+            lambda db: people.ensure_user(db, ana, roles=["passenger"], driver_approval="automatic")
+        )
+        teller = Room(parts, None, None).teller(loudly=False)  # type: ignore[arg-type]
+        await parts.database.run(
+            lambda db: teller.tell(db, [Happened(new_id(), started(ana)) for _ in range(3)])
+        )
+        assert {one.state for one in await check_invariants(parts.database, INVARIANTS)} == {"held"}
+        async with parts.database.connection() as db:
+            await db.execute(damage, ana)
+        states = {one.rule.name: one.state for one in await check_invariants(parts.database, INVARIANTS)}
+        assert states["notifications without a gap"] == "broken"
+
+
+async def test_a_person_reads_downwards_from_the_newest_or_upwards_from_a_number(room: Room) -> None:
+    ana, bia = await room.newcomer(), await room.newcomer()
+    await room.tell_some(ana, 7)
+    await room.tell_some(bia, 1)
+    page = await ask(room, ana, limit=3)
+    assert (numbers(page), page["next"], page["unread"]) == ([7, 6, 5], 5, 7)
+    page = await ask(room, ana, limit=3, before=page["next"])
+    assert (numbers(page), page["next"]) == ([4, 3, 2], 2)
+    page = await ask(room, ana, limit=3, before=page["next"])
+    assert (numbers(page), page["next"]) == ([1], None)
+    page = await ask(room, ana, limit=3, since=2)
+    assert (numbers(page), page["next"]) == ([3, 4, 5], 5)
+    page = await ask(room, ana, limit=3, since=5)
+    assert (numbers(page), page["next"]) == ([6, 7], None)
+    assert numbers(await ask(room, ana, since=7)) == []
+    assert numbers(await ask(room, ana, since=2, before=5)) == [3, 4]
+    assert numbers(await ask(room, bia)) == [1]
+
+
+async def test_what_a_page_says_is_what_was_sent(room: Room) -> None:
+    ana = await room.newcomer(language="en")
+    (written,) = await room.tell_some(ana, 1)
+    (shown,) = (await ask(room, ana))["items"]
+    assert shown["data"]["message"] == "Your ride has begun. Have a good trip!"
+    assert (shown["seq"], shown["type"], shown["read_at"]) == (1, "ride.started", None)
+    assert written.frame() in await room.frames_of(ana)
+
+
+async def test_marking_as_read_is_once_and_ones_own(room: Room) -> None:
+    ana, bia = await room.newcomer(), await room.newcomer()
+    await room.tell_some(ana, 5)
+    await room.tell_some(bia, 5)
+    assert await read(room, ana, seqs=[4, 4, 99]) == {"marked": [4], "unread": 4}
+    assert await read(room, ana, up_to=2) == {"marked": [1, 2], "unread": 2}
+    first = (await ask(room, ana))["items"]
+    assert await read(room, ana, up_to=2, seqs=[4]) == {"marked": [], "unread": 2}
+    assert (await ask(room, ana))["items"] == first, "not even the moment changes"
+    assert numbers(await ask(room, ana, unread=True)) == [5, 3]
+    assert (await ask(room, bia))["unread"] == 5
+    both = await asyncio.gather(read(room, ana, up_to=5), read(room, ana, up_to=5))
+    assert sorted(one["marked"] for one in both) == [[], [3, 5]]
+
+
+@pytest.mark.parametrize(
+    "body", [{"seqs": [10**30]}, {"seqs": [0]}, {"up_to": -1}, {"up_to": 2**63}, {"x": 1}]
+)
+async def test_numbers_that_cannot_be_are_refused(room: Room, body: dict[str, Any]) -> None:
+    answer = await room.api.post("/v1/notifications/read", json=body, headers=bearer())
+    assert answer.status_code in (400, 422)
+
+
+async def test_of_two_devices_that_acknowledge_an_offer_at_once_one_is_told_of(room: Room) -> None:
+    desk = Desk(room.api, room.database)
+    driver = await room.newcomer("driver")
+    ride_id = await desk.request()
+    await desk.offer(ride_id, driver.id)
+    offers = [event for event in await desk.news(ride_id) if isinstance(event, CandidateFound)]
+    arriving = replace_ids(example_of(RideArriving), ride_id, driver.id, driver.id)
+    async with room.device(driver) as phone, room.device(driver) as tablet:
+        await room.tell(*offers, arriving)
+        for device in (phone, tablet):
+            assert await device.seqs(2) == [1, 2]
+        replies = await asyncio.gather(*(one.ask("ack", {"seq": 2}) for one in (phone, tablet)))
+        assert [one["data"] for one in replies] == [{"seq": 2}] * 2
+        assert (await phone.ask("ack", {"seq": 1}))["data"] == {"seq": 2}, "it never goes back"
+        assert (await phone.ask("ack", {"seq": 99}))["data"] == {"seq": 2}, "nor beyond what there is"
+    told = [event for event in await desk.news(ride_id) if key_of(type(event)) == "matching.offer_sent"]
+    assert [event.offer_id for event in told] == [offers[0].offer_id]  # type: ignore[attr-defined]
+
+
+async def test_whoever_acknowledges_before_the_offer_acknowledges_no_offer(room: Room) -> None:
+    desk = Desk(room.api, room.database)
+    driver = await room.newcomer("driver")
+    ride_id = await desk.request()
+    await desk.offer(ride_id, driver.id)
+    offers = [event for event in await desk.news(ride_id) if isinstance(event, CandidateFound)]
+    async with room.device(driver) as device:
+        await room.tell(started(driver.id), *offers)
+        assert await device.seqs(2) == [1, 2]
+        assert (await device.ask("ack", {"seq": 1}))["data"] == {"seq": 1}
+        assert "matching.offer_sent" not in [key_of(type(event)) for event in await desk.news(ride_id)]
+        await device.ask("ack", {"seq": 2})
+        assert "matching.offer_sent" in [key_of(type(event)) for event in await desk.news(ride_id)]

@@ -1,0 +1,402 @@
+"""What people read, to the letter, in both languages, with amounts as each reader writes them."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, get_args
+from uuid import UUID, uuid4
+
+import msgspec
+import pytest
+
+from catraca.domains.notifications import model
+from catraca.domains.notifications.model import Happened, Telling, World, tellings_of, write_notice
+from catraca.domains.people import Driver, User, UserId
+from catraca.domains.rides import Actor, Ride, RideId
+from catraca.events import (
+    CandidateFound,
+    MatchingTimeout,
+    NoDriversAvailable,
+    OfferCanceled,
+    RideAccepted,
+    RideArriving,
+    RideCancelled,
+    RideCompleted,
+    RideMatched,
+    RideReassigning,
+    RideStarted,
+)
+from catraca.events.catalogue import example_of
+from catraca.events.live import NOTICES
+from catraca.platform.event import Event
+from catraca.platform.texts import LANGUAGES, Language, distance, money, span, text, words
+
+AT = datetime(2026, 2, 21, 10, 5, 35, tzinfo=UTC)
+RIDE, OFFER, RIDER, DRIVER = (uuid4() for _ in range(4))
+GONE_REASONS = ("accepted_by_another_driver", "ride_canceled", "no_drivers_available")
+
+
+def person(user_id: UUID, language: Language, **fields: Any) -> User:
+    known = {"name": None, "email": None, "phone": None, "roles": (), "created_at": AT}
+    return User(**{"id": UserId(user_id), "language": language, **known, **fields})
+
+
+def world(language: Language = "pt-BR", **changes: Any) -> World:
+    car = Driver(vehicle="Fiat Uno prata", plate="ABC1D23", home_community_id=None, approval="approved")
+    ride = dict.fromkeys(Ride.__dataclass_fields__)
+    ride |= {"id": RIDE, "pickup_lat": -23.5501, "pickup_lon": -46.6302}
+    usual = World(
+        people={
+            UserId(RIDER): person(RIDER, language, name="Maria Souza"),
+            UserId(DRIVER): person(DRIVER, language, name="João da Silva", driver=car),
+        },
+        rides={RideId(RIDE): Ride(**ride)},  # type: ignore[arg-type]
+        open_offers={OFFER},
+        currency="BRL",
+    )
+    return replace(usual, **changes)
+
+
+def of(kind: type[Event], **fields: Any) -> Event:
+    """An event of this ride; what is not said is as in the catalogue."""
+    names = {
+        "ride_id": RIDE,
+        "rider_id": RIDER,
+        "driver_id": DRIVER,
+        "offer_id": OFFER,
+        "previous_driver_id": DRIVER,
+    }
+    named = {name: value for name, value in names.items() if name in kind.__struct_fields__}
+    return msgspec.structs.replace(example_of(kind), **named | fields)
+
+
+def told(event: Event, place: World) -> list[tuple[UUID, str, dict[str, Any]]]:
+    """Whom, of which type, and with what, as devices get it."""
+    return [
+        (one.user_id, one.notice.type, msgspec.json.decode(write_notice(one.notice)))
+        for one in tellings_of(Happened(uuid4(), event), place)
+    ]
+
+
+def messages(event: Event, place: World) -> dict[UUID, list[str]]:
+    said: dict[UUID, list[str]] = {}
+    for user_id, _, data in told(event, place):
+        said.setdefault(user_id, []).append(data["message"])
+    return said
+
+
+def offer(**fields: Any) -> Event:
+    terms = {"estimated_fare_cents": 2550, "pickup_distance_meters": 1200, "distance_meters": 4200}
+    return of(CandidateFound, **terms | {"expires_at": AT} | fields)
+
+
+# Every event that tells somebody something, with all that makes its words differ.
+SPOKEN: list[Event] = [
+    offer(),
+    *(of(OfferCanceled, reason=reason) for reason in GONE_REASONS),
+    of(MatchingTimeout),
+    of(NoDriversAvailable),
+    of(RideMatched, eta_seconds=300),
+    of(RideArriving),
+    of(RideStarted),
+    of(RideCompleted, fare_cents=2550),
+    *(of(RideCancelled, cancelled_by=actor, reason="other") for actor in get_args(Actor)),
+    of(RideReassigning, reason="vehicle_problem"),
+]
+
+
+@pytest.mark.parametrize(
+    ("language", "words"),
+    [
+        ("pt-BR", "Nova corrida disponível! R$ 25,50 - 1,2 km de distância"),
+        ("en", "New ride available! R$25.50 - 1.2 km away"),
+    ],
+)
+def test_an_offer_says_what_it_pays_and_how_far_it_is(language: Language, words: str) -> None:
+    (found,) = told(offer(), world(language))
+    assert found == (
+        DRIVER,
+        "matching.candidate_found",
+        {
+            "ride_id": str(RIDE),
+            "offer_id": str(OFFER),
+            "message": words,
+            "attempt": example_of(CandidateFound).attempt,
+            "expires_at": "2026-02-21T10:05:35Z",
+            "pickup": {"lat": -23.55, "lng": -46.63},
+            "pickup_distance_meters": 1200,
+            "distance_meters": 4200,
+            "estimated_fare_cents": 2550,
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    ("unknown", "portuguese", "english"),
+    [
+        (
+            ["estimated_fare_cents"],
+            "Nova corrida disponível! 1,2 km de distância",
+            "New ride available! 1.2 km away",
+        ),
+        (["pickup_distance_meters"], "Nova corrida disponível! R$ 25,50", "New ride available! R$25.50"),
+        (
+            ["estimated_fare_cents", "pickup_distance_meters"],
+            "Nova corrida disponível!",
+            "New ride available!",
+        ),
+    ],
+)
+def test_an_offer_leaves_out_what_nobody_knows(unknown: list[str], portuguese: str, english: str) -> None:
+    event = offer(**dict.fromkeys(unknown))
+    assert messages(event, world("pt-BR")) == {DRIVER: [portuguese]}
+    assert messages(event, world("en")) == {DRIVER: [english]}
+
+
+def test_an_acceptance_is_told_to_both_as_the_contract_says() -> None:
+    assert told(of(RideMatched, eta_seconds=300), world()) == [
+        (
+            RIDER,
+            "ride.accepted",
+            {
+                "ride_id": str(RIDE),
+                "driver_id": str(DRIVER),
+                "message": "Um motorista aceitou sua corrida!",
+                "eta_seconds": 300,
+            },
+        ),
+        (
+            RIDER,
+            "ride.matched",
+            {
+                "ride_id": str(RIDE),
+                "message": "Motorista encontrado! João está a caminho.",
+                "driver": {
+                    "id": str(DRIVER),
+                    "name": "João da Silva",
+                    "vehicle": "Fiat Uno prata",
+                    "plate": "ABC1D23",
+                },
+                "eta_seconds": 300,
+                "eta": "5 min",
+            },
+        ),
+        (
+            DRIVER,
+            "ride.accepted",
+            {
+                "ride_id": str(RIDE),
+                "passenger_id": str(RIDER),
+                "pickup_location": {"lat": -23.5501, "lon": -46.6302},
+                "message": "Você aceitou a corrida! Vá ao ponto de partida.",
+                "eta_seconds": 300,
+            },
+        ),
+    ]
+    assert messages(of(RideMatched), world("en")) == {
+        RIDER: ["A driver has accepted your ride!", "Driver found! João is on the way."],
+        DRIVER: ["You have accepted the ride! Go to the pickup point."],
+    }
+
+
+def test_each_party_reads_its_own_language() -> None:
+    mixed = world()
+    mixed = replace(mixed, people={**mixed.people, UserId(DRIVER): person(DRIVER, "en", name="João")})
+    said = messages(of(RideMatched), mixed)
+    assert said[RIDER][0] == "Um motorista aceitou sua corrida!"
+    assert said[DRIVER] == ["You have accepted the ride! Go to the pickup point."]
+
+
+@pytest.mark.parametrize(
+    ("language", "words"),
+    [("pt-BR", "Motorista encontrado! Está a caminho."), ("en", "Driver found! On the way to you.")],
+)
+def test_a_driver_without_a_name_or_a_time_is_on_the_way_as_well(language: Language, words: str) -> None:
+    place = world(language)
+    nameless = replace(place, people={**place.people, UserId(DRIVER): person(DRIVER, language)})
+    (_, _, data) = told(of(RideMatched, eta_seconds=None), nameless)[1]
+    assert data == {
+        "ride_id": str(RIDE),
+        "message": words,
+        "driver": {"id": str(DRIVER), "name": None, "vehicle": None, "plate": None},
+        "eta_seconds": None,
+        "eta": None,
+    }
+
+
+@pytest.mark.parametrize("kind", [NoDriversAvailable, MatchingTimeout])
+def test_whoever_found_no_driver_may_try_again_farther_out_or_later(kind: type[Event]) -> None:
+    actions = ["retry_same_location", "increase_radius", "schedule_later"]
+    portuguese = {
+        "title": "Nenhum motorista disponível",
+        "message": "Não encontramos motoristas na sua região no momento."
+        " Tente novamente em alguns minutos ou aumente o raio de busca.",
+    }
+    english = {
+        "title": "No driver available",
+        "message": "We found no drivers in your area at the moment."
+        " Try again in a few minutes, or search farther out.",
+    }
+    for language, said in (("pt-BR", portuguese), ("en", english)):
+        assert told(of(kind), world(language)) == [  # type: ignore[arg-type]
+            (RIDER, "matching.no_drivers_available", {"ride_id": str(RIDE), "actions": actions, **said})
+        ]
+    assert told(of(RideCancelled, reason="no_drivers_available"), world()) == [], "that says it already"
+
+
+@pytest.mark.parametrize(
+    ("reason", "portuguese", "english"),
+    [
+        (
+            "accepted_by_another_driver",
+            "Esta corrida foi aceita por outro motorista.",
+            "This ride was accepted by another driver.",
+        ),
+        ("ride_canceled", "Esta corrida foi cancelada.", "This ride was canceled."),
+        (
+            "no_drivers_available",
+            "O tempo para aceitar esta corrida acabou.",
+            "The time to accept this ride is over.",
+        ),
+    ],
+)
+def test_a_lost_offer_says_why(reason: str, portuguese: str, english: str) -> None:
+    for language, said in (("pt-BR", portuguese), ("en", english)):
+        data = {"ride_id": str(RIDE), "offer_id": str(OFFER), "reason": reason, "message": said}
+        assert told(of(OfferCanceled, reason=reason), world(language)) == [  # type: ignore[arg-type]
+            (DRIVER, "offer.canceled", data)
+        ]
+
+
+@pytest.mark.parametrize(
+    ("event", "portuguese", "english"),
+    [
+        (
+            of(RideArriving),
+            "Seu motorista está no ponto de partida.",
+            "Your driver is at the pickup point.",
+        ),
+        (of(RideStarted), "Sua corrida começou. Boa viagem!", "Your ride has begun. Have a good trip!"),
+        (
+            of(RideReassigning),
+            "O motorista desistiu da corrida. Estamos procurando outro.",
+            "The driver gave the ride up. We are looking for another one.",
+        ),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_the_passenger_hears_of_each_step(event: Event, portuguese: str, english: str) -> None:
+    assert messages(event, world("pt-BR")) == {RIDER: [portuguese]}
+    assert messages(event, world("en")) == {RIDER: [english]}
+
+
+@pytest.mark.parametrize(
+    ("cents", "portuguese", "english"),
+    [
+        (2550, "Corrida concluída. Valor: R$ 25,50.", "Ride completed. Fare: R$25.50."),
+        (123456, "Corrida concluída. Valor: R$ 1.234,56.", "Ride completed. Fare: R$1,234.56."),
+        (5, "Corrida concluída. Valor: R$ 0,05.", "Ride completed. Fare: R$0.05."),
+    ],
+)
+def test_both_read_what_the_ride_cost(cents: int, portuguese: str, english: str) -> None:
+    event = of(RideCompleted, fare_cents=cents)
+    assert messages(event, world("pt-BR")) == {RIDER: [portuguese], DRIVER: [portuguese]}
+    assert messages(event, world("en")) == {RIDER: [english], DRIVER: [english]}
+
+
+@pytest.mark.parametrize(
+    ("by", "to_rider", "to_driver"),
+    [
+        ("passenger", "Você cancelou a corrida.", "O passageiro cancelou a corrida."),
+        ("driver", "O motorista cancelou a corrida.", "Você cancelou a corrida."),
+        ("operator", "A central cancelou a corrida.", "A central cancelou a corrida."),
+        ("system", "A corrida foi cancelada.", "A corrida foi cancelada."),
+    ],
+)
+def test_both_read_who_canceled(by: str, to_rider: str, to_driver: str) -> None:
+    event = of(RideCancelled, cancelled_by=by, reason="other")
+    assert messages(event, world()) == {RIDER: [to_rider], DRIVER: [to_driver]}
+    alone = msgspec.structs.replace(event, driver_id=None)
+    assert messages(alone, world()) == {RIDER: [to_rider]}
+
+
+@pytest.mark.parametrize(
+    ("by", "to_rider", "to_driver"),
+    [
+        ("passenger", "You canceled the ride.", "The passenger canceled the ride."),
+        ("driver", "The driver canceled the ride.", "You canceled the ride."),
+        ("operator", "The dispatch office canceled the ride.", "The dispatch office canceled the ride."),
+        ("system", "The ride was canceled.", "The ride was canceled."),
+    ],
+)
+def test_both_read_who_canceled_in_english(by: str, to_rider: str, to_driver: str) -> None:
+    event = of(RideCancelled, cancelled_by=by, reason="other")
+    assert messages(event, world("en")) == {RIDER: [to_rider], DRIVER: [to_driver]}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_word_we_have_is_said_and_none_is_missing(
+    language: Language, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: set[str] = set()
+
+    def listening(key: str, *rest: Any) -> str:
+        said.add(key)
+        return text(key, *rest)
+
+    monkeypatch.setattr(model, "text", listening)
+    place = world(language)
+    nameless = replace(place, people={**place.people, UserId(DRIVER): person(DRIVER, language)})
+    for event in SPOKEN:
+        assert told(event, place)
+        assert told(event, nameless)
+    assert said == {key for key in words(language) if key.startswith("notifications.")}
+
+
+def test_every_kind_of_notice_is_told_to_whom_the_catalogue_says() -> None:
+    tellings: list[Telling] = [
+        one for event in SPOKEN for one in tellings_of(Happened(uuid4(), event), world())
+    ]
+    assert {type(one.notice) for one in tellings} == set(NOTICES)
+    parties = {RIDER: "passenger", DRIVER: "driver"}
+    for one in tellings:
+        assert parties[one.user_id] in one.notice.to
+
+
+def test_what_no_device_needs_to_know_is_not_told() -> None:
+    assert told(of(RideAccepted), world()) == [], "`ride.matched` says it, and when the driver will be there"
+    assert told(offer(), world(open_offers=())) == [], "it is too late to accept it"
+
+
+def test_the_erased_are_told_nothing() -> None:
+    place = world()
+    erased = person(DRIVER, "pt-BR", erased_at=AT)
+    place = replace(place, people={**place.people, UserId(DRIVER): erased})
+    assert {user_id for event in SPOKEN for user_id, _, _ in told(event, place)} == {RIDER}
+
+
+@pytest.mark.parametrize(
+    ("meters", "portuguese", "english"),
+    [
+        (0, "0 m", "0 m"),
+        (854, "850 m", "850 m"),
+        (994, "990 m", "990 m"),
+        (995, "1 km", "1 km"),
+        (1249, "1,2 km", "1.2 km"),
+        (12_340, "12,3 km", "12.3 km"),
+        (1_234_500, "1.234,5 km", "1,234.5 km"),
+    ],
+)
+def test_a_way_is_no_finer_than_it_matters(meters: int, portuguese: str, english: str) -> None:
+    assert (distance(meters, "pt-BR"), distance(meters, "en")) == (portuguese, english)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(0, "1 min"), (20, "1 min"), (300, "5 min"), (3700, "62 min")]
+)
+def test_a_wait_is_told_in_whole_minutes_and_never_none(seconds: int, words: str) -> None:
+    assert [span(seconds, language) for language in LANGUAGES] == [words, words]
+
+
+def test_another_currency_is_written_as_its_readers_do() -> None:
+    assert money(2550, "EUR", "pt-BR") == "€ 25,50"
+    assert money(2550, "USD", "en") == "$25.50"

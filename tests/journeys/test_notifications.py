@@ -1,0 +1,312 @@
+"""What passengers and drivers see on their devices, to the letter: the RFC's scenarios, and who loses a ride.
+
+Real processes; passengers are connected to one API and drivers to another. Each scenario runs in both
+languages at a time, in two places of the world.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+from uuid import UUID, uuid4
+
+import httpx
+import pytest
+
+from catraca.domains.notifications.model import Notification
+from catraca.platform.texts import Language
+from tests.conftest import bearer
+from tests.domains.notifications.devices import Device, Frame, opened
+from tests.servers import Stack
+from tests.support.matching_fleet import MatchingFleet, matching_fleet
+from tests.support.matching_journeys import STEP, Journey, Quarter
+
+pytestmark = pytest.mark.xdist_group("rides")
+
+# In hundred metres from where rides begin: the nearest is asked first.
+NEAR, FAR = 12, 14
+WORDS: dict[Language, dict[str, str]] = {
+    "pt-BR": {
+        "near": "Nova corrida disponível! R$ 25,50 - 1,2 km de distância",
+        "far": "Nova corrida disponível! R$ 25,50 - 1,4 km de distância",
+        "offered": "Nova corrida disponível! R$ 25,50",
+        "accepted": "Um motorista aceitou sua corrida!",
+        "taken": "Você aceitou a corrida! Vá ao ponto de partida.",
+        "matched": "Motorista encontrado! João está a caminho.",
+        "arriving": "Seu motorista está no ponto de partida.",
+        "started": "Sua corrida começou. Boa viagem!",
+        "completed": "Corrida concluída. Valor: R$ 25,50.",
+        "lost": "Esta corrida foi aceita por outro motorista.",
+        "nobody_title": "Nenhum motorista disponível",
+        "nobody": "Não encontramos motoristas na sua região no momento."
+        " Tente novamente em alguns minutos ou aumente o raio de busca.",
+    },
+    "en": {
+        "near": "New ride available! R$25.50 - 1.2 km away",
+        "far": "New ride available! R$25.50 - 1.4 km away",
+        "offered": "New ride available! R$25.50",
+        "accepted": "A driver has accepted your ride!",
+        "taken": "You have accepted the ride! Go to the pickup point.",
+        "matched": "Driver found! João is on the way.",
+        "arriving": "Your driver is at the pickup point.",
+        "started": "Your ride has begun. Have a good trip!",
+        "completed": "Ride completed. Fare: R$25.50.",
+        "lost": "This ride was accepted by another driver.",
+        "nobody_title": "No driver available",
+        "nobody": "We found no drivers in your area at the moment."
+        " Try again in a few minutes, or search farther out.",
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def broker_url(stack: Stack, request: pytest.FixtureRequest) -> str | None:
+    return request.getfixturevalue("amqp_url") if stack.name == "servers" else None
+
+
+@pytest.fixture(scope="module")
+async def here(stack: Stack, broker_url: str | None) -> AsyncIterator[MatchingFleet]:
+    with pytest.MonkeyPatch.context() as patch:
+        # Whatever is driven here costs as little as a ride may.
+        patch.setenv("CATRACA_TARIFF_MINIMUM_CENTS", "2550")
+        async with matching_fleet(stack, broker_url) as fleet:
+            fleet.office.processes.append(fleet.office.start(("notifier",)))
+            yield fleet
+            await fleet.until(partial(all_told, fleet))
+            wrong = await fleet.wrong()
+            assert not wrong, "\n".join(wrong)
+
+
+async def all_told(fleet: MatchingFleet) -> bool:
+    if not await fleet.is_quiet():
+        return False
+    depths = await fleet.bus.depths()
+    return not any(depth for name, depth in depths.items() if name.startswith("notification_"))
+
+
+@dataclass
+class Party:
+    """Somebody with a device, which has heard so much."""
+
+    fleet: MatchingFleet
+    id: UUID
+    device: Device
+    told: list[Frame] = field(default_factory=list)
+
+    async def hears(self, *messages: tuple[str, str]) -> list[Frame]:
+        """The next ones are of these types and have these words."""
+        found = await self.device.notices(len(messages))
+        assert [(one["type"], one["data"]["message"]) for one in found] == list(messages)
+        self.told += found
+        return found
+
+    async def heard_all(self) -> None:
+        """Nothing but its own rows, each once, from the first to the last."""
+        async with self.fleet.office.database.connection() as db:
+            rows = await db.fetch(
+                "SELECT user_id, seq, type, data::text AS data, created_at, read_at FROM notifications"
+                " WHERE user_id = $1 ORDER BY seq",
+                self.id,
+            )
+        assert [row["seq"] for row in rows] == list(range(1, len(self.told) + 1))
+        frames = [Notification(**row).frame() for row in rows]
+        assert [one for one in self.device.heard if one.startswith('{"seq"')] == frames
+        assert await self.device.is_silent()
+
+
+@dataclass
+class Scene:
+    """One ride's people in one place, all of one language."""
+
+    fleet: MatchingFleet
+    language: Language
+    ending: AsyncExitStack
+    quarter: Quarter
+    parties: list[Party] = field(default_factory=list)
+
+    def words(self, key: str) -> str:
+        return WORDS[self.language][key]
+
+    async def driver(self, steps: float | None = None, name: str = "João da Silva") -> Party:
+        """Online so far away, if it is said how far."""
+        party = await self._party("driver", self.fleet.hasty, name)
+        if steps is not None:
+            place = {"lat": self.quarter.lat + steps * STEP, "lng": self.quarter.lng}
+            answer = await party.device.ask("location.status", {"online": True, "position": place})
+            assert answer["type"] == "reply", answer
+        return party
+
+    async def passenger(self) -> Party:
+        return await self._party("passenger", self.fleet.patient, "Maria Souza")
+
+    async def request(self, passenger: Party, *, hastily: bool = False) -> Journey:
+        lat, lng = self.quarter.lat, self.quarter.lng
+        way = {"pickup_lat": lat, "pickup_lon": lng, "dropoff_lat": lat - 5 * STEP, "dropoff_lon": lng}
+        answer = await (self.fleet.hasty if hastily else self.fleet.patient).post(
+            "/v1/rides", json=way, headers=bearer("passenger", passenger.id)
+        )
+        assert answer.status_code == 201, answer.text
+        return Journey(self.fleet, UUID(answer.json()["ride_id"]), passenger.id)
+
+    async def _party(self, role: str, api: httpx.AsyncClient, name: str) -> Party:
+        party_id = uuid4()
+        headers = bearer(role, party_id)
+        answer = await api.patch("/v1/me", json={"language": self.language, "name": name}, headers=headers)
+        assert answer.status_code == 200, answer.text
+        url = str(api.base_url).rstrip("/")
+        party = Party(self.fleet, party_id, await self.ending.enter_async_context(opened(url, headers)))
+        self.parties.append(party)
+        return party
+
+    async def is_offered(self, party: Party, key: str) -> Frame:
+        (offer,) = await party.hears(("matching.candidate_found", self.words(key)))
+        return offer
+
+    async def is_accepted(self, ride: Journey, driver: Party, passenger: Party) -> None:
+        await ride.accept(driver.id)
+        accepted, matched = await passenger.hears(
+            ("ride.accepted", self.words("accepted")), ("ride.matched", self.words("matched"))
+        )
+        (taken,) = await driver.hears(("ride.accepted", self.words("taken")))
+        eta_seconds = accepted["data"]["eta_seconds"]
+        assert accepted["data"] == {
+            "ride_id": str(ride.ride_id),
+            "message": self.words("accepted"),
+            "driver_id": str(driver.id),
+            "eta_seconds": eta_seconds,
+        }
+        assert eta_seconds > 0
+        assert matched["data"]["eta"] == f"{max(1, round(eta_seconds / 60))} min"
+        assert matched["data"]["driver"]["name"] == "João da Silva"
+        assert taken["data"] == {
+            "ride_id": str(ride.ride_id),
+            "message": self.words("taken"),
+            "passenger_id": str(passenger.id),
+            "pickup_location": {"lat": self.quarter.lat, "lon": self.quarter.lng},
+            "eta_seconds": eta_seconds,
+        }
+
+
+@asynccontextmanager
+async def scene(fleet: MatchingFleet, language: Language) -> AsyncIterator[Scene]:
+    async with AsyncExitStack() as ending:
+        found = Scene(fleet, language, ending, Quarter(fleet))
+        yield found
+        await fleet.until(partial(all_told, fleet))
+        for party in found.parties:
+            await party.heard_all()
+
+
+async def in_both_languages(fleet: MatchingFleet, play: Callable[[Scene], Awaitable[None]]) -> None:
+    async def perform(language: Language) -> None:
+        async with scene(fleet, language) as stage:
+            await play(stage)
+
+    await asyncio.gather(perform("pt-BR"), perform("en"))
+
+
+async def test_scenario_1_the_driver_accepts_and_drives(here: MatchingFleet) -> None:
+    async def play(stage: Scene) -> None:
+        passenger, driver = await stage.passenger(), await stage.driver(NEAR)
+        ride = await stage.request(passenger)
+        offer = await stage.is_offered(driver, "near")
+        assert offer["data"]["estimated_fare_cents"] == 2550
+        await stage.is_accepted(ride, driver, passenger)
+        await ride.drive(driver.id)
+        await passenger.hears(
+            ("ride.arriving", stage.words("arriving")),
+            ("ride.started", stage.words("started")),
+            ("ride.completed", stage.words("completed")),
+        )
+        await driver.hears(("ride.completed", stage.words("completed")))
+
+    await in_both_languages(here, play)
+
+
+async def test_scenario_2_the_driver_refuses(here: MatchingFleet) -> None:
+    async def play(stage: Scene) -> None:
+        passenger = await stage.passenger()
+        first, second = await stage.driver(NEAR, "Ana"), await stage.driver(FAR)
+        ride = await stage.request(passenger)
+        await stage.is_offered(first, "near")
+        await ride.reject(first.id)
+        offer = await stage.is_offered(second, "far")
+        assert offer["data"]["attempt"] == 2
+        await stage.is_accepted(ride, second, passenger)
+
+    await in_both_languages(here, play)
+
+
+async def test_scenario_3_the_driver_does_not_answer(here: MatchingFleet) -> None:
+    async def play(stage: Scene) -> None:
+        passenger = await stage.passenger()
+        first, second = await stage.driver(NEAR, "Ana"), await stage.driver(FAR)
+        ride = await stage.request(passenger)
+        await stage.is_offered(first, "near")
+        await stage.is_offered(second, "far")
+        await stage.is_accepted(ride, second, passenger)
+
+    await in_both_languages(here, play)
+
+
+async def test_scenario_4_nobody_comes_in_time(here: MatchingFleet) -> None:
+    async def play(stage: Scene) -> None:
+        passenger, driver = await stage.passenger(), await stage.driver(NEAR)
+        ride = await stage.request(passenger, hastily=True)
+        await stage.is_offered(driver, "near")
+        await ride.reject(driver.id)
+        (nobody,) = await passenger.hears(("matching.no_drivers_available", stage.words("nobody")))
+        assert nobody["data"] == {
+            "ride_id": str(ride.ride_id),
+            "message": stage.words("nobody"),
+            "title": stage.words("nobody_title"),
+            "actions": ["retry_same_location", "increase_radius", "schedule_later"],
+        }
+
+    await in_both_languages(here, play)
+
+
+async def test_of_many_who_may_have_the_ride_all_but_one_hear_that_it_is_gone(here: MatchingFleet) -> None:
+    async def play(stage: Scene) -> None:
+        passenger = await stage.passenger()
+        drivers = [await stage.driver() for _ in range(4)]
+        ride = await stage.request(passenger)
+        body = {"driver_ids": [str(one.id) for one in drivers], "ttl_seconds": 60}
+        path = f"/v1/rides/{ride.ride_id}/offers"
+        answer = await here.patient.post(path, json=body, headers=bearer("operator"))
+        assert answer.status_code == 201, answer.text
+        offers = [await stage.is_offered(one, "offered") for one in drivers]
+        await ride.accept(drivers[0].id)
+        await passenger.hears(
+            ("ride.accepted", stage.words("accepted")), ("ride.matched", stage.words("matched"))
+        )
+        await drivers[0].hears(("ride.accepted", stage.words("taken")))
+        for loser, offer in zip(drivers[1:], offers[1:], strict=True):
+            (lost,) = await loser.hears(("offer.canceled", stage.words("lost")))
+            assert lost["data"] == {
+                "ride_id": str(ride.ride_id),
+                "message": stage.words("lost"),
+                "offer_id": offer["data"]["offer_id"],
+                "reason": "accepted_by_another_driver",
+            }
+
+    await in_both_languages(here, play)
+
+
+async def test_an_offer_that_has_arrived_on_two_devices_was_sent_once(here: MatchingFleet) -> None:
+    async with scene(here, "pt-BR") as stage:
+        passenger, driver = await stage.passenger(), await stage.driver(NEAR)
+        async with opened(str(here.patient.base_url).rstrip("/"), bearer("driver", driver.id)) as tablet:
+            ride = await stage.request(passenger)
+            offer = await stage.is_offered(driver, "near")
+            assert (await tablet.notices(1)) == [offer]
+            replies: list[Any] = await asyncio.gather(
+                *(one.ask("ack", {"seq": 1}) for one in (driver.device, tablet))
+            )
+        assert [one["data"] for one in replies] == [{"seq": 1}] * 2
+        sent = await ride.until_told("matching.offer_sent")
+        assert (sent["driver_id"], sent["offer_id"]) == (str(driver.id), offer["data"]["offer_id"])
+        await stage.is_accepted(ride, driver, passenger)
+        assert [key for key, _ in await ride.events()].count("matching.offer_sent") == 1
