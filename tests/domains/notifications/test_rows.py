@@ -9,12 +9,12 @@ from uuid import UUID, uuid4
 import msgspec
 import pytest
 
-from catraca.domains import people
+from catraca.domains import people, rides
 from catraca.domains.notifications import INVARIANTS, prune_notifications, prune_tickets
 from catraca.domains.notifications.model import Happened
 from catraca.domains.notifications.store import notifications as store
 from catraca.domains.people.service import erase_person
-from catraca.events import CandidateFound, RideArriving, RideMatched
+from catraca.events import CandidateFound, OfferSent, RideArriving, RideMatched
 from catraca.events.catalogue import example_of
 from catraca.platform.bus import Message
 from catraca.platform.event import Event, encode, key_of
@@ -312,6 +312,17 @@ async def test_of_two_devices_that_acknowledge_an_offer_at_once_one_is_told_of(r
         assert (await phone.ask("ack", {"seq": 99}))["data"] == {"seq": 2}, "nor beyond what there is"
     told = [event for event in await desk.news(ride_id) if key_of(type(event)) == "matching.offer_sent"]
     assert [event.offer_id for event in told] == [offers[0].offer_id]  # type: ignore[attr-defined]
+
+
+async def test_an_offer_is_received_once_whoever_says_so_how_often(room: Room) -> None:
+    desk = Desk(room.api, room.database)
+    ride_id, (driver_id,) = await desk.offered()
+    offers = [event.offer_id for event in await desk.news(ride_id) if isinstance(event, CandidateFound)]
+    await asyncio.gather(
+        *(room.database.run(lambda db: rides.acknowledge_offers(db, [*offers, uuid4()])) for _ in range(4))
+    )
+    sent = [event for event in await desk.news(ride_id) if isinstance(event, OfferSent)]
+    assert [(event.offer_id, event.driver_id) for event in sent] == [(offers[0], driver_id)]
 
 
 async def test_whoever_acknowledges_before_the_offer_acknowledges_no_offer(room: Room) -> None:
