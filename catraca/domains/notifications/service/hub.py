@@ -156,7 +156,7 @@ class Hub:
             watching = {*self._sessions.get(position.passenger_id, ())}
             following = self._followers.get(position.ride_id, set())
             for session in watching | {one for one in following if _may_see(one.principal, position)}:
-                session.show(position.ride_id, frame)
+                session.show(position, frame)
 
     async def _read_since(self, wanted: Sequence[tuple[UUID, int]]) -> list[list[Notification]]:
         async with self._database.connection() as db:

@@ -16,9 +16,10 @@ import msgspec
 import structlog
 from prometheus_client import Counter
 
+from catraca.domains.location import ShownPosition
 from catraca.domains.notifications.model import Notification
 from catraca.platform.auth import Principal
-from catraca.platform.clock import monotonic_seconds
+from catraca.platform.clock import monotonic_seconds, now
 from catraca.platform.errors import Refusal
 from catraca.platform.texts import Language
 
@@ -30,6 +31,7 @@ ENDED = Counter("catraca_ws_ended_total", "Sockets we closed, by the reason.", [
 KEPT_AT_MOST = 32
 PAGE = 50
 PAUSE_SECONDS = 0.5
+FAILED = 1011
 
 Send = Callable[[str], Awaitable[None]]
 Close = Callable[[int, str], Awaitable[None]]
@@ -54,7 +56,9 @@ class Session:
     rides: set[UUID] = field(default_factory=set[UUID])
     spoke_at_seconds: float = field(default_factory=monotonic_seconds)
     _kept: deque[tuple[int, str]] = field(default_factory=deque[tuple[int, str]])
-    _positions: dict[UUID, str] = field(default_factory=dict[UUID, str])
+    _positions: dict[UUID, tuple[ShownPosition, str]] = field(
+        default_factory=dict[UUID, tuple[ShownPosition, str]]
+    )
     _behind: bool = False
     _delivering: asyncio.Task[None] | None = None
 
@@ -79,10 +83,10 @@ class Session:
             self._kept.append((seq, frame))
             self._ensure_delivering()
 
-    def show(self, ride_id: UUID, frame: str) -> None:
-        """A position: of those not sent yet only the newest counts."""
+    def show(self, position: ShownPosition, frame: str) -> None:
+        """Of the positions not sent yet only the newest counts, and it no longer than it is news."""
         if self.seq >= 0:
-            self._positions[ride_id] = frame
+            self._positions[position.ride_id] = (position, frame)
             self._ensure_delivering()
 
     def look(self) -> None:
@@ -133,6 +137,11 @@ class Session:
                     await self._send_positions()
         except Gone:
             self.closed = True
+        except Exception:
+            # A socket that hears nothing more must not look like one that is well.
+            log.exception("delivery_failed")
+            self._delivering = None
+            await self.end(FAILED, "internal_error")
         finally:
             self._delivering = None
 
@@ -161,6 +170,8 @@ class Session:
 
     async def _send_positions(self) -> None:
         positions, self._positions = self._positions, {}
-        for frame in positions.values():
-            self.spoke_at_seconds = monotonic_seconds()
-            await self.send(frame)
+        for position, frame in positions.values():
+            # A peer that did not read for a while is not shown where somebody was then.
+            if not position.is_stale(now()):
+                self.spoke_at_seconds = monotonic_seconds()
+                await self.send(frame)

@@ -1,0 +1,97 @@
+"""Where a driver is: to that ride's passenger and to operators who follow it, the newest, and never late."""
+
+from datetime import datetime, timedelta
+from uuid import UUID, uuid4
+
+import msgspec
+
+from catraca.domains.location import ShownPosition, encode_positions
+from catraca.domains.notifications import POSITIONS_CHANNEL
+from catraca.platform import fanout
+from catraca.platform.clock import now
+from tests.domains.notifications.devices import Device, Room
+from tests.servers import on_one_stack, until
+
+pytestmark = on_one_stack
+
+
+def position(
+    passenger_id: UUID,
+    *,
+    ride_id: UUID | None = None,
+    lat: float = -12.97,
+    taken_at: datetime | None = None,
+    updated_at: datetime | None = None,
+    driver_id: UUID | None = None,
+) -> ShownPosition:
+    taken_at = taken_at or now()
+    return ShownPosition(
+        ride_id=ride_id or uuid4(),
+        passenger_id=passenger_id,
+        driver_id=driver_id or uuid4(),
+        lat=lat,
+        lng=-38.5,
+        updated_at=updated_at or taken_at,
+        heading_degrees=90.0,
+        speed_mps=9.5,
+        taken_at=taken_at,
+    )
+
+
+async def show(room: Room, *positions: ShownPosition) -> None:
+    assert await fanout.publish(room.parts.redis, POSITIONS_CHANNEL, encode_positions(positions))
+
+
+async def hears_positions(room: Room) -> None:
+    """Announcements are for who listens; a hub begins to with its first socket."""
+    await until(lambda: room.hub._listener.connected)
+
+
+async def seen(device: Device) -> dict[str, object]:
+    frame = await device.next()
+    assert frame["type"] == "position", frame
+    assert "seq" not in frame
+    return frame["data"]
+
+
+async def test_a_passenger_sees_their_own_driver_and_nobody_elses(room: Room) -> None:
+    ana, bia = await room.newcomer(), await room.newcomer()
+    async with room.device(ana) as hers, room.device(bia) as others:
+        await hears_positions(room)
+        shown = position(ana.id)
+        await show(room, shown)
+        assert await seen(hers) == {
+            "ride_id": str(shown.ride_id),
+            "driver_id": str(shown.driver_id),
+            "lat": -12.97,
+            "lng": -38.5,
+            "updated_at": msgspec.to_builtins(shown.updated_at),
+            "heading_degrees": 90.0,
+            "speed_mps": 9.5,
+        }
+        assert await others.is_silent()
+
+
+async def test_what_is_old_or_was_overtaken_is_not_shown(room: Room) -> None:
+    ana = await room.newcomer()
+    ride_id, driver_id = uuid4(), uuid4()
+    async with room.device(ana) as device:
+        await hears_positions(room)
+        at = now()
+        newest = position(ana.id, ride_id=ride_id, driver_id=driver_id, lat=-12.5, taken_at=at)
+        overtaken = position(
+            ana.id, ride_id=ride_id, driver_id=driver_id, lat=-12.4, updated_at=at - timedelta(seconds=2)
+        )
+        old = position(ana.id, taken_at=at - timedelta(seconds=6))
+        await show(room, old, newest, overtaken)
+        assert (await seen(device))["lat"] == -12.5
+        assert await device.is_silent()
+
+
+async def test_what_cannot_be_read_harms_nobody(room: Room) -> None:
+    ana = await room.newcomer()
+    async with room.device(ana) as device:
+        await hears_positions(room)
+        await fanout.publish(room.parts.redis, POSITIONS_CHANNEL, b"\xff not a position")
+        await show(room, position(ana.id))
+        assert await seen(device)

@@ -1,0 +1,59 @@
+"""One socket's own part: what is no longer so is not sent, and a delivery that fails is not kept quiet."""
+
+import asyncio
+from datetime import timedelta
+from uuid import UUID, uuid4
+
+from catraca.domains.notifications.model import Notification
+from catraca.domains.notifications.service.session import Session
+from catraca.platform.auth import Principal
+from catraca.platform.clock import now
+from tests.domains.notifications.test_positions import position
+from tests.servers import until
+
+
+async def test_whoever_reads_again_after_a_stall_sees_nothing_that_has_passed() -> None:
+    """The socket's peer did not read: of what came meanwhile only what is still so is sent."""
+    sent, reading = list[str](), asyncio.Event()
+
+    async def send(frame: str) -> None:
+        await reading.wait()
+        sent.append(frame)
+
+    async def close(code: int, reason: str) -> None:
+        raise AssertionError(reason)
+
+    async def nothing(_asked: tuple[UUID, int]) -> list[Notification]:
+        return []
+
+    ana = Principal(uuid4(), frozenset({"passenger"}), now(), now() + timedelta(hours=1))
+    session = Session(ana, "en", send, close, nothing, seq=0)
+    session.hear(1, "a notification that the peer does not read")
+    await asyncio.sleep(0)
+    ended, driving = uuid4(), uuid4()
+    session.show(position(ana.id, ride_id=ended, taken_at=now() - timedelta(seconds=6)), "where it ended")
+    session.show(position(ana.id, ride_id=driving), "where it was")
+    session.show(position(ana.id, ride_id=driving), "where it is")
+    reading.set()
+    await until(lambda: session._delivering is None)
+    assert sent == ["a notification that the peer does not read", "where it is"]
+
+
+async def test_a_delivery_that_fails_ends_the_socket_with_a_word() -> None:
+    ends = list[tuple[int, str]]()
+
+    async def send(_frame: str) -> None:
+        raise ZeroDivisionError
+
+    async def close(code: int, reason: str) -> None:
+        ends.append((code, reason))
+
+    async def nothing(_asked: tuple[UUID, int]) -> list[Notification]:
+        return []
+
+    ana = Principal(uuid4(), frozenset({"passenger"}), now(), now() + timedelta(hours=1))
+    session = Session(ana, "en", send, close, nothing, seq=0)
+    session.hear(1, "never sent")
+    await until(lambda: bool(ends))
+    assert ends == [(1011, "internal_error")]
+    assert session.closed
