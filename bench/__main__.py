@@ -6,12 +6,7 @@ import json
 import os
 import platform
 import shutil
-import signal
 import statistics
-import subprocess
-import sys
-import urllib.error
-import urllib.request
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
@@ -22,6 +17,8 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from bench.live.figures import live_delays, memory_table, open_live, stage_table
+from bench.live.loads import BroadcastLoad, DeliveryLoad
 from bench.location.nearby import FEW_DRIVERS, MANY_DRIVERS, NearbyLoad
 from bench.location.world import put_online
 from bench.matching.pace import A_SECOND, offer_milliseconds
@@ -37,17 +34,25 @@ from bench.news.timing import PENDING
 from bench.rides.accepts import AcceptLoad
 from bench.rides.pace import accept_milliseconds
 from bench.rides.parts import parts_table
-from bench.rows import ACCEPT_ROW, MANY_PEOPLE_ROW, MATCH_ROW, NEARBY_ROW, RELAY_ROW, Row, Servers, rows
+from bench.rows import (
+    ACCEPT_ROW,
+    LIVE_ROW,
+    MANY_PEOPLE_ROW,
+    MATCH_ROW,
+    NEARBY_ROW,
+    RELAY_ROW,
+    Row,
+    Servers,
+    rows,
+)
+from bench.serving import SECRET, serve
 from bench.sign_ups.load import FEW_ROWS, MANY_ROWS
 from bench.sign_ups.load import run as run_sign_ups
 from catraca.platform.auth import sign_token
-from catraca.platform.embedded.children import end_with_parent
 from catraca.platform.migrations import migrate
-from tests.conftest import free_port
 from tests.rabbitmq import RabbitMq
 from tests.servers import Stack, private_folder, start_embedded, until
 
-SECRET = "only for measuring, and thrown away afterwards"
 CONNECTIONS = 32
 OFFER_DELAY = f"ride asked for to offer committed, {A_SECOND} a second"
 
@@ -56,7 +61,7 @@ OFFER_DELAY = f"ride asked for to offer committed, {A_SECOND} a second"
 class Result:
     name: str
     against: str
-    want: float
+    want: float | None
     ratio: float
     lowest: float
     highest: float
@@ -108,6 +113,7 @@ async def main() -> None:
             delays += _nearby_delays(chosen)
             delays += await _offer_delays(stack, broker, options.only)
             tables = [await _measure_parts(stack, running, options, folder)] if options.parts else []
+            tables += await _measure_live(stack, chosen, delays)
         await broker.stop()
     finally:
         await stop()
@@ -128,21 +134,21 @@ def _options() -> argparse.Namespace:
 
 
 async def _start_servers(stack: Stack, broker: RabbitMq, running: ExitStack, only: str) -> Servers:
-    bare, full = (_serve(stack, running, "bench.server", kind) for kind in ("bare", "full"))
-    on_rabbitmq = _serve(stack, running, "bench.server", "full", CATRACA_AMQP_URL=broker.url)
-    for url in (bare, full, on_rabbitmq):
-        await until(lambda url=url: _answers(url))
+    bare, full = (serve(stack, running, "bench.server", kind) for kind in ("bare", "full"))
+    on_rabbitmq = serve(stack, running, "bench.server", "full", CATRACA_AMQP_URL=broker.url)
+    for server in (bare, full, on_rabbitmq):
+        await until(server.answers)
     token = sign_token(SECRET, subject=uuid4(), roles=["passenger"], lifetime=timedelta(hours=6))
     return Servers(
-        bare_url=bare,
-        full_url=full,
+        bare_url=bare.url,
+        full_url=full.url,
         token=token,
         database_url=await _news_database(stack, kept=0),
         amqp_url=broker.url,
         few_kept_url=await _news_database(stack, kept=KEPT_FEW),
         # Filling these takes a minute or two: only where they are measured.
         many_kept_url=await _news_database(stack, kept=KEPT_MANY) if only in RELAY_ROW else "",
-        full_on_rabbitmq_url=on_rabbitmq,
+        full_on_rabbitmq_url=on_rabbitmq.url,
         few_people_url=await _people_database(stack, FEW_ROWS),
         many_people_url=await _people_database(stack, MANY_ROWS) if only in MANY_PEOPLE_ROW else "",
         full_database_url=stack.database_url,
@@ -152,30 +158,8 @@ async def _start_servers(stack: Stack, broker: RabbitMq, running: ExitStack, onl
         many_drivers_url=await _drivers_server(stack, running, MANY_DRIVERS, 2) if only in NEARBY_ROW else "",
         few_open=await _open_rides(stack, FEW_OPEN, 3) if only in MATCH_ROW else ("", ""),
         many_open=await _open_rides(stack, MANY_OPEN, 4) if only in MATCH_ROW else ("", ""),
+        live=await open_live(stack, running) if only in LIVE_ROW else None,
     )
-
-
-def _serve(stack: Stack, running: ExitStack, *command: str, **settings: str) -> str:
-    """Start a server that ends with this run; answers its address, where it will soon answer too."""
-    port = free_port()
-    defaults = {
-        "CATRACA_PORT": str(port),
-        "CATRACA_STATE_DIR": str(stack.folder),
-        "CATRACA_DATABASE_URL": stack.database_url,
-        "CATRACA_REDIS_URL": stack.redis_url,
-        "CATRACA_SECRET": SECRET,
-        "CATRACA_RATE_LIMIT_PRINCIPAL": "100000000/minute",
-        "CATRACA_RATE_LIMIT_ANONYMOUS": "100000000/minute",
-        "CATRACA_RATE_LIMIT_SIGN_UP_ADDRESS": "100000000/minute",
-    }
-    process = subprocess.Popen(
-        [sys.executable, "-m", *command],
-        env=os.environ | defaults | settings,
-        preexec_fn=end_with_parent(signal.SIGKILL),
-    )
-    running.callback(process.wait)
-    running.callback(process.terminate)
-    return f"http://127.0.0.1:{port}"
 
 
 async def _drivers_server(stack: Stack, running: ExitStack, drivers: int, redis_number: int) -> str:
@@ -184,7 +168,7 @@ async def _drivers_server(stack: Stack, running: ExitStack, drivers: int, redis_
     redis_url = stack.redis_url.replace("db=0", f"db={redis_number}")
     await migrate(database_url)
     await put_online(database_url, redis_url, drivers)
-    url = _serve(
+    server = serve(
         stack,
         running,
         "bench.server",
@@ -194,8 +178,8 @@ async def _drivers_server(stack: Stack, running: ExitStack, drivers: int, redis_
         # They are not heard of again, and must not be taken for silent.
         CATRACA_PRESENCE_TIMEOUT="86400",
     )
-    await until(lambda: _answers(url))
-    return url
+    await until(server.answers)
+    return server.url
 
 
 async def _open_rides(stack: Stack, count: int, redis_number: int) -> tuple[str, str]:
@@ -222,10 +206,10 @@ async def _offer_delays(stack: Stack, broker: RabbitMq, only: str) -> list[Delay
             "CATRACA_PRESENCE_TIMEOUT": "86400",
         }
         with ExitStack() as running:
-            url = _serve(stack, running, "bench.server", "full", **settings)
-            _serve(stack, running, "catraca", "serve", "relay", "dispatcher", "housekeeper", **settings)
-            await until(lambda url=url: _answers(url))
-            figures = [await offer_milliseconds(url, database_url, SECRET) for _ in range(2)]
+            server = serve(stack, running, "bench.server", "full", **settings)
+            serve(stack, running, "catraca", "serve", "relay", "dispatcher", "housekeeper", **settings)
+            await until(server.answers)
+            figures = [await offer_milliseconds(server.url, database_url, SECRET) for _ in range(2)]
         delays.append(Delay(f"{OFFER_DELAY}, {bus}", 150, *figures[-1]))  # the first one warms up
     return delays
 
@@ -244,14 +228,6 @@ async def _news_database(stack: Stack, *, kept: int) -> str:
     if kept:
         run("keep", kept, database_url=url)
     return url
-
-
-def _answers(url: str) -> bool:
-    try:
-        urllib.request.urlopen(f"{url}/openapi.json", timeout=2).close()
-    except urllib.error.URLError:
-        return False
-    return True
 
 
 def _measure(measured: list[Row], options: argparse.Namespace, folder: Path) -> list[Result]:
@@ -302,14 +278,26 @@ def _nearby_delays(measured: list[Row]) -> list[Delay]:
     ]
 
 
+async def _measure_live(stack: Stack, measured: list[Row], delays: list[Delay]) -> list[Table]:
+    """What the sockets are waited for is added to the delays."""
+    tables: list[Table] = []
+    for row in measured:
+        if isinstance(row.measured, DeliveryLoad) and isinstance(row.baseline, BroadcastLoad):
+            place = row.measured.place
+            delays += [Delay(name, None, *figures) for name, *figures in await live_delays(stack, place)]
+            tables.append(await stage_table(place, row.measured, row.baseline))
+            tables.append(await memory_table(stack, place))
+    return tables
+
+
 async def _measure_parts(
     stack: Stack, running: ExitStack, options: argparse.Namespace, folder: Path
 ) -> Table:
     metrics = folder / "metrics"
     metrics.mkdir()
-    url = _serve(stack, running, "bench.rides.parts", PROMETHEUS_MULTIPROC_DIR=str(metrics))
-    await until(lambda: _answers(url))
-    load = AcceptLoad(url, stack.database_url, SECRET)
+    server = serve(stack, running, "bench.rides.parts", PROMETHEUS_MULTIPROC_DIR=str(metrics))
+    await until(server.answers)
+    load = AcceptLoad(server.url, stack.database_url, SECRET)
     return await asyncio.to_thread(
         parts_table, load, seconds=options.seconds, connections=CONNECTIONS, folder=folder
     )
@@ -320,11 +308,11 @@ def _report(results: list[Result], delays: list[Delay], options: argparse.Namesp
     for column in ("what", "against", "want", "ratio", "lowest-highest", "per second", "baseline"):
         table.add_column(column, justify="left" if column in ("what", "against") else "right")
     for result in results:
-        verdict = "green" if result.ratio >= result.want else "yellow"
+        verdict = "green" if result.want is None or result.ratio >= result.want else "yellow"
         table.add_row(
             result.name,
             result.against,
-            f">= {result.want}",
+            "-" if result.want is None else f">= {result.want}",
             f"[{verdict}]{result.ratio:.2f}[/]",
             f"{result.lowest:.2f}-{result.highest:.2f}",
             f"{result.per_second:,.0f}",

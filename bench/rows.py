@@ -1,9 +1,11 @@
 """What is measured, against what, and how much of it we want."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from bench.live.loads import SOCKETS, BroadcastLoad, DeliveryLoad, LivePlace
 from bench.location.nearby import FEW_DRIVERS, MANY_DRIVERS, NearbyLoad
 from bench.location.pings import GeoaddLoad, PingLoad
 from bench.matching.load import MatchLoad
@@ -11,6 +13,7 @@ from bench.matching.world import FEW_OPEN, MANY_OPEN
 from bench.news.load import KEPT_FEW, KEPT_MANY, NewsLoad, RelayLoad
 from bench.rides.accepts import AcceptLoad, PgbenchLoad
 from bench.rides.crowd import CROWD, CrowdLoad
+from bench.serving import Server
 from bench.sign_ups.load import FEW_ROWS, MANY_ROWS, SignUpLoad
 from bench.wrk import KEYED_POST, PLAIN_POST, SIGN_UP, HttpLoad
 
@@ -18,6 +21,7 @@ RELAY_ROW = f"relay with {KEPT_MANY:,} sent events kept"
 ACCEPT_ROW = "accept over HTTP, distinct rides"
 NEARBY_ROW = f"nearby, 100 drivers in reach, {MANY_DRIVERS:,} online, by p99"
 MATCH_ROW = f"rides asked for to matches, {MANY_OPEN:,} others open"
+LIVE_ROW = f"live: deliveries from committed row to client, {SOCKETS} sockets, two APIs"
 MANY_PEOPLE_ROW = f"sign-ups to rows with {MANY_ROWS:,} people"
 
 
@@ -31,7 +35,8 @@ class Row:
 
     name: str
     against: str
-    want: float
+    # Where it is only measured, there is none.
+    want: float | None
     measured: Load
     baseline: Load
 
@@ -62,6 +67,8 @@ class Servers:
     # Databases, each with a Redis, with few and with many rides for which a driver is looked for.
     few_open: tuple[str, str]
     many_open: tuple[str, str]
+    # Two APIs with sockets, and two bare servers beside them, where that is measured.
+    live: tuple[LivePlace, Sequence[Server]] | None
 
 
 def rows(servers: Servers) -> list[Row]:
@@ -70,6 +77,7 @@ def rows(servers: Servers) -> list[Row]:
         *_ride_rows(servers),
         *_matching_rows(servers),
         *_location_rows(servers),
+        *_live_rows(servers),
         *_news_rows(servers),
         *_sign_up_rows(servers),
     ]
@@ -146,6 +154,14 @@ def _location_rows(servers: Servers) -> list[Row]:
             few_drivers,
         ),
     ]
+
+
+def _live_rows(servers: Servers) -> list[Row]:
+    if servers.live is None:
+        return []
+    place, bare = servers.live
+    against = "two bare uvicorns that send the same bytes to as many"
+    return [Row(LIVE_ROW, against, None, DeliveryLoad(place), BroadcastLoad(bare))]
 
 
 def _news_rows(servers: Servers) -> list[Row]:

@@ -18,6 +18,7 @@ from tests.platform.bus.breakable import Embedded, debian, started
 from tests.rabbitmq import RabbitMq
 from tests.servers import private_folder, until
 from tests.support import effects
+from tests.support.live_storm import LiveSize, weather_live
 from tests.support.matching_storm import Size as TownSize
 from tests.support.matching_storm import weather_matching
 from tests.support.news_fleet import fleet_at, roll
@@ -144,6 +145,16 @@ async def _matching(_: Parts, number: int, *, share: float, on_rabbitmq: bool) -
         return await weather_matching(place, _broker() if on_rabbitmq else None, size, seed=number)
 
 
+async def _live(_: Parts, number: int, *, share: float, on_rabbitmq: bool) -> str:
+    """The size of a town, and all of its people on sockets."""
+    whole = LiveSize()
+    town = replace(whole.town, drivers=_part(whole.town.drivers, share), rides=_part(whole.town.rides, share))
+    size = replace(whole, passengers=_part(whole.passengers, share), town=town)
+    url = await _broker_url(on_rabbitmq)
+    async with ride_place("servers" if on_rabbitmq else "embedded", url) as place:
+        return await weather_live(place, _broker() if on_rabbitmq else None, size, seed=number)
+
+
 async def _matching_core(_: Parts, number: int, *, share: float) -> str:
     """Without any server: the core alone, in a world where everything goes wrong."""
     return await asyncio.to_thread(weather_core, _part(2000, share), seed=number)
@@ -236,5 +247,6 @@ STORMS = {
         *_rides("ride-killed", _ride_killed, rounds=10),
         Storm("matching-core", 20, 900, _matching_core, stacks=["embedded"], has_size=True),
         *_sized("matching-storm", _matching, rounds=4, round_seconds=1800),
+        *_sized("live", _live, rounds=4, round_seconds=1800),
     ]
 }

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from catraca.platform.clock import monotonic_seconds
 from catraca.roles.runner import all_of
@@ -21,13 +21,13 @@ async def arrive(town: Town, *, rides: int, rides_a_second: float, chance: rando
 
     async def come(number: int, own_chance: random.Random) -> None:
         await asyncio.sleep(number / rides_a_second)
-        await _travel(town, own_chance)
+        await travel(town, uuid4(), own_chance)
 
     await all_of(*(come(number, random.Random(chance.random())) for number in range(rides)))
 
 
-async def _travel(town: Town, chance: random.Random) -> None:
-    passenger_id = uuid4()
+async def travel(town: Town, passenger_id: UUID, chance: random.Random) -> None:
+    """Ask for a ride, and watch it to its end."""
     token = token_of("passenger", passenger_id)
     async with town.calling() as caller:
         ride_id = await ask_for_ride(caller, passenger_id, way_to_go(chance))

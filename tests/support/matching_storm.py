@@ -66,7 +66,7 @@ async def weather_matching(place: RidePlace, broker: RabbitMq | None, size: Size
         began = monotonic_seconds()
         await _blow(town, size, chance, mishaps)
         over = monotonic_seconds()
-        await _settle(town, size)
+        await settle_town(town, size)
         async with here.database.connection() as db:
             told = await _told(db, town, size)
         return "; ".join(
@@ -99,7 +99,7 @@ async def _ride(town: Town, size: Size, chance: random.Random, mishaps: Mishaps)
     town.over.set()
 
 
-async def _settle(town: Town, size: Size) -> None:
+async def settle_town(town: Town, size: Size) -> None:
     """Wait until nothing is under way any more; then every promise must be kept."""
     offer_seconds = size.hurry.offer_seconds
     wanted = promises(offers_at_once=size.offers_at_once, offer_seconds=offer_seconds)

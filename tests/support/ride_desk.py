@@ -37,11 +37,8 @@ async def offer_new_ride(
 
 
 async def ask_for_ride(caller: Caller, passenger_id: UUID, way: Mapping[str, float] = WAY) -> UUID:
-    answer = await caller.ask(
-        request(
-            "POST", "/v1/rides", token=token_of("passenger", passenger_id), body=way, key=str(passenger_id)
-        )
-    )
+    token = token_of("passenger", passenger_id)
+    answer = await caller.ask(request("POST", "/v1/rides", token=token, body=way, key=uuid4().hex))
     assert answer.status == 201, answer.body
     return UUID(answer.told()["ride_id"])
 

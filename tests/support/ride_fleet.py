@@ -138,7 +138,7 @@ class RideFleet:
         `look_further` answers what else is wrong then.
         """
         try:
-            await until(self._is_quiet, seconds=QUIET_SECONDS)
+            await until(self.is_quiet, seconds=QUIET_SECONDS)
         except TimeoutError:
             wrong = ["it never ended", *await self.wrong(), *await self._left(), self.office.complaints()]
             raise AssertionError("\n".join(wrong)) from None
@@ -157,7 +157,8 @@ class RideFleet:
             if verdict.state != "held"
         ]
 
-    async def _is_quiet(self) -> bool:
+    async def is_quiet(self) -> bool:
+        """Whether every offer has ended, and nothing waits anywhere to be told."""
         async with self.database.connection() as db:
             if not await is_quiet(db):
                 return False

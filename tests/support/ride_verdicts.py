@@ -61,7 +61,8 @@ PROMISES = {
             FROM ride_offers) o
         FULL JOIN (
             SELECT aggregate_id AS id, array_agg(routing_key ORDER BY seq) AS news FROM ({TOLD}) t
-            WHERE exchange = 'matching.events' AND body ->> 'offer_id' IS NOT NULL GROUP BY 1) t USING (id)
+            WHERE exchange = 'matching.events' AND body ->> 'offer_id' IS NOT NULL
+            AND routing_key <> 'matching.offer_sent' GROUP BY 1) t USING (id)
         WHERE ends IS DISTINCT FROM news""",
     "events have not exactly one line in the audit log, or lines no event": f"""
         SELECT * FROM (

@@ -1,0 +1,72 @@
+"""What a process does with an announcement before it sends anything: read it, find sockets, keep order."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import timedelta
+from time import perf_counter
+from uuid import UUID, uuid4
+
+import msgspec
+
+from bench.live.loads import FRAME, SOCKETS
+from bench.live.telling import BATCH
+from catraca.domains.notifications import Hub
+from catraca.domains.notifications.service.session import Session
+from catraca.domains.notifications.service.telling import News
+from catraca.platform.auth import Principal
+from catraca.platform.clock import now
+from catraca.platform.database import Database
+
+ROUNDS = 200
+
+
+async def hub_microseconds(database_url: str) -> float:
+    """For each delivery, with sockets that take no time."""
+    database = await Database.open(database_url)
+    people = [uuid4() for _ in range(SOCKETS)]
+    hub = Hub(database, None, revoked=_nobody)
+    left, all_sent = -1, asyncio.Event()
+
+    async def send(_: str) -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            all_sent.set()
+
+    async def close(code: int, reason: str) -> None:
+        raise RuntimeError(reason)
+
+    sessions = [Session(_principal(one), "en", send, close, hub.read_since) for one in people]
+    for session in sessions:
+        await hub.join(session, since=None)
+    payloads = [
+        _payload(people[start : start + BATCH], seq)
+        for seq in range(1, ROUNDS + 1)
+        for start in range(0, SOCKETS, BATCH)
+    ]
+    left = len(payloads) * BATCH
+    began = perf_counter()
+    for payload in payloads:
+        hub._hear_news(payload)  # noqa: SLF001 - what its listener calls
+        await asyncio.sleep(0)
+    await all_sent.wait()
+    taken = perf_counter() - began
+    for session in sessions:
+        hub.leave(session)
+    await database.close()
+    return taken / (len(payloads) * BATCH) * 1e6
+
+
+def _payload(people: list[UUID], seq: int) -> bytes:
+    return msgspec.msgpack.encode([News(one, seq, FRAME) for one in people])
+
+
+def _principal(user_id: UUID) -> Principal:
+    at = now()
+    return Principal(
+        id=user_id, roles=frozenset({"passenger"}), issued_at=at, expires_at=at + timedelta(hours=1)
+    )
+
+
+async def _nobody(principals: Sequence[Principal]) -> list[bool]:
+    return [False] * len(principals)

@@ -1,0 +1,122 @@
+"""Processes that hold sockets: `Listeners` starts them, and each runs `listen` by the orders it is given."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from time import monotonic, process_time
+from typing import TypeVar
+
+import msgspec
+
+from bench.live.wire import open_wires
+from catraca.platform.embedded.children import end_with_parent
+
+T = TypeVar("T")
+
+LIMIT_SECONDS = 180
+
+
+class Orders(msgspec.Struct, frozen=True):
+    """So many sockets at an address, each of which is to hear so many notifications. None: stay idle."""
+
+    url: str
+    tokens: list[str]
+    each: int
+
+
+class Heard(msgspec.Struct, frozen=True):
+    """When the last one came, what hearing cost, and of each when it came: by socket, in order."""
+
+    last_at: float
+    cpu_seconds: float
+    times: list[list[float]]
+
+
+async def listen(orders: Orders) -> Heard:
+    times: list[list[float]] = [[] for _ in orders.tokens]
+    left, all_heard = len(times) * orders.each, asyncio.Event()
+
+    def hear(place: int, frame: bytes) -> None:
+        nonlocal left
+        if frame.startswith(b'{"seq":'):
+            times[place].append(monotonic())
+            left -= 1
+            if left == 0:
+                all_heard.set()
+
+    await open_wires(orders.url, orders.tokens, [partial(hear, place) for place in range(len(times))])
+    began = process_time()
+    print("ready", flush=True)
+    if orders.each == 0:
+        await asyncio.to_thread(sys.stdin.readline)
+    else:
+        async with asyncio.timeout(LIMIT_SECONDS):
+            await all_heard.wait()
+    return Heard(max((max(one, default=0) for one in times), default=0), process_time() - began, times)
+
+
+class Listeners:
+    """Processes that listen, one for each address."""
+
+    def __init__(self, urls: Sequence[str], tokens: Sequence[str], *, each: int) -> None:
+        """People are shared out by turns: the first to the first address, the next to the next."""
+        shares = [list(tokens[place :: len(urls)]) for place in range(len(urls))]
+        self._processes = [
+            start_process("listen", Orders(url, share, each)) for url, share in zip(urls, shares, strict=True)
+        ]
+        self.pids = [process.pid for process in self._processes]
+
+    def until_ready(self) -> None:
+        for process in self._processes:
+            assert process.stdout is not None
+            if process.stdout.readline() != b"ready\n":
+                raise RuntimeError("a listener did not get its sockets")
+
+    def heard(self) -> list[Heard]:
+        """What each of them heard, once that is all."""
+        return [answer_of(process, Heard) for process in self._processes]
+
+    def end(self) -> None:
+        for process in self._processes:
+            process.kill()
+            process.wait()
+
+
+@contextmanager
+def listening(urls: Sequence[str], tokens: Sequence[str], *, each: int) -> Iterator[Listeners]:
+    """From when all sockets are open."""
+    listeners = Listeners(urls, tokens, each=each)
+    try:
+        listeners.until_ready()
+        yield listeners
+    finally:
+        listeners.end()
+
+
+def answer_of(process: subprocess.Popen[bytes], kind: type[T]) -> T:
+    """What it says at its end."""
+    assert process.stdout is not None
+    answer = process.stdout.read()
+    if process.wait():
+        raise RuntimeError(f"a process of the measurement ended with {process.returncode}")
+    return msgspec.json.decode(answer, type=kind)
+
+
+def start_process(what: str, orders: msgspec.Struct) -> subprocess.Popen[bytes]:
+    """One of the measurement's own processes, with its orders."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bench.live", what],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=os.environ,
+        preexec_fn=end_with_parent(signal.SIGKILL),
+    )
+    assert process.stdin is not None
+    process.stdin.write(msgspec.json.encode(orders) + b"\n")
+    process.stdin.flush()
+    return process

@@ -1,0 +1,54 @@
+"""People listen on two servers while what carries the news dies: each hears all that is theirs, once.
+
+A few per cent of what `make prove` does. The embedded stack has the PostgreSQL bus, the servers RabbitMQ.
+"""
+
+import pytest
+
+from tests.rabbitmq import RabbitMq
+from tests.servers import Stack
+from tests.support.live_storm import LiveSize, weather_live
+from tests.support.matching_storm import Size
+from tests.support.matching_town import Hurry
+from tests.support.ride_fleet import ride_place
+
+pytestmark = pytest.mark.xdist_group("rides")
+
+SEED = 7
+
+SMALL = LiveSize(
+    passengers=10,
+    stay_seconds=4,
+    town=Size(
+        drivers=10,
+        rides=24,
+        rides_a_second=2.4,
+        offers_at_once=2,
+        hurry=Hurry(
+            offer_seconds=1.6,
+            retry_seconds=0.5,
+            search_seconds=7,
+            presence_seconds=5,
+            ping_seconds=(0.4, 0.9),
+            break_seconds=(0.3, 1),
+            drive_seconds=(0.3, 0.9),
+            watch_seconds=0.5,
+            fickle_seconds=3,
+        ),
+        # Processes take long to start: here one does three things.
+        lineup=(("notifier",), ("notifier",), ("dispatcher", "relay", "housekeeper")),
+        mishaps={"api": 2, "api restarted": 1, "notifier": 2, "Redis flushed": 1, "Redis killed": 1},
+    ),
+)
+
+
+@pytest.fixture
+def broker(stack: Stack, request: pytest.FixtureRequest) -> RabbitMq | None:
+    return request.getfixturevalue("rabbitmq") if stack.name == "servers" else None
+
+
+async def test_whatever_dies_each_device_hears_all_that_its_person_is_told_in_order_and_once(
+    stack: Stack, broker: RabbitMq | None
+) -> None:
+    async with ride_place(stack.name, broker and broker.url) as place:
+        await weather_live(place, broker, SMALL, seed=SEED)
