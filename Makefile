@@ -17,7 +17,7 @@ up: .venv/.runtime ## Run Catraca here, with everything it needs (Ctrl-C stops i
 
 test: check ## Check, then run every test on real servers
 	@sh tests/install-servers.sh
-	$(BIN)/pytest -n 3 --dist loadgroup
+	$(BIN)/pytest -n 4 --dist loadgroup
 
 check: .venv/.dev ## Format, lint, types, import directions, tidiness (fast)
 	$(BIN)/ruff format --check .

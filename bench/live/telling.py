@@ -9,14 +9,14 @@ import msgspec
 
 from catraca.domains.notifications import CHANNEL, Teller
 from catraca.domains.notifications.model import Happened
-from catraca.events import RideStarted
+from catraca.events import TOPOLOGY, RideStarted
 from catraca.platform import fanout
 from catraca.platform.clock import now
 from catraca.platform.database import Database, Db, after_commit
 from catraca.platform.redis_client import RedisClient, RedisLimits
 
 # As many as the notifier takes from its queue at a time.
-BATCH = 50
+BATCH = TOPOLOGY.queue("notification_rides_queue").batch
 
 
 class Orders(msgspec.Struct, frozen=True):

@@ -96,7 +96,7 @@ async def test_what_is_no_json_is_not_replayed(
     assert await replays(database) == []
 
 
-@pytest.mark.parametrize("queue", ["gone", "unknown", "dead_letter_queue", "notification_rides_queue"])
+@pytest.mark.parametrize("queue", ["gone", "unknown", "dead_letter_queue", "billing_events_queue"])
 async def test_a_queue_that_takes_no_replays_refuses_them(
     letters_api: httpx.AsyncClient, database: Database, queue: str
 ) -> None:

@@ -242,6 +242,7 @@ QUEUES = {
     ),
     "notification_appointments_queue": ("notifier", "appointment.*"),
     "notification_users_queue": ("notifier", "user.created"),
+    "notification_push_queue": ("notifier", "notification.push_due"),
     "tracking_realtime_queue": ("notifier", "location.driver.updated"),
     "billing_events_queue": ("housekeeper", "ride.started", "ride.completed", "ride.cancelled"),
     "analytics_events_queue": ("housekeeper", "ride.*"),
