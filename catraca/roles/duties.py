@@ -24,9 +24,9 @@ def queue_duties(topology: Topology) -> Duties:
         for one in consuming.HANDLED
         if isinstance(one, QueueHandlers) and one.queue in dying
     }
-    figures = {queue: QueueDuty(check=analytics_handlers.check_body) for queue in analytics_handlers.EVENTS}
+    figures = {queue: QueueDuty(check=analytics_handlers.reader.check) for queue in analytics_handlers.EVENTS}
     told = {
-        queue: QueueDuty(check=notification_handlers.check_body) for queue in notification_handlers.EVENTS
+        queue: QueueDuty(check=notification_handlers.reader.check) for queue in notification_handlers.EVENTS
     }
     return {
         **ordinary,

@@ -4,9 +4,6 @@ Messages are written in batches, in each of which every hour and cell is one row
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-import msgspec
 
 from catraca.domains.analytics import service
 from catraca.domains.analytics.model import AlertRule, Happening, fact_of
@@ -29,8 +26,8 @@ from catraca.events import (
     RideStarted,
 )
 from catraca.platform.batching import BatchHandlers
-from catraca.platform.bus import Message, Unreadable
-from catraca.platform.bus.handlers import DECODING_FAULTS, UnknownKey
+from catraca.platform.bus import Message
+from catraca.platform.bus.handlers import EventReader
 from catraca.platform.database import Db
 from catraca.platform.event import Event, key_of
 
@@ -57,10 +54,7 @@ EVENTS: Mapping[str, tuple[type[Event], ...]] = {
         NoDriversAvailable,
     ),
 }
-_decoders: dict[str, msgspec.json.Decoder[Any]] = {
-    key_of(kind): msgspec.json.Decoder(kind) for kinds in EVENTS.values() for kind in kinds
-}
-_any_json = msgspec.json.Decoder[Any]()
+reader = EventReader(kind for kinds in EVENTS.values() for kind in kinds)
 
 
 def make_handlers(rule: AlertRule) -> tuple[BatchHandlers[Happening], ...]:
@@ -76,20 +70,5 @@ def make_handlers(rule: AlertRule) -> tuple[BatchHandlers[Happening], ...]:
     )
 
 
-def check_body(key: str, body: bytes) -> None:
-    """Raise `Unreadable` for a body that a message with this key could not be counted with."""
-    _read(_decoders.get(key, _any_json), body)
-
-
 async def _prepare(message: Message) -> Happening:
-    decoder = _decoders.get(message.key)
-    if decoder is None:
-        raise UnknownKey(message.key)
-    return Happening(message.key, fact_of(_read(decoder, message.body)))
-
-
-def _read(decoder: msgspec.json.Decoder[Any], body: bytes) -> Any:
-    try:
-        return decoder.decode(body)
-    except DECODING_FAULTS as error:
-        raise Unreadable.because(error) from error
+    return Happening(message.key, fact_of(reader.read(message)))

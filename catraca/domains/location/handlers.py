@@ -2,17 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 
-import msgspec
-
 from catraca.domains.location.service.showing import Show, show_positions
 from catraca.events import DriverUpdated
 from catraca.platform.batching import BatchHandlers
-from catraca.platform.bus import Message, Unreadable
-from catraca.platform.bus.handlers import DECODING_FAULTS
+from catraca.platform.bus import Message
+from catraca.platform.bus.handlers import EventReader
 from catraca.platform.database import Db
 from catraca.platform.event import key_of
 
-_decoder = msgspec.json.Decoder(DriverUpdated)
+_reader = EventReader([DriverUpdated])
 
 
 def tracking_handlers(show: Show) -> BatchHandlers[DriverUpdated]:
@@ -28,7 +26,4 @@ def tracking_handlers(show: Show) -> BatchHandlers[DriverUpdated]:
 
 
 async def _read(message: Message) -> DriverUpdated:
-    try:
-        return _decoder.decode(message.body)
-    except DECODING_FAULTS as error:
-        raise Unreadable.because(error) from error
+    return _reader.read(message)

@@ -1,9 +1,6 @@
 """Reacts to rides and searches: whoever they concern is told. A batch is read, and written, at once."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-import msgspec
 
 from catraca.domains.notifications.model import Happened
 from catraca.domains.notifications.service.pushing import push
@@ -22,8 +19,8 @@ from catraca.events import (
     RideStarted,
 )
 from catraca.platform.batching import BatchHandlers
-from catraca.platform.bus import Message, QueueHandlers, Unreadable, handlers_for
-from catraca.platform.bus.handlers import DECODING_FAULTS, UnknownKey
+from catraca.platform.bus import Message, QueueHandlers, handlers_for
+from catraca.platform.bus.handlers import EventReader
 from catraca.platform.database import Db
 from catraca.platform.event import Event, key_of
 from catraca.platform.web_push import Pusher
@@ -39,10 +36,7 @@ EVENTS: Mapping[str, tuple[type[Event], ...]] = {
     ),
     "notification_matching_queue": (CandidateFound, MatchingTimeout, NoDriversAvailable, OfferCanceled),
 }
-_decoders: dict[str, msgspec.json.Decoder[Any]] = {
-    key_of(kind): msgspec.json.Decoder(kind) for kinds in EVENTS.values() for kind in kinds
-}
-_any_json = msgspec.json.Decoder[Any]()
+reader = EventReader(kind for kinds in EVENTS.values() for kind in kinds)
 
 
 def make_handlers(teller: Teller) -> tuple[BatchHandlers[Happened], ...]:
@@ -70,20 +64,5 @@ def push_handlers(pusher: Pusher | None) -> QueueHandlers:
     return handles
 
 
-def check_body(key: str, body: bytes) -> None:
-    """Raise `Unreadable` for a body that nobody could be told of."""
-    _read(_decoders.get(key, _any_json), body)
-
-
 async def _prepare(message: Message) -> Happened:
-    decoder = _decoders.get(message.key)
-    if decoder is None:
-        raise UnknownKey(message.key)
-    return Happened(message.id, _read(decoder, message.body))
-
-
-def _read(decoder: msgspec.json.Decoder[Any], body: bytes) -> Any:
-    try:
-        return decoder.decode(body)
-    except DECODING_FAULTS as error:
-        raise Unreadable.because(error) from error
+    return Happened(message.id, reader.read(message))

@@ -9,7 +9,7 @@ A handler gets an open transaction in which its inbox row is already written, so
 whatever is delivered how often. It never commits, and it raises what it cannot handle.
 """
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import Any, Self, TypeVar
 
 import msgspec
@@ -89,6 +89,26 @@ class QueueHandlers:
             raise UnknownKey(message.key)
         decoder, handler = found
         await handler(db, _decoded(decoder, message.body), message)
+
+
+class EventReader:
+    """Reads the bodies of some kinds of events, for handlers that take messages in batches."""
+
+    def __init__(self, kinds: Iterable[type[Event]]) -> None:
+        self._by_key: dict[str, msgspec.json.Decoder[Any]] = {
+            key_of(kind): msgspec.json.Decoder(kind) for kind in kinds
+        }
+
+    def read(self, message: Message) -> Any:
+        """The event; raises `UnknownKey`, or `Unreadable`."""
+        decoder = self._by_key.get(message.key)
+        if decoder is None:
+            raise UnknownKey(message.key)
+        return _decoded(decoder, message.body)
+
+    def check(self, key: str, body: bytes) -> None:
+        """Raise `Unreadable` for a body that a message with this key could not be handled with."""
+        _decoded(self._by_key.get(key, _any_json), body)
 
 
 _any_json = msgspec.json.Decoder[Any]()
