@@ -106,6 +106,12 @@ class Settings(BaseSettings):
     redis_url: Annotated[str, _with_scheme("redis", "rediss", "unix")] | None = Field(
         default=None, repr=False, description="Redis >= 6.2; unset: the embedded one."
     )
+    redis_timeout: float = Field(
+        default=0.25,
+        ge=0.05,
+        le=10,
+        description="Seconds a call to Redis may take; then it counts as away and is done without.",
+    )
     amqp_url: Annotated[str, _with_scheme("amqp", "amqps")] | None = Field(
         default=None, repr=False, description="RabbitMQ >= 3.10; unset: the bus in PostgreSQL."
     )

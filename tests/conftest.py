@@ -148,6 +148,7 @@ def settings_for(stack: Stack) -> Settings:
         state_dir=stack.folder,
         database_url=stack.database_url,
         redis_url=stack.redis_url,
+        redis_timeout=2,
         secret=SECRET,
         rate_limit_principal="100000/minute",
         rate_limit_anonymous="100000/minute",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from catraca.events import SignUpFlow, make_topology
 from catraca.platform.bus import Topology, Transport
 from catraca.platform.database import BY_INDEX, Database, DatabaseLimits
-from catraca.platform.redis_client import RedisClient
+from catraca.platform.redis_client import RedisClient, RedisLimits
 from catraca.settings import Settings
 
 
@@ -37,7 +37,7 @@ async def open_parts(
         limits=DatabaseLimits(connections=settings.database_connections),
         planning=BY_INDEX,
     )
-    redis = RedisClient(settings.redis_url)
+    redis = RedisClient(settings.redis_url, limits=RedisLimits(answer_seconds=settings.redis_timeout))
     topology = topology or make_topology(
         _sign_up_flow(settings), writes_letters=settings.mail_url is not None
     )
