@@ -22,7 +22,7 @@ from tests.support.ride_fleet import KillableRedis
 from tests.support.sign_up_fleet import bus_of, empty_queues, is_ready
 
 LINEUP = (("relay",), ("dispatcher",))
-OFFER_SECONDS = 3
+OFFER_SECONDS = 5
 # So long that a lock which goes was let go.
 LOCK_SECONDS = 600
 SETTINGS = {
@@ -35,7 +35,7 @@ SETTINGS = {
     "CATRACA_MAX_ATTEMPTS_PER_SEARCH": "2",
 }
 # Of the two APIs, by which a ride is asked for: how long a driver is looked for.
-PATIENT, HASTY = {"CATRACA_GLOBAL_MATCHING_TIMEOUT": "5m"}, {"CATRACA_GLOBAL_MATCHING_TIMEOUT": "7"}
+PATIENT, HASTY = {"CATRACA_GLOBAL_MATCHING_TIMEOUT": "5m"}, {"CATRACA_GLOBAL_MATCHING_TIMEOUT": "11"}
 DISPATCHED = {queue.name for queue in TOPOLOGY.live if queue.role == "dispatcher"}
 # Beyond this something is stuck.
 PATIENCE_SECONDS = 30
