@@ -10,6 +10,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -121,6 +122,13 @@ class Instance:
         (found,) = [pid for pid in self._children() if b"/redis-server\0" in _command(pid)]
         return found
 
+    def has_another(self, part: str, than: int) -> bool:
+        """Whether a new one runs in the place of that process."""
+        try:
+            return getattr(self, part)() != than
+        except ValueError:  # none just now, or two
+            return False
+
     def family(self) -> list[int]:
         """`catraca up` and everything below it, parents first."""
         assert self.process is not None
@@ -143,8 +151,7 @@ class Instance:
 
     async def read_name(self, sub: UUID) -> str | None:
         async with self.client(sub) as client:
-            answer = await client.get("/v1/me")
-        assert answer.status_code == 200, answer.text
+            answer = await until(partial(_answered, client))
         return answer.json()["name"]
 
     def complaints(self) -> str:
@@ -206,6 +213,15 @@ def is_alive(pid: int) -> bool:
 def is_listening(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+async def _answered(client: httpx.AsyncClient) -> httpx.Response | None:
+    """My profile; after a kill it may take another try, as the answer says."""
+    answer = await client.get("/v1/me")
+    if answer.status_code == 503:
+        return None
+    assert answer.status_code == 200, answer.text
+    return answer
 
 
 def _command(pid: int) -> bytes:
