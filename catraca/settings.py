@@ -214,6 +214,18 @@ class Settings(BaseSettings):
     failure_alert_minimum: int = Field(
         default=10, ge=1, le=1_000_000, description="How many searches must have ended there for that."
     )
+    enable_geofence: bool = Field(
+        default=True,
+        validation_alias=_also_bare("ENABLE_GEOFENCE"),
+        description="Whether rides of type `comunidade` look for the community's own drivers first.",
+    )
+    confirmation_ttl: Annotated[Seconds, Field(ge=timedelta(seconds=1))] = Field(
+        default=timedelta(minutes=5),
+        description="How long a passenger may think about drivers from elsewhere.",
+    )
+    rate_limit_confirmation: Rate = Field(
+        default="10/minute", description="How many wrong confirmation tokens one person may send."
+    )
     tariff_base_cents: int = Field(default=500, ge=0, le=1_000_000, description="What every ride costs.")
     tariff_per_km_cents: int = Field(default=180, ge=0, le=1_000_000)
     tariff_per_minute_cents: int = Field(default=30, ge=0, le=1_000_000)
@@ -237,6 +249,15 @@ class Settings(BaseSettings):
     )
     ping_max_accuracy: float = Field(
         default=200, gt=0, le=100_000, description="Metres; a less precise ping does not move a driver."
+    )
+    community_edge_pings: int = Field(
+        default=3,
+        ge=1,
+        le=100,
+        description="How many clear sightings in a row beyond a fence's edge make a crossing.",
+    )
+    community_edge_dwell: Seconds = Field(
+        default=timedelta(seconds=30), description="Or how long there are clear sightings there."
     )
     lock_ttl: Annotated[Seconds, Field(ge=timedelta(seconds=1), le=timedelta(hours=1))] = Field(
         default=timedelta(seconds=15), description="How long a driver is locked unless it is said."

@@ -18,6 +18,7 @@ from catraca.platform.http.health import Health
 from catraca.roles.api import build_app
 from catraca.roles.parts import Parts
 from tests.conftest import bearer
+from tests.domains.communities.places import a_body, fenced
 from tests.domains.people.someone import PASSWORD, Someone, link_for
 from tests.servers import on_one_stack
 
@@ -128,6 +129,13 @@ async def an_own_ride(api: httpx.AsyncClient, owner: Someone) -> Prepared:
     return Prepared({"ride_id": ride.json()["ride_id"]}, {"reason": "other"})
 
 
+async def for_the_owner(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+    """A ride for the owner, whoever asks for it."""
+    await owner.known_to(api)
+    place = {"passengerLat": -12.9777, "passengerLng": -38.5016}
+    return Prepared(body={"passengerId": str(owner.id), "type": "normal", **place})
+
+
 async def a_ride_to_share(api: httpx.AsyncClient, owner: Someone) -> Prepared:
     return Prepared((await an_own_ride(api, owner)).path, {"ttl_seconds": 60})
 
@@ -171,6 +179,17 @@ def of_a_letter(body: object = None) -> Prepare:
         return Prepared({"letter_id": str(LETTER_ID)}, body)
 
     return prepare
+
+
+async def a_fence(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+    return Prepared(body=a_body())
+
+
+async def a_village(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+    """As it is, and what would leave it so."""
+    made = await fenced(api)
+    path = {"community_id": made["community_id"], "version": "1"}
+    return Prepared(path, a_body(version=1), query={"version": "1"})
 
 
 @pytest.fixture(autouse=True)
@@ -229,6 +248,7 @@ DEAD = "/v1/dead-letters"
 ONLINE = with_body({"online": False})
 PLACE = "/v1/location/drivers"
 RIDE = "/v1/rides/{ride_id}"
+FENCED = "/v1/communities/{community_id}"
 OFFERED = an_offered_ride
 ACCEPTED = driven()
 ARRIVING = driven("arrive")
@@ -299,6 +319,18 @@ CASES = [
     Case("GET /v1/trips/{token}",                 200,      200,  200,   200,      200, a_shared_ride),
     Case("GET /v1/drivers/{driver_id}/active-ride", 401,    403,  403,   200,      200, ACCEPTED, "driver"),
     Case("GET /drivers/{driver_id}/active-ride",  401,      403,  403,   200,      200, ACCEPTED, "driver"),
+
+    Case("POST /api/governance/ride/request",     401,      403,  403,   201,      201, for_the_owner),
+    Case("POST /v1/governance/ride/request",      401,      403,  403,   201,      201, for_the_owner),
+
+    Case("POST /v1/communities",                  401,      403,  403,   403,      201, a_fence),
+    Case("GET /v1/communities",                   401,      200,  200,   200,      200),
+    Case("GET /v1/communities/at",                401,      200,  200,   200,      200, a_place),
+    Case(f"GET {FENCED}",                         401,      200,  200,   200,      200, a_village),
+    Case(f"PUT {FENCED}",                         401,      403,  403,   403,      200, a_village, "driver"),
+    Case(f"DELETE {FENCED}",                      401,      403,  403,   403,      200, a_village, "driver"),
+    Case(f"GET {FENCED}/versions",                401,      200,  200,   200,      200, a_village),
+    Case(f"GET {FENCED}/versions/{{version}}",    401,      200,  200,   200,      200, a_village),
 
     Case(f"PUT {PLACE}/{{driver_id}}/status",     401,      403,  403,   200,      200, ONLINE, "driver"),
     Case(f"POST {PLACE}/{{driver_id}}/pings",     401,      403,  403,   200,      200, at_work, "driver"),

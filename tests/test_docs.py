@@ -24,6 +24,8 @@ ARCHITECTURE = ROOT / "docs/architecture.md"
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 
+# What a reader types one after another.
+BY_CURL = ("The API by curl", "A ride in a community")
 RUN_SECONDS = 60
 BLOCKS = re.DOTALL | re.MULTILINE
 # Stands before curl on the PATH: keeps each answer with its status, and shows it as curl would.
@@ -33,6 +35,12 @@ answer="$ANSWERS/$(ls "$ANSWERS" | grep -c status)"
 PATH="$REAL_PATH" curl "$@" -o "$answer.body" -w '%{http_code}' > "$answer.status"
 cat "$answer.body"
 """
+
+
+@dataclass(frozen=True)
+class Demo:
+    url: str
+    database_url: str
 
 
 @dataclass(frozen=True)
@@ -79,17 +87,17 @@ def code_in(page: Path) -> str:
 
 
 @pytest.fixture
-async def demo_url(stack: Stack, settings: Settings) -> AsyncIterator[str]:
+async def demo(stack: Stack, settings: Settings) -> AsyncIterator[Demo]:
     """A Catraca as `make up` leaves it: only the demo city is there."""
     database_url = await stack.migrated_database(f"docs_{uuid4().hex}")
     own = settings.model_copy(update={"database_url": database_url, "port": free_port()})
     async with open_parts(own) as parts:
         await fill_demo_city(parts.database)
         async with listening(parts) as url:
-            yield url
+            yield Demo(url, database_url)
 
 
-async def run_script(script: str, folder: Path) -> list[tuple[str, str]]:
+async def run_script(script: str, folder: Path, demo: Demo) -> list[tuple[str, str]]:
     """Run it as a reader would; answers the status and text of every curl in it."""
     answers, programs = folder / "answers", folder / "bin"
     answers.mkdir()
@@ -104,6 +112,7 @@ async def run_script(script: str, folder: Path) -> list[tuple[str, str]]:
         "ANSWERS": str(answers),
         "CATRACA_SECRET": SECRET,
         "CATRACA_STATE_DIR": str(folder / "state"),
+        "CATRACA_DATABASE_URL": demo.database_url,
     }
     process = await asyncio.create_subprocess_exec(
         "bash",
@@ -121,13 +130,15 @@ async def run_script(script: str, folder: Path) -> list[tuple[str, str]]:
     return [(path.read_text(), path.with_suffix(".body").read_text()) for path in found]
 
 
-async def test_curl_blocks_of_the_readme_answer_what_it_says(demo_url: str, tmp_path: Path) -> None:
-    script = "\n".join(fenced(section(README, "The API by curl"), "sh"))
+async def test_curl_blocks_of_the_readme_answer_what_it_says(demo: Demo, tmp_path: Path) -> None:
+    blocks = [fenced(section(README, heading), "sh") for heading in BY_CURL]
+    assert all(blocks), "the blocks were not found"
+    script = "\n".join(block for found in blocks for block in found)
     told = told_answers(script)
     assert len(told) > 10, "the blocks were not found"
-    typed = script.replace("http://127.0.0.1:8000", demo_url)
+    typed = script.replace("http://127.0.0.1:8000", demo.url)
     typed = typed.replace(".venv/bin/catraca", f"{sys.executable} -m catraca")
-    given = await run_script(typed, tmp_path)
+    given = await run_script(typed, tmp_path, demo)
     assert [status for status, _ in given] == [one.status for one in told]
     for one, (_, answer) in zip(told, given, strict=True):
         assert one.fits(answer), f"{one} does not fit {answer}"

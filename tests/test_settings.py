@@ -59,6 +59,8 @@ GIVEN: dict[str, tuple[str, Any]] = {
     "position_interval": ("2.5", timedelta(seconds=2.5)),
     "ping_max_speed": ("55.5", 55.5),
     "ping_max_accuracy": ("100", 100.0),
+    "community_edge_pings": ("5", 5),
+    "community_edge_dwell": ("12.5", timedelta(seconds=12.5)),
     "lock_ttl": ("20", timedelta(seconds=20)),
     "driver_response_timeout": ("12.5", timedelta(seconds=12.5)),
     "global_matching_timeout": ("10m", timedelta(minutes=10)),
@@ -71,6 +73,9 @@ GIVEN: dict[str, tuple[str, Any]] = {
     "failure_alert_percent": ("12.5", 12.5),
     "failure_alert_window": ("15m", timedelta(minutes=15)),
     "failure_alert_minimum": ("25", 25),
+    "enable_geofence": ("false", False),
+    "confirmation_ttl": ("90", timedelta(seconds=90)),
+    "rate_limit_confirmation": ("3/hour", "3/hour"),
     "tariff_base_cents": ("450", 450),
     "tariff_per_km_cents": ("210", 210),
     "tariff_per_minute_cents": ("0", 0),
@@ -91,7 +96,11 @@ GIVEN: dict[str, tuple[str, Any]] = {
 # What cannot be set without another.
 BESIDE = {"mail_url": "password_page_url"}
 # These have always been called so, before there was a prefix.
-ALSO_BARE = [name for name in GIVEN if name in ("retry_ttl_ms", "max_retries") or name.startswith("users_")]
+ALSO_BARE = [
+    name
+    for name in GIVEN
+    if name in ("retry_ttl_ms", "max_retries", "enable_geofence") or name.startswith("users_")
+]
 WRONG = {
     "environment": "staging",
     "port": "70000",
@@ -120,11 +129,16 @@ WRONG = {
     "notification_retention": "23h",
     "search_retention": "23h",
     "driver_approval": "hunter2",
+    "enable_geofence": "hunter2",
+    "confirmation_ttl": "0.5",
+    "rate_limit_confirmation": "few",
     "presence_timeout": "soon",
     "idle_after": "0",
     "position_interval": "hunter2",
     "ping_max_speed": "0",
     "ping_max_accuracy": "-1",
+    "community_edge_pings": "0",
+    "community_edge_dwell": "-5",
     "lock_ttl": "2h",
     "driver_response_timeout": "0",
     "global_matching_timeout": "2d",
@@ -179,12 +193,15 @@ def test_a_setting_reads_from_its_variable(name: str, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("name", ALSO_BARE)
-def test_a_sign_up_setting_also_reads_from_its_bare_name(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_setting_of_the_contracts_also_reads_from_its_bare_name(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     written, read = GIVEN[name]
     monkeypatch.setenv(name.upper(), written)
     assert getattr(Settings(), name) == read
-    monkeypatch.setenv(f"CATRACA_{name.upper()}", "7")
-    assert getattr(Settings(), name) == 7, "who sets both means the one with the prefix"
+    other, meant = ("true", True) if isinstance(read, bool) else ("7", 7)
+    monkeypatch.setenv(f"CATRACA_{name.upper()}", other)
+    assert getattr(Settings(), name) == meant, "who sets both means the one with the prefix"
     monkeypatch.setenv(f"CATRACA_{name.upper()}", "")
     assert getattr(Settings(), name) == read, "empty is unset"
 

@@ -5,6 +5,7 @@ import gc
 import typer
 
 from catraca.cli.audit import audit
+from catraca.cli.communities import app as communities
 from catraca.cli.dead_letters import app as dead_letters
 from catraca.cli.demo import demo
 from catraca.cli.doctor import doctor
@@ -30,6 +31,7 @@ app = typer.Typer(
 )
 for command in (up, demo, serve, migrate, token, doctor, events, audit, version):
     app.command()(command)
+app.add_typer(communities, name="communities")
 app.add_typer(dead_letters, name="dead-letters")
 app.add_typer(rides, name="rides")
 app.add_typer(users, name="users")

@@ -18,6 +18,7 @@ VERDICTS: Final[Mapping[Verdict, str]] = {
     "silent_before": "did not answer before",
     "gave_it_up": "gave it up before",
     "stale": "position too old",
+    "outside_fence": "not of the community",
     "may_not_drive": "may not drive",
     "own_ride": "the passenger",
     "too_far": "too far away",

@@ -20,6 +20,10 @@ from catraca.client.errors import ClientFailure, Gap, LiveEnded, Refused, Unreac
 from catraca.client.live import Live
 from catraca.client.models import (
     Accepted,
+    Changes,
+    Community,
+    CommunityPage,
+    CommunityRide,
     Marked,
     Message,
     NewShare,
@@ -32,6 +36,7 @@ from catraca.client.models import (
     Pings,
     Place,
     Position,
+    Question,
     Quote,
     RejectedPing,
     Ride,
@@ -45,8 +50,12 @@ from catraca.client.models import (
 
 __all__ = [
     "Accepted",
+    "Changes",
     "Client",
     "ClientFailure",
+    "Community",
+    "CommunityPage",
+    "CommunityRide",
     "Gap",
     "Live",
     "LiveEnded",
@@ -62,6 +71,7 @@ __all__ = [
     "Pings",
     "Place",
     "Position",
+    "Question",
     "Quote",
     "Refused",
     "RejectedPing",

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import msgspec
 
+from catraca.client.communities import Communities
 from catraca.client.http import Bearer, Http, Token
 from catraca.client.live import Live
 from catraca.client.location import Location
@@ -49,6 +50,7 @@ class Client:
         self.location: Final = Location(self._http, self.own_id)
         self.notifications: Final = Notifications(self._http)
         self.trips: Final = Trips(self._http)
+        self.communities: Final = Communities(self._http)
 
     async def __aenter__(self) -> "Client":
         return self

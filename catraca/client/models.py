@@ -60,6 +60,9 @@ class Ride(Answer, frozen=True):
     canceled_by: str | None = None
     cancel_reason: str | None = None
     offer_expires_at: datetime | None = None
+    type: str = "normal"
+    community_id: UUID | None = None
+    tier: str | None = None
 
 
 class RidePage(Answer, frozen=True):
@@ -215,3 +218,79 @@ class Message(msgspec.Struct, frozen=True):
     seq: int | None
     type: str
     data: dict[str, Any]
+
+
+class Community(Answer, frozen=True):
+    community_id: UUID
+    version: int
+    name: str
+    retired: bool
+    changed_at: datetime
+    # GeoJSON, where it was asked for.
+    fence: dict[str, Any] | None = None
+    fallback: list[str] = []
+    neighbour_ids: list[UUID] = []
+    confirmation_ttl_seconds: int | None = None
+
+
+class CommunityPage(Answer, frozen=True):
+    communities: list[Community]
+    next: UUID | None = None
+
+
+class CommunityRide(Answer, frozen=True, rename="camel"):
+    """A ride in a community; all of it is at `rides.read`."""
+
+    id: UUID
+    type: str
+    status: str
+    created_at: datetime
+    deadline_at: datetime
+    community_id: UUID | None = None
+    # How far its drivers may come from: home, neighbours or open.
+    tier: str | None = None
+    fare_cents: int | None = None
+    price: float | None = None
+
+
+class Changes(Answer, frozen=True, rename="camel"):
+    """What becomes of a ride with drivers from elsewhere; nothing where nobody can say."""
+
+    tier: str
+    fare_cents: int
+    home_fare_cents: int
+    distance_meters: int | None = None
+    wait_seconds: int | None = None
+
+
+class Question(Answer, frozen=True):
+    """Will drivers from elsewhere do? Until it is confirmed, there is no ride."""
+
+    token: str
+    expires_at: datetime
+    message: str
+    changes: Changes
+
+
+class CommunityAnswer(Answer, frozen=True, rename="camel"):
+    """Either of them, as it is on the wire."""
+
+    message: str
+    ride: CommunityRide | None = None
+    confirmation_token: str | None = None
+    expires_at: datetime | None = None
+    changes: Changes | None = None
+
+    def found(self) -> CommunityRide:
+        assert self.ride is not None, "whoever confirms gets a ride"
+        return self.ride
+
+    def question(self) -> Question | None:
+        if self.confirmation_token is None or self.expires_at is None or self.changes is None:
+            return None
+        return Question(
+            token=self.confirmation_token,
+            expires_at=self.expires_at,
+            message=self.message,
+            changes=self.changes,
+        )

@@ -1,7 +1,14 @@
 """The published language: what domains tell each other, as frozen types, and the queues that carry it."""
 
 from catraca.events.analytics import MatchesFailing
-from catraca.events.location import DriverIdle, DriverOffline, DriverOnline, DriverUpdated
+from catraca.events.location import (
+    DriverEnteredCommunity,
+    DriverIdle,
+    DriverLeftCommunity,
+    DriverOffline,
+    DriverOnline,
+    DriverUpdated,
+)
 from catraca.events.matching import (
     CandidateFound,
     DriverAccepted,
@@ -15,6 +22,7 @@ from catraca.events.matching import (
 )
 from catraca.events.notifications import PushDue
 from catraca.events.rides import (
+    ConfirmationExpired,
     RideAccepted,
     RideArriving,
     RideCancelled,
@@ -31,6 +39,7 @@ from catraca.platform.event import Event
 # Every event that is published; the catalogue and the start-up checks go by it.
 EVENTS: tuple[type[Event], ...] = (
     RideRequested,
+    ConfirmationExpired,
     RideAccepted,
     RideMatched,
     RideArriving,
@@ -50,6 +59,8 @@ EVENTS: tuple[type[Event], ...] = (
     DriverOnline,
     DriverOffline,
     DriverIdle,
+    DriverEnteredCommunity,
+    DriverLeftCommunity,
     DriverUpdated,
     UserCreated,
     UserRejected,
@@ -63,8 +74,11 @@ __all__ = [
     "SIGN_UP_QUEUE",
     "TOPOLOGY",
     "CandidateFound",
+    "ConfirmationExpired",
     "DriverAccepted",
+    "DriverEnteredCommunity",
     "DriverIdle",
+    "DriverLeftCommunity",
     "DriverOffline",
     "DriverOnline",
     "DriverRejected",

@@ -36,16 +36,35 @@ class DriverCard(msgspec.Struct, frozen=True):
 
 
 class Notice(msgspec.Struct, frozen=True, kw_only=True):
-    """All of them are about a ride and have words."""
+    """All of them have words."""
 
     type: ClassVar[str]
     to: ClassVar[str]
 
-    ride_id: RideRef
     message: Words
 
 
-class OfferMade(Notice, frozen=True, kw_only=True):
+class RideNotice(Notice, frozen=True, kw_only=True):
+    """Most of them are about a ride."""
+
+    ride_id: RideRef
+
+
+class ConfirmationOver(Notice, frozen=True, kw_only=True):
+    """Nobody confirmed in time that drivers from elsewhere will do; ask for the ride again."""
+
+    type = "ride.confirmation_expired"
+    to = "the passenger"
+
+    message: Annotated[Words, Meta(examples=["O prazo para confirmar acabou. Solicite a corrida novamente."])]
+    confirmation_id: Annotated[UUID, Meta(description="The question.")]
+    expired_at: Annotated[datetime, Meta(description="When.")]
+    actions: Annotated[tuple[Literal["retry_same_location"], ...], Meta(description="What to propose.")] = (
+        "retry_same_location",
+    )
+
+
+class OfferMade(RideNotice, frozen=True, kw_only=True):
     """A ride is offered: accept or reject it before `expires_at`."""
 
     type = "matching.candidate_found"
@@ -63,7 +82,7 @@ class OfferMade(Notice, frozen=True, kw_only=True):
     estimated_fare_cents: FareCents
 
 
-class AcceptedForPassenger(Notice, frozen=True, kw_only=True):
+class AcceptedForPassenger(RideNotice, frozen=True, kw_only=True):
     """A driver has the ride, and nobody else will."""
 
     type = "ride.accepted"
@@ -74,7 +93,7 @@ class AcceptedForPassenger(Notice, frozen=True, kw_only=True):
     eta_seconds: Eta
 
 
-class AcceptedForDriver(Notice, frozen=True, kw_only=True):
+class AcceptedForDriver(RideNotice, frozen=True, kw_only=True):
     """The ride is this driver's."""
 
     type = "ride.accepted"
@@ -86,7 +105,7 @@ class AcceptedForDriver(Notice, frozen=True, kw_only=True):
     eta_seconds: Eta
 
 
-class DriverOnTheWay(Notice, frozen=True, kw_only=True):
+class DriverOnTheWay(RideNotice, frozen=True, kw_only=True):
     """Who comes, and with which car."""
 
     type = "ride.matched"
@@ -98,7 +117,7 @@ class DriverOnTheWay(Notice, frozen=True, kw_only=True):
     eta: Annotated[str | None, Meta(description="The same in words.", examples=["5 min"])]
 
 
-class DriverThere(Notice, frozen=True, kw_only=True):
+class DriverThere(RideNotice, frozen=True, kw_only=True):
     """The driver is at the point of departure, or nearly."""
 
     type = "ride.arriving"
@@ -107,7 +126,7 @@ class DriverThere(Notice, frozen=True, kw_only=True):
     arrived_at: Annotated[datetime, Meta(description="When.")]
 
 
-class RideBegun(Notice, frozen=True, kw_only=True):
+class RideBegun(RideNotice, frozen=True, kw_only=True):
     """The ride has begun."""
 
     type = "ride.started"
@@ -116,7 +135,7 @@ class RideBegun(Notice, frozen=True, kw_only=True):
     started_at: Annotated[datetime, Meta(description="When.")]
 
 
-class RideDone(Notice, frozen=True, kw_only=True):
+class RideDone(RideNotice, frozen=True, kw_only=True):
     """The ride is over, and what it costs."""
 
     type = "ride.completed"
@@ -126,7 +145,7 @@ class RideDone(Notice, frozen=True, kw_only=True):
     completed_at: Annotated[datetime, Meta(description="When.")]
 
 
-class RideOff(Notice, frozen=True, kw_only=True):
+class RideOff(RideNotice, frozen=True, kw_only=True):
     """The ride ends without having happened."""
 
     type = "ride.cancelled"
@@ -139,7 +158,7 @@ class RideOff(Notice, frozen=True, kw_only=True):
     cancelled_at: Annotated[datetime, Meta(description="When.")]
 
 
-class LookingAgain(Notice, frozen=True, kw_only=True):
+class LookingAgain(RideNotice, frozen=True, kw_only=True):
     """The driver gave the ride up; another is looked for."""
 
     type = "ride.reassigning"
@@ -149,7 +168,7 @@ class LookingAgain(Notice, frozen=True, kw_only=True):
     deadline_at: Annotated[datetime, Meta(description="Until when.")]
 
 
-class OfferGone(Notice, frozen=True, kw_only=True):
+class OfferGone(RideNotice, frozen=True, kw_only=True):
     """What was offered can no longer be had."""
 
     type = "offer.canceled"
@@ -163,7 +182,7 @@ class OfferGone(Notice, frozen=True, kw_only=True):
     ]
 
 
-class NoDriver(Notice, frozen=True, kw_only=True):
+class NoDriver(RideNotice, frozen=True, kw_only=True):
     """Nobody was found in time, and the ride is off; what can be done instead."""
 
     type = "matching.no_drivers_available"
@@ -178,6 +197,7 @@ class NoDriver(Notice, frozen=True, kw_only=True):
 
 
 NOTICES: tuple[type[Notice], ...] = (
+    ConfirmationOver,
     OfferMade,
     AcceptedForPassenger,
     AcceptedForDriver,

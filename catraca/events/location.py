@@ -1,4 +1,4 @@
-"""What is told about drivers at work: that they are there or not, and where they are on a ride."""
+"""What is told about drivers at work: that they are there, in which communities, and where on a ride."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -9,6 +9,7 @@ from msgspec import Meta
 from catraca.platform.event import Event
 
 DriverId = Annotated[UUID, Meta(description="The driver.")]
+CommunityId = Annotated[UUID, Meta(description="The community.")]
 Latitude = Annotated[float, Meta(description="Degrees north.", examples=[-12.9777])]
 Longitude = Annotated[float, Meta(description="Degrees east.", examples=[-38.5016])]
 
@@ -45,6 +46,33 @@ class DriverIdle(Event, frozen=True, kw_only=True, tag="location.driver.idle"):
 
     driver_id: DriverId
     free_since: Annotated[datetime, Meta(description="Since when nobody has wanted the driver.")]
+
+
+class DriverEnteredCommunity(Event, frozen=True, kw_only=True, tag="location.driver.entered_community"):
+    """A driver is in a community's fence from now on: told once, whatever the phone says next to its edge."""
+
+    exchange = "location.events"
+    about = "driver_id"
+
+    driver_id: DriverId
+    community_id: CommunityId
+    lat: Latitude
+    lng: Longitude
+
+
+class DriverLeftCommunity(Event, frozen=True, kw_only=True, tag="location.driver.left_community"):
+    """A driver at work is no longer in a community's fence, or the community is retired.
+
+    Who stops working is in no community either, which is not told in addition.
+    """
+
+    exchange = "location.events"
+    about = "driver_id"
+
+    driver_id: DriverId
+    community_id: CommunityId
+    lat: Latitude
+    lng: Longitude
 
 
 class DriverUpdated(Event, frozen=True, kw_only=True, tag="location.driver.updated"):

@@ -44,6 +44,17 @@ class RideRequested(RideEvent, frozen=True, kw_only=True, tag="ride.requested"):
     deadline_at: Annotated[datetime, Meta(description="Until when a driver is looked for.")]
 
 
+class ConfirmationExpired(Event, frozen=True, kw_only=True, tag="ride.confirmation_expired"):
+    """A passenger was asked whether drivers from elsewhere will do, and did not say so in time: no ride."""
+
+    exchange = "rides.events"
+    about = "confirmation_id"
+
+    confirmation_id: Annotated[UUID, Meta(description="The question.")]
+    rider_id: RiderId
+    expires_at: Annotated[datetime, Meta(description="Until when it could be confirmed.")]
+
+
 class RideAccepted(RideEvent, frozen=True, kw_only=True, tag="ride.accepted"):
     """One driver has the ride, and nobody else will: at most once a round."""
 

@@ -21,6 +21,7 @@ SIGN_UP_QUEUE = "raffle_queue"
 EXCHANGES = {
     "rides.events": (
         "ride.requested",
+        "ride.confirmation_expired",
         "ride.matched",
         "ride.accepted",
         "ride.arriving",

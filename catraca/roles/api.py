@@ -8,13 +8,26 @@ from uuid import UUID
 
 from fastapi import APIRouter, FastAPI
 
-from catraca.domains import dead_letters, location, notifications, onboarding, people, rides
+from catraca.domains import (
+    communities,
+    dead_letters,
+    geofences,
+    location,
+    notifications,
+    onboarding,
+    people,
+    rides,
+)
 from catraca.domains.analytics import routes as analytics_routes
 from catraca.domains.audit import routes as audit_routes
+from catraca.domains.communities import routes as community_routes
+from catraca.domains.communities.routes import CommunityParts
 from catraca.domains.dead_letters import routes as dead_letter_routes
 from catraca.domains.dead_letters.routes import DeadLetterParts
 from catraca.domains.fares import Tariff
 from catraca.domains.fares import routes as fare_routes
+from catraca.domains.geofences import routes as geofence_routes
+from catraca.domains.geofences.routes import GeofenceParts
 from catraca.domains.location import routes as location_routes
 from catraca.domains.location.routes import LocationParts
 from catraca.domains.matching import routes as matching_routes
@@ -59,6 +72,8 @@ ROUTERS = [
     *ride_routes.ROUTERS,
     *location_routes.ROUTERS,
     *matching_routes.ROUTERS,
+    *community_routes.ROUTERS,
+    *geofence_routes.ROUTERS,
     *notification_routes.ROUTERS,
     *dead_letter_routes.ROUTERS,
     *audit_routes.ROUTERS,
@@ -70,6 +85,7 @@ TAGS = {
     "me": "Whoever holds the token: profile, data, sign-out.",
     "people": "For operators: who is here, what they may do, and what is kept of them.",
     "rides": "From the question what it costs to the end of the ride.",
+    "communities": "Who rides with their own drivers first: fences, prices, and what they were before.",
     "location": "Which drivers are at work, where they are, and who holds them.",
     "notifications": "What you were told, and the WebSocket over which you are told as it happens.",
     "dead letters": "For operators: what could not be handled, to be seen, mended, replayed or discarded.",
@@ -82,6 +98,7 @@ PERSONAL_DATA = [
     people.AUDIT_DATA,
     onboarding.PERSONAL_DATA,
     rides.PERSONAL_DATA,
+    geofences.PERSONAL_DATA,
     notifications.PERSONAL_DATA,
     dead_letters.PERSONAL_DATA,
 ]
@@ -158,7 +175,8 @@ def build_app(parts: Parts, health: Health, routers: Sequence[APIRouter] = ROUTE
             for one, standing in zip(principals, known, strict=True)
         ]
 
-    location_parts = _location_parts(parts)
+    fences = communities.Fences()
+    location_parts = _location_parts(parts, fences)
     hub = notifications.Hub(parts.database, settings.redis_url, revoked=revoked)
     return create_app(
         HttpParts(
@@ -177,6 +195,8 @@ def build_app(parts: Parts, health: Health, routers: Sequence[APIRouter] = ROUTE
                 tariff := _tariff(settings),
                 _ride_parts(parts, tariff),
                 location_parts,
+                CommunityParts(fences),
+                _geofence_parts(parts, tariff, fences),
                 LiveParts(
                     desk=notifications.Desk(
                         hub=hub,
@@ -184,6 +204,7 @@ def build_app(parts: Parts, health: Health, routers: Sequence[APIRouter] = ROUTE
                         redis=parts.redis,
                         pings=location_parts.desk,
                         rules=location_parts.rules,
+                        fences=fences,
                     ),
                     authenticator=authenticator,
                     limiter=limiter,
@@ -246,7 +267,24 @@ def _ride_parts(parts: Parts, tariff: Tariff) -> RideParts:
     )
 
 
-def _location_parts(parts: Parts) -> LocationParts:
+def _geofence_parts(parts: Parts, tariff: Tariff, fences: communities.Fences) -> GeofenceParts:
+    settings = parts.settings
+    terms = geofences.Terms(
+        enabled=settings.enable_geofence,
+        ttl=settings.confirmation_ttl,
+        tariff=tariff,
+        search=settings.global_matching_timeout,
+        radius_meters=settings.max_search_radius,
+        fresh=settings.presence_timeout,
+    )
+    tokens = geofences.TokenMaker(settings.signing_secret())
+    return GeofenceParts(
+        gate=geofences.Gate(parts.redis, fences, terms, tokens),
+        guesses=RateLimit.parse(settings.rate_limit_confirmation),
+    )
+
+
+def _location_parts(parts: Parts, fences: communities.Fences) -> LocationParts:
     settings, transact = parts.settings, parts.database.run
     rules = location.PingRules(
         max_age=settings.presence_timeout,
@@ -258,6 +296,7 @@ def _location_parts(parts: Parts) -> LocationParts:
         redis=parts.redis,
         desk=location.PingDesk(parts.redis, transact, rules=rules, tracking=tracking),
         rules=rules,
+        fences=fences,
         presence_timeout=settings.presence_timeout,
         lock_ttl=settings.lock_ttl,
     )

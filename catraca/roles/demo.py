@@ -1,12 +1,17 @@
-"""The demo city: people to try Catraca with. Their ids are fixed, their addresses reach nobody."""
+"""The demo city, to try Catraca with: its people and communities. Their ids are fixed, their addresses reach
+nobody.
+"""
 
+import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from catraca.domains import people
+from catraca.domains import communities, people
+from catraca.domains.communities import CommunityId, Prices, Rules, Wanted
 from catraca.domains.people import NewPerson, UserId
-from catraca.platform.database import Database
+from catraca.platform.database import Database, Db
 
 OPERATOR = NewPerson(
     id=UserId(UUID("c1dade00-0000-4000-8000-000000000001")),
@@ -60,6 +65,37 @@ DRIVERS = (
 )
 
 
+def _community(
+    number: int, name: str, lat: float, lng: float, *, radius_meters: int, neighbour: int
+) -> Wanted:
+    """Within eight corners around a place."""
+    north = radius_meters / METERS_A_DEGREE
+    east = north / math.cos(math.radians(lat))
+    turns = [math.pi * corner / 4 for corner in range(8)]
+    ring = [[lng + east * math.cos(turn), lat + north * math.sin(turn)] for turn in turns]
+    fence = {"type": "Polygon", "coordinates": [[*ring, ring[0]]]}
+    rules = Rules(
+        name=name,
+        tariff=Prices(base_cents=400, per_km_cents=150, per_minute_cents=25, minimum_cents=700),
+        outside_tariff=Prices(base_cents=500, per_km_cents=180, per_minute_cents=30, minimum_cents=800),
+        fallback=("neighbours", "open"),
+        neighbour_ids=(_community_id(neighbour),),
+    )
+    return Wanted(id=_community_id(number), rules=rules, fence=json.dumps(fence))
+
+
+def _community_id(number: int) -> CommunityId:
+    return CommunityId(UUID(f"c1dade00-0000-4000-8000-0000000003{number:02d}"))
+
+
+METERS_A_DEGREE = 111_195
+COMMUNITIES = (
+    _community(1, "Centro Histórico", -12.9725, -38.5098, radius_meters=700, neighbour=2),
+    _community(2, "Campo Grande", -12.9915, -38.5185, radius_meters=900, neighbour=1),
+    _community(3, "Rio Vermelho", -13.0090, -38.4900, radius_meters=1000, neighbour=2),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class DemoCity:
     """Who lives there. `is_here` is False in a database that has other people: it is not a demo."""
@@ -68,12 +104,21 @@ class DemoCity:
     operator: NewPerson = OPERATOR
     passengers: Sequence[NewPerson] = PASSENGERS
     drivers: Sequence[NewPerson] = DRIVERS
+    communities: Sequence[Wanted] = COMMUNITIES
 
 
 async def fill_demo_city(database: Database) -> DemoCity:
-    """Put the demo city's people in if there is nobody yet. Safe to repeat, and for many at once."""
+    """Put the demo city in if there is nobody yet. Safe to repeat, and for many at once."""
     everyone = [OPERATOR, *PASSENGERS, *DRIVERS]
     await database.run(lambda db: people.add_first_people(db, everyone))
     async with database.connection() as db:
         found = await people.get_users(db, [OPERATOR.id])
+    if found:
+        await database.run(_add_communities)
     return DemoCity(is_here=bool(found))
+
+
+async def _add_communities(db: Db) -> None:
+    """Those that are not there: a city of an earlier version has none. What operators made of them stays."""
+    missing = [one for one in COMMUNITIES if await communities.read_community(db, one.id) is None]
+    await communities.import_communities(db, missing, by=None, dry_run=False, tell=lambda: None)

@@ -6,6 +6,8 @@ from contextlib import suppress
 from prometheus_client import Gauge
 
 from catraca.domains import location, matching, rides
+from catraca.domains.communities import EdgeRules
+from catraca.domains.geofences import jobs as geofence_jobs
 from catraca.domains.location.jobs import Keeper
 from catraca.domains.matching.jobs import matching_timers
 from catraca.domains.rides import jobs as ride_jobs
@@ -52,7 +54,7 @@ MATCHINGS_OPEN = Gauge(
 
 def timers_of(parts: Parts) -> tuple[TimerHandlers, ...]:
     """What each domain does when its timers are due."""
-    return (ride_jobs.fires, matching_timers(matcher_of(parts.settings, parts.redis)))
+    return (ride_jobs.fires, geofence_jobs.fires, matching_timers(matcher_of(parts.settings, parts.redis)))
 
 
 class Dispatcher:
@@ -74,6 +76,7 @@ class Dispatcher:
             presence_timeout=settings.presence_timeout,
             idle_after=settings.idle_after,
             position_interval=settings.position_interval,
+            edges=EdgeRules(pings=settings.community_edge_pings, dwell=settings.community_edge_dwell),
         )
         # Twice as often as a position is due, so that none is late by more than half of that.
         every = settings.position_interval / 2

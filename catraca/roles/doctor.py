@@ -2,7 +2,17 @@
 
 import asyncio
 
-from catraca.domains import analytics, location, matching, notifications, onboarding, people, rides
+from catraca.domains import (
+    analytics,
+    communities,
+    geofences,
+    location,
+    matching,
+    notifications,
+    onboarding,
+    people,
+    rides,
+)
 from catraca.platform.database import Database
 from catraca.platform.event_invariants import EVENT_INVARIANTS
 from catraca.platform.invariants import (
@@ -50,10 +60,12 @@ RULES: tuple[Rule, ...] = (
     *EVENT_INVARIANTS,
     *TIMER_INVARIANTS,
     *people.INVARIANTS,
+    *communities.INVARIANTS,
     *onboarding.INVARIANTS,
     *rides.INVARIANTS,
     *location.INVARIANTS,
     *notifications.INVARIANTS,
+    *geofences.INVARIANTS,
     *matching.INVARIANTS,
     *analytics.INVARIANTS,
 )

@@ -12,6 +12,7 @@ from prometheus_client import Gauge
 
 from catraca.domains.analytics.jobs import prune_demand, prune_windows
 from catraca.domains.dead_letters import count_dead_letters, prune_dead_letters
+from catraca.domains.geofences.jobs import prune_confirmations
 from catraca.domains.location.jobs import prune_shares
 from catraca.domains.matching import prune_searches
 from catraca.domains.notifications import prune_notifications, prune_tickets
@@ -87,6 +88,7 @@ class Housekeeper:
             "notifications": partial(prune_notifications, older_than=settings.notification_retention),
             "ws_tickets": prune_tickets,
             "trip_shares": prune_shares,
+            "ride_confirmations": prune_confirmations,
             "demand": prune_demand,
             "match_windows": prune_windows,
         }

@@ -12,6 +12,7 @@ from catraca.client.demo.passenger import Passenger
 from catraca.client.demo.tally import Tally, percentile
 from catraca.platform.auth import sign_token
 from catraca.platform.database import Database
+from catraca.roles.demo import fill_demo_city
 from catraca.roles.parts import Parts
 from tests.conftest import SECRET
 from tests.servers import on_one_stack, until
@@ -38,9 +39,10 @@ async def count(database: Database, query: str) -> int:
 @on_one_stack
 async def test_a_city_moves_and_everybody_is_home_at_the_end(town: Parts) -> None:
     known = uuid4()
+    await fill_demo_city(town.database)
     city = city_at(f"http://127.0.0.1:{town.settings.port}", known_drivers=[known])
     running = asyncio.create_task(city.run(RUN_SECONDS))
-    await until(lambda: running.done() or city.tally.completed >= 1)
+    await until(lambda: running.done() or min(city.tally.completed, city.tally.in_communities) >= 1)
     assert await count(town.database, "driver_presence WHERE online") == 10
     city.stopping.set()
     tally = await running
@@ -51,6 +53,8 @@ async def test_a_city_moves_and_everybody_is_home_at_the_end(town: Parts) -> Non
     assert (tally.left_open, tally.drivers.total()) == (0, 0)
     assert tally.messages["ride.accepted"] >= tally.matched
     assert not tally.failures
+    assert not tally.questions["pressed twice, two rides"]
+    assert await count(town.database, "rides WHERE type = 'comunidade'") == tally.in_communities
     assert await count(town.database, "rides WHERE status NOT IN ('COMPLETED', 'CANCELED')") == 0
     assert await count(town.database, "rides WHERE status = 'COMPLETED'") == tally.completed
     assert await count(town.database, "driver_presence WHERE online") == 0

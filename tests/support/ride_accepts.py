@@ -79,26 +79,24 @@ async def _burst(
     here: RideFleet, callers: Sequence[Caller], offered: Offered, weather: Weather, *, waits: bool
 ) -> list[Told]:
     """All at once, or half of them when the first has an answer; what happens amid them, in between."""
-    if weather.before is not None:
-        await _done(weather.before, here)
+    await done(weather.before, here)
     pairs = list(zip(callers, offered.tries, strict=True))
     half = len(pairs) // 2
     asking = [asyncio.create_task(caller.accept(tried)) for caller, tried in pairs[:half]]
     await (asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED) if waits else asyncio.sleep(0))
-    if weather.amid is not None:
-        await _done(weather.amid, here)
+    await done(weather.amid, here)
     asking += [asyncio.create_task(caller.accept(tried)) for caller, tried in pairs[half:]]
     answers = await together(*asking)
     if weather.mend is not None:
-        await _done(weather.mend, here)
+        await done(weather.mend, here)
         await here.until_redis_is_back()
     return answers
 
 
-async def _done(act: Callable[[RideFleet], object], here: RideFleet) -> None:
-    done = act(here)
-    if asyncio.iscoroutine(done):
-        await done
+async def done(act: Callable[[RideFleet], object] | None, here: RideFleet) -> None:
+    """What happens, if anything does; it may take its time."""
+    if act is not None and asyncio.iscoroutine(doing := act(here)):
+        await doing
 
 
 async def _judge(here: RideFleet, offered: Offered, answers: Sequence[Told], weather: Weather) -> int:

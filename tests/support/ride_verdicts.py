@@ -49,7 +49,8 @@ PROMISES = {
             WHERE news LIKE 'ride.%' GROUP BY 1) s
         FULL JOIN (
             SELECT aggregate_id AS ride_id, array_agg(routing_key ORDER BY seq) AS news FROM ({TOLD}) t
-            WHERE exchange = 'rides.events' AND routing_key <> 'ride.matched' GROUP BY 1) t USING (ride_id)
+            WHERE exchange = 'rides.events'
+            AND routing_key NOT IN ('ride.matched', 'ride.confirmation_expired') GROUP BY 1) t USING (ride_id)
         WHERE steps IS DISTINCT FROM news""",
     "offers' news is not that they were made, and how they ended": f"""
         SELECT * FROM (

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from catraca.client.client import Client
-from catraca.client.demo.places import some_trip
+from catraca.client.demo.places import Spot, some_trip
 from catraca.client.errors import ClientFailure, Refused
 from catraca.client.live import Live
-from catraca.client.models import Message, Ride
+from catraca.client.models import Message, Question, Ride
 
 if TYPE_CHECKING:
     from catraca.client.demo.city import City
@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 FICKLE_SHARE = 0.08
 FICKLE_SECONDS = (1.0, 40.0)
 SHARING_SHARE = 0.15
+# Who asks for a ride of their community, if they are in one; what they say when its drivers are not there,
+# and who presses twice.
+COMMUNITY_SHARE = 0.5
+CONFIRMING_SHARE = 0.8
+PRESSING_TWICE_SHARE = 0.3
+THINKING_SECONDS = (0.5, 3.0)
 # Who has heard nothing for so long looks for themselves.
 LOOK_SECONDS = 20.0
 ENDS = frozenset({"COMPLETED", "PAID", "PAYMENT_EXPIRED", "CANCELED", "EXPIRED"})
@@ -57,18 +63,45 @@ class Passenger:
     async def _ask(self, catraca: Client) -> bool:
         """Whether there is a ride; who still has another from an earlier city gives that up instead."""
         pickup, dropoff = some_trip(self._chance)
+        in_community = self._chance.random() < COMMUNITY_SHARE
         self._asked_at = asyncio.get_running_loop().time()
         try:
-            self._ride = await catraca.rides.request(
-                pickup_lat=pickup.lat, pickup_lon=pickup.lng, dropoff_lat=dropoff.lat, dropoff_lon=dropoff.lng
-            )
+            if in_community and await catraca.communities.at(lat=pickup.lat, lng=pickup.lng):
+                self._ride = await self._ask_in_community(catraca, pickup, dropoff)
+            else:
+                self._ride = await catraca.rides.request(
+                    pickup_lat=pickup.lat,
+                    pickup_lon=pickup.lng,
+                    dropoff_lat=dropoff.lat,
+                    dropoff_lon=dropoff.lng,
+                )
         except Refused as refusal:
             self._city.tally.note_failure(refusal)
             if refusal.code == "ride_already_open":
                 await catraca.rides.cancel(UUID(refusal.data["ride_id"]), "changed_plans")
             return False
-        self._city.tally.requested += 1
-        return True
+        self._city.tally.requested += self._ride is not None
+        return self._ride is not None
+
+    async def _ask_in_community(self, catraca: Client, pickup: Spot, dropoff: Spot) -> Ride | None:
+        """Its own drivers first; if they are not there, others will do for most, and some press twice."""
+        tally = self._city.tally
+        answer = await catraca.communities.request_ride(
+            lat=pickup.lat, lng=pickup.lng, destination_lat=dropoff.lat, destination_lng=dropoff.lng
+        )
+        if isinstance(answer, Question):
+            tally.questions["asked"] += 1
+            await self._city.pause(self._chance.uniform(*THINKING_SECONDS))
+            if self._chance.random() >= CONFIRMING_SHARE:
+                tally.questions["let go"] += 1
+                return None
+            times = 2 if self._chance.random() < PRESSING_TWICE_SHARE else 1
+            rides = await asyncio.gather(*(catraca.communities.confirm(answer.token) for _ in range(times)))
+            tally.questions["confirmed"] += 1
+            tally.questions["pressed twice, two rides"] += len({ride.id for ride in rides}) - 1
+            answer = rides[0]
+        tally.in_communities += 1
+        return await catraca.rides.read(answer.id)
 
     async def _watch(self, catraca: Client, live: Live) -> None:
         is_fickle = self._chance.random() < FICKLE_SHARE

@@ -21,6 +21,9 @@ class Tally:
     unserved: int = 0
     offers: Counter[str] = field(default_factory=Counter[str])
     shared: int = 0
+    # Rides asked for in a community, and whether drivers from elsewhere would do.
+    in_communities: int = 0
+    questions: Counter[str] = field(default_factory=Counter[str])
     lost_connections: int = 0
     # Seconds from the request to the message that somebody comes.
     match_seconds: list[float] = field(default_factory=list[float])
@@ -61,6 +64,8 @@ class Tally:
             },
             "offers": dict(self.offers),
             "shared": self.shared,
+            "in_communities": self.in_communities,
+            "questions": dict(self.questions),
             "lost_connections": self.lost_connections,
             "refusals": dict(self.refusals),
             "failures": dict(self.failures),

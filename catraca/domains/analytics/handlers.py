@@ -9,6 +9,7 @@ from catraca.domains.analytics import service
 from catraca.domains.analytics.model import AlertRule, Happening, fact_of
 from catraca.events import (
     CandidateFound,
+    ConfirmationExpired,
     DriverAccepted,
     DriverRejected,
     DriverTimeout,
@@ -35,6 +36,7 @@ from catraca.platform.event import Event, key_of
 EVENTS: Mapping[str, tuple[type[Event], ...]] = {
     "analytics_events_queue": (
         RideRequested,
+        ConfirmationExpired,
         RideAccepted,
         RideMatched,
         RideArriving,

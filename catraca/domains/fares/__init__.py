@@ -1,6 +1,14 @@
 """Fares: what a ride costs."""
 
-from catraca.domains.fares.model import Place, Tariff, Trip, estimate_trip, fare_cents, straight_line_meters
+from catraca.domains.fares.model import (
+    Place,
+    Tariff,
+    Trip,
+    estimate_trip,
+    fare_cents,
+    straight_line_meters,
+    tariff_with,
+)
 from catraca.domains.fares.schemas import Latitude, Longitude
 
 __all__ = [
@@ -12,4 +20,5 @@ __all__ = [
     "estimate_trip",
     "fare_cents",
     "straight_line_meters",
+    "tariff_with",
 ]

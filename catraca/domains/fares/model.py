@@ -1,7 +1,9 @@
 """Fares as values: whole cents, no clock, no rounding surprises."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from catraca.domains.communities import Prices
 
 EARTH_RADIUS_METERS = 6_371_009
 # Streets are no straight lines. Measured city networks lie between 1.2 and 1.4.
@@ -26,6 +28,19 @@ class Tariff:
     per_minute_cents: int
     minimum_cents: int
     currency: str
+
+
+def tariff_with(prices: Prices | None, general: Tariff) -> Tariff:
+    """A community's own prices where it has some; the currency is everybody's."""
+    if prices is None:
+        return general
+    return replace(
+        general,
+        base_cents=prices.base_cents,
+        per_km_cents=prices.per_km_cents,
+        per_minute_cents=prices.per_minute_cents,
+        minimum_cents=prices.minimum_cents,
+    )
 
 
 @dataclass(frozen=True, slots=True)

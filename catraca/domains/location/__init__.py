@@ -27,11 +27,12 @@ from catraca.domains.location.service.searching import (
     look_around,
 )
 from catraca.domains.location.service.tracking import Tracking
+from catraca.domains.location.store.communities import INVARIANTS as COMMUNITY_INVARIANTS
 from catraca.domains.location.store.presence import INVARIANTS as PRESENCE_INVARIANTS
 from catraca.domains.location.store.presence import online_among
 from catraca.domains.location.store.shares import INVARIANTS as SHARE_INVARIANTS
 
-INVARIANTS = (*PRESENCE_INVARIANTS, *SHARE_INVARIANTS)
+INVARIANTS = (*PRESENCE_INVARIANTS, *COMMUNITY_INVARIANTS, *SHARE_INVARIANTS)
 
 __all__ = [
     "INVARIANTS",

@@ -13,8 +13,9 @@ from uuid import UUID
 import structlog
 from prometheus_client import Gauge
 
+from catraca.domains.communities import Fences
 from catraca.domains.location.model import DriverId
-from catraca.domains.location.service import keeping
+from catraca.domains.location.service import fencing, keeping
 from catraca.domains.location.service.keeping import Rhythm
 from catraca.domains.location.store import index, presence, shares
 from catraca.domains.location.store.index import LastHeard
@@ -52,6 +53,7 @@ class Keeper:
         self._redis = redis
         self._transact = transact
         self._rhythm = rhythm
+        self._fences = Fences()
         self._patrol_interval = patrol_interval
         self._name = str(new_id())
         self._blind_since: float | None = None
@@ -89,12 +91,20 @@ class Keeper:
         await self.go_past_all()
 
     async def go_past_all(self) -> None:
-        """Look at everybody online: write down where they are, let the silent go, notice who is busy."""
+        """Look at everybody online: write down where they are, let the silent go, notice who is busy.
+
+        Before a position is written down it is settled in which communities that is: where nothing was
+        written yet, nothing was settled.
+        """
         online = busy = idle = 0
         after = NOBODY
         while page := await self._page(after):
             after = page[-1]["driver_id"]
             heard = await self._last_heard(page)
+            seen = fencing.seen_on(page, heard or {})
+            await self._transact(
+                partial(fencing.settle_communities, fences=self._fences, seen=seen, rules=self._rhythm.edges)
+            )
             await self._transact(
                 partial(keeping.write_last_heard, page=page, heard=heard or {}, rhythm=self._rhythm)
             )

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from fastapi import Depends, Query, Response
 
+from catraca.domains.communities import Fences
 from catraca.domains.fares import Place
 from catraca.domains.location.errors import DriverNotOnline
 from catraca.domains.location.model import MAX_LATITUDE, DriverId, PingRules
@@ -60,6 +61,7 @@ class LocationParts:
     redis: RedisClient
     desk: PingDesk
     rules: PingRules
+    fences: Fences
     presence_timeout: timedelta
     lock_ttl: timedelta
 
@@ -102,7 +104,9 @@ async def set_status(driver_id: UUID, body: StatusIn, db: OpenDb, caller: Caller
     driver = _own(caller, driver_id)
     if body.online:
         ping = body.position.ping(now()) if body.position else None
-        standing = await go_online(db, parts.redis, driver, ping=ping, rules=parts.rules, by=caller.id)
+        standing = await go_online(
+            db, parts.redis, driver, ping=ping, rules=parts.rules, fences=parts.fences, by=caller.id
+        )
     else:
         standing = await go_offline(db, parts.redis, driver, by=caller.id)
     return StatusOut.of(driver, standing)

@@ -11,7 +11,9 @@ from catraca.domains.matching.service.settling import let_go_of_all, settle_matc
 from catraca.domains.matching.service.waking import wake_around, wake_around_drivers
 from catraca.events import (
     DriverAccepted,
+    DriverEnteredCommunity,
     DriverIdle,
+    DriverLeftCommunity,
     DriverOffline,
     DriverOnline,
     DriverRejected,
@@ -98,6 +100,15 @@ def _availability(matcher: Matcher) -> QueueHandlers:
             await _wake_around(db, matcher, event.driver_id)
         else:
             await wake_around(db, Place(event.lat, event.lng), rules=matcher.terms.rules)
+
+    @handles(DriverEnteredCommunity)
+    async def wake_at_home(db: Db, event: DriverEnteredCommunity, message: Message) -> None:
+        """Whom a search has passed by for being from elsewhere may be asked from now on."""
+        await wake_around(db, Place(event.lat, event.lng), rules=matcher.terms.rules)
+
+    @handles(DriverLeftCommunity)
+    async def leave_be(db: Db, event: DriverLeftCommunity, message: Message) -> None:
+        """Whoever is being asked may still say yes; nobody else is asked sooner for it."""
 
     @handles(DriverIdle)
     async def wake_once_more(db: Db, event: DriverIdle, message: Message) -> None:

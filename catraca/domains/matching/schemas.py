@@ -182,7 +182,8 @@ class SearchOut(Told):
     verdicts: dict[Verdict, int] = Field(
         description="Whom it saw, counted: `offered`; could be asked `next`; has this ride's offer"
         " (`asked_now`); is `driving`; `held` by another ride's offer; `may_not_drive`; has a `stale`"
-        " position; `refused_before`, `silent_before` or `gave_it_up` (this ride); `own_ride`; `too_far`;"
+        " position; is `outside_fence`, of no community that is asked;"
+        " `refused_before`, `silent_before` or `gave_it_up` (this ride); `own_ride`; `too_far`;"
         " `locked` or `snatched` by another ride that moment."
     )
     seen: list[SeenOut] = Field(

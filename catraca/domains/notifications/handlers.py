@@ -7,6 +7,7 @@ from catraca.domains.notifications.service.pushing import push
 from catraca.domains.notifications.service.telling import Teller
 from catraca.events import (
     CandidateFound,
+    ConfirmationExpired,
     MatchingTimeout,
     NoDriversAvailable,
     OfferCanceled,
@@ -27,6 +28,7 @@ from catraca.platform.web_push import Pusher
 
 EVENTS: Mapping[str, tuple[type[Event], ...]] = {
     "notification_rides_queue": (
+        ConfirmationExpired,
         RideMatched,
         RideArriving,
         RideStarted,

@@ -12,6 +12,7 @@ from catraca.domains.people import User, UserId
 from catraca.domains.rides import Ride, RideId
 from catraca.events import (
     CandidateFound,
+    ConfirmationExpired,
     MatchingTimeout,
     NoDriversAvailable,
     OfferCanceled,
@@ -118,6 +119,13 @@ def _tellings(happened: Happened, world: World) -> Iterator[Telling]:
                 ride_id=event.ride_id, title=say("no_driver_title"), message=say("no_driver")
             )
             yield Telling(event.rider_id, event_id, nobody)
+        case ConfirmationExpired():
+            over = live.ConfirmationOver(
+                confirmation_id=event.confirmation_id,
+                expired_at=event.expires_at,
+                message=_words(world.language_of(event.rider_id))("confirmation_over"),
+            )
+            yield Telling(event.rider_id, event_id, over)
         case RideMatched():
             yield from _matched(event_id, event, world)
         case RideArriving() | RideStarted() | RideReassigning():

@@ -28,7 +28,7 @@ from catraca.domains.people.service import (
     standings_of,
     who_may_drive,
 )
-from catraca.domains.people.store import INVARIANTS
+from catraca.domains.people.store import INVARIANTS, based_among
 
 __all__ = [
     "AUDIT_DATA",
@@ -49,6 +49,7 @@ __all__ = [
     "UserId",
     "add_first_people",
     "add_people",
+    "based_among",
     "clean_email",
     "clean_name",
     "ensure_user",

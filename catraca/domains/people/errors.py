@@ -39,3 +39,8 @@ class DriverRoleStays(Refusal):
 class EmailTaken(Refusal):
     code = "email_taken"
     status = 409
+
+
+class HomeCommunityUnknown(Refusal):
+    code = "home_community_unknown"
+    status = 422

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import asyncpg
 
-from catraca.domains.people.errors import DriverRoleStays, EmailTaken
+from catraca.domains.people.errors import DriverRoleStays, EmailTaken, HomeCommunityUnknown
 from catraca.domains.people.model import (
     Approval,
     Driver,
@@ -126,6 +126,17 @@ async def who_may_drive(db: Db, user_ids: Iterable[UUID]) -> set[UUID]:
     return {row["user_id"] for row in rows}
 
 
+async def based_among(db: Db, user_ids: Iterable[UUID], community_ids: Iterable[UUID]) -> set[UUID]:
+    """Those of the drivers whose home is one of these communities."""
+    rows = await db.fetch(
+        "SELECT user_id FROM drivers"
+        " WHERE user_id = ANY ($1::uuid[]) AND home_community_id = ANY ($2::uuid[])",
+        list(user_ids),
+        list(community_ids),
+    )
+    return {row["user_id"] for row in rows}
+
+
 async def update_user(db: Db, user: User) -> None:
     """Write the person's own fields; the unique folded e-mail decides who may have an address."""
     try:
@@ -144,16 +155,22 @@ async def update_user(db: Db, user: User) -> None:
 
 
 async def update_driver(db: Db, user_id: UserId, driver: Driver) -> None:
-    await db.execute(
-        "UPDATE drivers SET vehicle = $2, plate = $3, home_community_id = $4, approval = $5,"
-        " approval_reason = $6, updated_at = clock_timestamp() WHERE user_id = $1",
-        user_id,
-        driver.vehicle,
-        driver.plate,
-        driver.home_community_id,
-        driver.approval,
-        driver.approval_reason,
-    )
+    """Write the driver's own fields; a foreign key decides what may be a home."""
+    try:
+        await db.execute(
+            "UPDATE drivers SET vehicle = $2, plate = $3, home_community_id = $4, approval = $5,"
+            " approval_reason = $6, updated_at = clock_timestamp() WHERE user_id = $1",
+            user_id,
+            driver.vehicle,
+            driver.plate,
+            driver.home_community_id,
+            driver.approval,
+            driver.approval_reason,
+        )
+    except asyncpg.ForeignKeyViolationError as error:
+        if getattr(error, "constraint_name", None) != "homes_are_communities":
+            raise
+        raise HomeCommunityUnknown from error
 
 
 async def set_approval(db: Db, user_id: UserId, approval: Verdict, *, reason: str | None, by: UUID) -> None:

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Final, Literal, NewType, TypedDict
 from uuid import UUID
 
+from catraca.domains.communities import CommunityId, Prices, Tier
 from catraca.domains.fares import Place
 from catraca.domains.people import UserId
 from catraca.domains.rides.errors import (
@@ -66,10 +67,32 @@ class RideRequest:
     dropoff_address: str | None = None
 
 
+Kind = Literal["normal", "comunidade"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Belonging:
+    """To which community a ride belongs, as that was then, and how far its drivers may come from."""
+
+    community_id: CommunityId
+    community_version: int
+    tier: Tier
+    prices: Prices | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ride:
     id: RideId
     passenger_id: UserId
+    type: Kind = "normal"
+    community_id: CommunityId | None = None
+    community_version: int | None = None
+    tier: Tier | None = None
+    # By what it is charged, where that is not the general tariff.
+    prices: Prices | None = None
+    # What the passenger's app thought it would cost.
+    asked_price_cents: int | None = None
+    confirmation_id: UUID | None = None
     status: Status
     round: int
     version: int

@@ -9,6 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
+from catraca.domains.communities import Tier
 from catraca.domains.fares import Latitude, Longitude, Place
 from catraca.domains.people import Address, Body, Reason, User, left_out
 from catraca.domains.rides.model import (
@@ -16,6 +17,7 @@ from catraca.domains.rides.model import (
     Actor,
     CancelReason,
     Failure,
+    Kind,
     MadeOffers,
     RejectReason,
     Response,
@@ -142,6 +144,9 @@ class RideOut(Told):
     seen_as: Part = Field(
         default="operator", description="`offered` is a driver who has not accepted: places are rough then."
     )
+    type: Kind = Field(default="normal", description="`comunidade`: with a community's own drivers first.")
+    community_id: UUID | None = None
+    tier: Tier | None = Field(default=None, description="How far its drivers may come from.")
     passenger_id: UUID | None
     passenger: PersonOut | None = None
     driver_id: UUID | None = Field(default=None, validation_alias="accepted_driver_id")
@@ -189,6 +194,9 @@ class RideOut(Told):
         ride = view.ride.without_doors()
         return cls(
             ride_id=ride.id,
+            type=ride.type,
+            community_id=ride.community_id,
+            tier=ride.tier,
             status=ride.status,
             round=ride.round,
             seen_as=view.part,

@@ -26,12 +26,14 @@ local clock = redis.call('TIME')
 local at = clock[1] * 1000000 + clock[2]
 local waits = {}
 for i, key in ipairs(KEYS) do
-  local step, period = tonumber(ARGV[2 * i - 1]), tonumber(ARGV[2 * i])
+  local step, period, counts = tonumber(ARGV[3 * i - 2]), tonumber(ARGV[3 * i - 1]), ARGV[3 * i] == '1'
   local empty_at = tonumber(redis.call('GET', key) or at) or at
   empty_at = math.min(math.max(empty_at, at), at + period)
   local wait = empty_at + step - period - at
   if wait > 0 then
     waits[i] = string.format('%.0f', wait)
+  elseif not counts then
+    waits[i] = '0'
   else
     empty_at = empty_at + step
     redis.call('SET', key, string.format('%.0f', empty_at), 'PX', math.ceil((empty_at - at) / 1000))
@@ -77,26 +79,29 @@ class RateLimiter:
         self._shared: Final = Gather(self._count_in_redis)
         self._local: Final = LocalBuckets()
 
-    async def hit(self, bucket: str, limit: RateLimit) -> float | None:
+    async def hit(self, bucket: str, limit: RateLimit, *, counts: bool = True) -> float | None:
         """Count one request: None when it may pass, else the seconds until one may."""
         if self._redis.seems_up():
             with suppress(RedisAway):
-                return await self._shared.ask((bucket, limit))
-        return self._local.hit(bucket, limit)
+                return await self._shared.ask((bucket, limit, counts))
+        return self._local.hit(bucket, limit, counts=counts)
 
-    async def demand(self, bucket: str, limit: RateLimit) -> None:
-        """Count one request; raises `TooManyRequests` when it may not pass."""
-        wait_seconds = await self.hit(bucket, limit)
+    async def demand(self, bucket: str, limit: RateLimit, *, counts: bool = True) -> None:
+        """Count one request; raises `TooManyRequests` when it may not pass.
+
+        Where only failures count, look first without counting, and count each of them with `hit`.
+        """
+        wait_seconds = await self.hit(bucket, limit, counts=counts)
         if wait_seconds is not None:
             raise TooManyRequests(retry_after_seconds=math.ceil(wait_seconds))
 
-    async def _count_in_redis(self, hits: Sequence[tuple[str, RateLimit]]) -> Sequence[float | None]:
+    async def _count_in_redis(self, hits: Sequence[tuple[str, RateLimit, bool]]) -> Sequence[float | None]:
         keys: list[bytes] = []
         steps: list[int] = []
-        for bucket, limit in hits:
+        for bucket, limit, counts in hits:
             name = hashlib.blake2b(bucket.encode(), key=self._key, digest_size=16).hexdigest()
             keys.append(KEY_PREFIX + name.encode())
-            steps += (limit.step_microseconds, limit.period_microseconds)
+            steps += (limit.step_microseconds, limit.period_microseconds, int(counts))
         waits: bytes = await self._redis.script(COUNT, keys, steps)
         return [None if wait == b"0" else int(wait) / MICROSECONDS for wait in waits.split()]
 
@@ -107,12 +112,12 @@ class LocalBuckets:
     def __init__(self) -> None:
         self._empty_at: dict[str, int] = {}
 
-    def hit(self, bucket: str, limit: RateLimit) -> float | None:
+    def hit(self, bucket: str, limit: RateLimit, *, counts: bool = True) -> float | None:
         at = int(monotonic_seconds() * MICROSECONDS)
         step, period = limit.step_microseconds, limit.period_microseconds
         empty_at = min(max(self._empty_at.pop(bucket, at), at), at + period)
         wait = empty_at + step - period - at
-        self._empty_at[bucket] = empty_at if wait > 0 else empty_at + step
+        self._empty_at[bucket] = empty_at if wait > 0 or not counts else empty_at + step
         if len(self._empty_at) > BUCKETS_KEPT:
             del self._empty_at[next(iter(self._empty_at))]
         return wait / MICROSECONDS if wait > 0 else None

@@ -36,6 +36,11 @@ def stores_no_response(endpoint: Endpoint) -> Endpoint:
     return endpoint
 
 
+def keep_nothing(request: Request) -> None:
+    """Have this answer not kept for its idempotency key: it holds a secret, or a repeat finds out anew."""
+    request.state.keeps_nothing = True
+
+
 class UnitOfWork(APIRoute):
     """Opens the transaction, runs the verb, stores the response, commits, and only then answers."""
 
@@ -102,6 +107,8 @@ async def _once(db: Db, request: Request, handle: Handler, claim: Claim | None) 
         stored = await claim.stored_response(db)
         return Response(stored.body, stored.status, {**stored.headers, "idempotency-replayed": "true"})
     response = await handle(request)
+    if getattr(request.state, "keeps_nothing", False):
+        return response
     headers = {name: response.headers[name] for name in REPLAYED_HEADERS if name in response.headers}
     claim.keep(StoredResponse(response.status_code, headers, bytes(response.body)))
     return response

@@ -1,5 +1,7 @@
 """A town of its own: an API, a database and a Redis that no other test uses, and drivers in it."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -10,15 +12,31 @@ import httpx
 from catraca.domains.location import Rhythm
 from catraca.domains.location.jobs import Keeper
 from catraca.platform.clock import now
+from catraca.platform.redis_client import RedisAway
 from catraca.roles.parts import Parts
+from catraca.settings import Settings
 from tests.conftest import bearer
 from tests.domains.rides.desk import Desk
-from tests.support.redis_server import PrivateRedis
+from tests.servers import Stack, until
+from tests.support.http import served
+from tests.support.redis_server import PrivateRedis, private_redis
+from tests.support.working import own_parts
 
 LAT, LNG = -12.9777, -38.5016
 # About a hundred metres to the north.
 STEP = 0.0009
 LONG_AGO = timedelta(minutes=10)
+
+
+@asynccontextmanager
+async def a_town(stack: Stack, settings: Settings) -> AsyncIterator["Town"]:
+    async with (
+        private_redis(stack) as redis,
+        own_parts(stack, settings, redis_url=redis.url) as parts,
+        served(parts) as here,
+        here.client() as client,
+    ):
+        yield Town(parts, client, redis, Desk(client, parts.database))
 
 
 @dataclass
@@ -27,6 +45,21 @@ class Town:
     api: httpx.AsyncClient
     redis: PrivateRedis
     rides: Desk
+
+    async def clear(self) -> None:
+        """Nobody is at work, and the map is whole."""
+        async with self.parts.database.connection() as db:
+            await db.execute("TRUNCATE driver_presence CASCADE")
+        await self.redis.command("FLUSHALL")
+        await until(self._is_filled)
+
+    async def _is_filled(self) -> bool:
+        """A busy machine may take longer to answer than a process waits for Redis."""
+        try:
+            await self.keeper().fill_map()
+        except RedisAway:
+            return False
+        return True
 
     def keeper(self, **rhythm: timedelta) -> Keeper:
         """Anybody may patrol again at once."""

@@ -14,6 +14,7 @@ from catraca.domains.people import Driver, User, UserId
 from catraca.domains.rides import Actor, Ride, RideId
 from catraca.events import (
     CandidateFound,
+    ConfirmationExpired,
     MatchingTimeout,
     NoDriversAvailable,
     OfferCanceled,
@@ -95,6 +96,7 @@ SPOKEN: list[Event] = [
     *(of(OfferCanceled, reason=reason) for reason in GONE_REASONS),
     of(MatchingTimeout),
     of(NoDriversAvailable),
+    of(ConfirmationExpired),
     of(RideMatched, eta_seconds=300),
     of(RideArriving),
     of(RideStarted),

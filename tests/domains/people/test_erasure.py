@@ -11,6 +11,7 @@ from catraca.domains.people import service
 from catraca.domains.people.model import UserId
 from catraca.platform.database import Database, Db
 from tests.conftest import bearer
+from tests.domains.communities.places import fenced
 from tests.domains.people.someone import Someone, link_for, sign_in, use_link
 from tests.servers import until
 
@@ -18,15 +19,16 @@ TRACES = ("Severino", "severino", "98765", "Cronos", "ABC1D23", "argon2", "Segur
 
 
 async def a_driver_with_everything(api: httpx.AsyncClient) -> Someone:
-    driver = Someone("driver")
-    await driver.change(
+    driver, home = Someone("driver"), (await fenced(api))["community_id"]
+    changed = await driver.change(
         api,
         name="Severino Lacerda",
         email=f"severino.{driver.id}@example.com",
         phone="+5571987654321",
         language="en",
-        driver={"vehicle": "Fiat Cronos", "plate": "ABC1D23", "home_community_id": str(uuid4())},
+        driver={"vehicle": "Fiat Cronos", "plate": "ABC1D23", "home_community_id": home},
     )
+    assert changed.status_code == 200
     verdict = {"approval": "suspended", "reason": "Seguro vencido"}
     await api.put(f"/v1/drivers/{driver.id}/approval", headers=bearer("operator"), json=verdict)
     await use_link(api, await link_for(api, driver))

@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from tests.conftest import bearer
+from tests.domains.communities.places import fenced
 from tests.domains.people.someone import Someone
 from tests.servers import on_one_stack
 
@@ -104,7 +105,7 @@ async def test_a_refusal_does_not_repeat_what_was_sent(api: httpx.AsyncClient) -
 
 
 async def test_a_driver_describes_the_car(api: httpx.AsyncClient) -> None:
-    driver, home = Someone("driver"), str(uuid4())
+    driver, home = Someone("driver"), (await fenced(api))["community_id"]
     car = {"vehicle": "Fiat Cronos prata", "plate": "abc-1d23", "home_community_id": home}
     answer = await driver.change(api, driver=car)
     assert answer.json()["driver"] == {
@@ -117,6 +118,26 @@ async def test_a_driver_describes_the_car(api: httpx.AsyncClient) -> None:
     cleared = (await driver.change(api, driver={"plate": None})).json()["driver"]
     assert cleared["plate"] is None
     assert cleared["vehicle"] == "Fiat Cronos prata"
+
+
+async def test_a_home_is_a_community_that_there_is(api: httpx.AsyncClient) -> None:
+    driver, home = Someone("driver"), (await fenced(api))["community_id"]
+    await driver.change(api, driver={"plate": "ABC1D23", "home_community_id": home})
+    told: dict[str, str] = {}
+    for language in ("en", "pt-BR"):
+        driver.headers["accept-language"] = language
+        answer = await driver.change(api, name="Ana", driver={"home_community_id": str(uuid4())})
+        assert (answer.status_code, answer.json()["code"]) == (422, "home_community_unknown")
+        told[language] = answer.json()["detail"]
+    assert told == {
+        "en": 'There is no community with the id in "home_community_id".',
+        "pt-BR": 'Não há comunidade com o id em "home_community_id".',
+    }
+    profile = (await api.get("/v1/me", headers=driver.headers)).json()
+    assert (profile["name"], profile["driver"]["home_community_id"]) == (None, home)
+    assert (await driver.change(api, driver={"home_community_id": None})).json()["driver"][
+        "home_community_id"
+    ] is None
 
 
 async def test_only_drivers_have_a_car(api: httpx.AsyncClient) -> None:

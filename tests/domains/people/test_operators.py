@@ -10,6 +10,7 @@ import pytest
 from catraca.domains import people
 from catraca.platform.database import Database
 from tests.conftest import bearer
+from tests.domains.communities.places import fenced
 from tests.domains.people.someone import Someone, sign_in
 from tests.servers import on_one_stack, until
 
@@ -64,9 +65,10 @@ async def test_another_car_waits_for_approval_again(
     strict_api: httpx.AsyncClient, database: Database
 ) -> None:
     driver, operator = Someone("driver"), Someone("operator")
+    home = (await fenced(strict_api))["community_id"]
     await driver.change(strict_api, driver={"vehicle": "Fiat Uno", "plate": "ABC1D23"})
     await decide(strict_api, driver.id, operator, approval="approved")
-    same = await driver.change(strict_api, driver={"vehicle": "Fiat Uno", "home_community_id": str(uuid4())})
+    same = await driver.change(strict_api, driver={"vehicle": "Fiat Uno", "home_community_id": home})
     assert same.json()["driver"]["approval"] == "approved"
     other = await driver.change(strict_api, driver={"plate": "XYZ9876"})
     assert other.json()["driver"]["approval"] == "pending"
@@ -85,7 +87,7 @@ async def test_another_car_drives_on_where_no_approval_is_required(
 async def test_changes_made_at_once_cannot_keep_the_old_cars_approval(
     strict_api: httpx.AsyncClient,
 ) -> None:
-    operator = Someone("operator")
+    operator, home = Someone("operator"), (await fenced(strict_api))["community_id"]
     for number in range(6):
         driver = Someone("driver")
         await driver.change(strict_api, driver={"plate": f"OLD{number}A11"})
@@ -93,7 +95,7 @@ async def test_changes_made_at_once_cannot_keep_the_old_cars_approval(
         await asyncio.gather(
             driver.change(strict_api, driver={"plate": f"NEW{number}A11"}),
             driver.change(strict_api, driver={"vehicle": "Fiat Uno"}),
-            driver.change(strict_api, driver={"home_community_id": str(uuid4())}),
+            driver.change(strict_api, driver={"home_community_id": home}),
         )
         mine = (await strict_api.get("/v1/me", headers=driver.headers)).json()["driver"]
         assert (mine["plate"], mine["approval"]) == (f"NEW{number}A11", "pending")

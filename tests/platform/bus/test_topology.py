@@ -224,6 +224,7 @@ QUEUES = {
     ),
     "notification_rides_queue": (
         "notifier",
+        "ride.confirmation_expired",
         "ride.matched",
         "ride.arriving",
         "ride.started",
@@ -261,7 +262,8 @@ QUEUES = {
     "dead_letter_queue": ("housekeeper", "dlx"),
 }
 CARRIED = {
-    "rides.events": "ride.requested ride.matched ride.accepted ride.arriving ride.started ride.completed"
+    "rides.events": "ride.requested ride.confirmation_expired ride.matched ride.accepted ride.arriving"
+    " ride.started ride.completed"
     " ride.cancelled ride.reassigning ride.paid ride.payment_expired",
     "matching.events": "matching.candidate_found matching.offer_sent matching.driver_accepted"
     " matching.driver_rejected matching.driver_timeout matching.retry matching.timeout"

@@ -1,10 +1,11 @@
 """What happens to drivers at work by the passing of time. Each is a guarded change, told of once."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 from catraca.domains import rides
+from catraca.domains.communities import EdgeRules
 from catraca.domains.location.model import DriverId
 from catraca.domains.location.store import presence
 from catraca.domains.location.store.index import LastHeard
@@ -23,19 +24,28 @@ class Rhythm:
     idle_after: timedelta = timedelta(minutes=5)
     # Between two positions of one driver in PostgreSQL.
     position_interval: timedelta = timedelta(seconds=10)
+    # Beyond the edge of a fence: crossed.
+    edges: EdgeRules = field(default_factory=EdgeRules)
 
 
 async def write_last_heard(
     db: Db, page: Sequence[Row], heard: Mapping[DriverId, LastHeard], *, rhythm: Rhythm
 ) -> None:
-    """Bring to PostgreSQL what the map knows better, of those for whom it is time."""
+    """Bring to PostgreSQL what the map knows better, of those for whom it is time.
+
+    A driver's first position is not waited for.
+    """
     moves: list[presence.Move] = []
     silences: dict[DriverId, timedelta] = {}
     for row in page:
         known = heard.get(row["driver_id"])
-        if known is None or row["silence"] - known.silence < rhythm.position_interval:
+        if known is None:
             continue
-        if known.ping is not None and (row["position_at"] is None or known.ping.at > row["position_at"]):
+        written_at = row["position_at"]
+        is_first = written_at is None and known.ping is not None
+        if not is_first and row["silence"] - known.silence < rhythm.position_interval:
+            continue
+        if known.ping is not None and (written_at is None or known.ping.at > written_at):
             moves.append(presence.Move(row["driver_id"], known.ping, known.silence))
         else:
             silences[row["driver_id"]] = known.silence

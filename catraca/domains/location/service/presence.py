@@ -10,9 +10,11 @@ from datetime import datetime
 from uuid import UUID
 
 from catraca.domains import people
+from catraca.domains.communities import EdgeRules, Fences
 from catraca.domains.location.errors import DriverMayNotDrive
 from catraca.domains.location.model import DriverId, Fault, Ping, PingRules, judge
-from catraca.domains.location.store import index, presence, shares
+from catraca.domains.location.service import fencing
+from catraca.domains.location.store import communities, index, presence, shares
 from catraca.events import DriverOffline, DriverOnline
 from catraca.platform import audit, outbox
 from catraca.platform.clock import now
@@ -30,9 +32,19 @@ class Standing:
 
 
 async def go_online(
-    db: Db, redis: RedisClient, driver_id: DriverId, *, ping: Ping | None, rules: PingRules, by: UUID
+    db: Db,
+    redis: RedisClient,
+    driver_id: DriverId,
+    *,
+    ping: Ping | None,
+    rules: PingRules,
+    fences: Fences,
+    by: UUID,
 ) -> Standing:
-    """Begin to work. Safe to repeat: it is told once, and a later position counts as a ping."""
+    """Begin to work. Safe to repeat: it is told once, and a later position counts as a ping.
+
+    Whoever says where is of the communities there at once.
+    """
     if not await people.may_drive(db, people.UserId(driver_id)):
         raise DriverMayNotDrive
     known = (await presence.read_presence(db, [driver_id])).get(driver_id)
@@ -41,7 +53,10 @@ async def go_online(
     taken = None if fault else ping
     since = await presence.go_online(db, driver_id, taken)
     if since is None:
-        return await _go_on(db, redis, driver_id, taken, fault)
+        standing = await _go_on(db, redis, driver_id, taken, fault)
+        if last is None:
+            await _settle_first(db, fences, driver_id, taken)
+        return standing
     with suppress(RedisAway):
         await index.show(redis, {driver_id: taken}, mode="XX")
     await _audit(db, "driver_put_online", driver_id, by=by)
@@ -55,7 +70,15 @@ async def go_online(
             timestamp=since,
         ),
     )
+    await _settle_first(db, fences, driver_id, taken)
     return Standing(True, since, fault)
+
+
+async def _settle_first(db: Db, fences: Fences, driver_id: DriverId, taken: Ping | None) -> None:
+    if taken is not None:
+        seen = fencing.Seen(driver_id, taken, is_first=True)
+        # Whatever the rules are: the first sighting decides alone.
+        await fencing.settle_communities(db, fences, [seen], rules=EdgeRules())
 
 
 async def _go_on(
@@ -88,14 +111,22 @@ async def _audit(db: Db, action: str, driver_id: DriverId, *, by: UUID) -> None:
 
 
 def personal_data(redis: RedisClient) -> people.PersonalData:
-    """What location keeps of a person: being at work, the last position, and links to their trips."""
+    """What location keeps of a person: being at work, the last position, in which communities that is, and
+    links to their trips.
+    """
 
     async def export(db: Db, user_id: people.UserId) -> object:
         known = (await presence.read_presence(db, [user_id])).get(DriverId(user_id))
         links = await shares.shares_of(db, user_id)
         if known is None and not links:
             return None
-        return (asdict(known) if known else {}) | {"shares": [asdict(link) for link in links]}
+        around = (await communities.whereabouts_of(db, [user_id])).get(DriverId(user_id), {})
+        return (asdict(known) if known else {}) | {
+            "communities": [
+                {"community_id": community_id, **asdict(one)} for community_id, one in around.items()
+            ],
+            "shares": [asdict(link) for link in links],
+        }
 
     async def erase(db: Db, user_id: people.UserId) -> None:
         await _erase(db, redis, user_id)

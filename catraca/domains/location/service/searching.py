@@ -10,9 +10,10 @@ from uuid import UUID
 from prometheus_client import Counter
 
 from catraca.domains import people, rides
+from catraca.domains.communities import CommunityId, Whose
 from catraca.domains.fares import Place, straight_line_meters
 from catraca.domains.location.model import MAX_LATITUDE, DriverId, Found, Ping, Source, cells_around
-from catraca.domains.location.store import index, presence
+from catraca.domains.location.store import communities, index, presence
 from catraca.platform.clock import now
 from catraca.platform.database import Db
 from catraca.platform.redis_client import RedisAway, RedisClient
@@ -32,12 +33,14 @@ class Search:
     limit: int
     # Also those who are held, or were not heard of lately.
     everybody: bool = False
+    # Only drivers who are in one of these communities, or based in it; None: whoever it is.
+    whose: Whose = None
     fresh: timedelta = timedelta(seconds=60)
 
 
-# Why a driver who is at work could not be asked: on a ride, held by another ride's offer, not allowed, or not
-# heard of lately.
-WhyNot = Literal["driving", "held", "may_not_drive", "stale"]
+# Why a driver who is at work could not be asked: on a ride, held by another ride's offer, not allowed, not
+# heard of lately, or of no community that is asked.
+WhyNot = Literal["driving", "held", "may_not_drive", "stale", "outside_fence"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +138,7 @@ async def _judge(db: Db, found: Sequence[Found], search: Search) -> list[Near]:
     online = await presence.online_among(db, ids)
     fit = await people.who_may_drive(db, ids)
     busy = await rides.busy_drivers(db, ids)
+    at_home = None if search.whose is None else await at_home_in(db, ids, search.whose)
     since = now() - search.fresh
 
     def why_not(one: Found) -> WhyNot | None:
@@ -142,9 +146,19 @@ async def _judge(db: Db, found: Sequence[Found], search: Search) -> list[Near]:
             return "driving" if hold.driving else "held"
         if one.driver_id not in fit:
             return "may_not_drive"
-        return None if one.ping.at >= since else "stale"
+        if one.ping.at < since:
+            return "stale"
+        return "outside_fence" if at_home is not None and one.driver_id not in at_home else None
 
     return [Near(one, why_not(one)) for one in found if one.driver_id in online]
+
+
+async def at_home_in(
+    db: Db, driver_ids: Sequence[DriverId], community_ids: AbstractSet[CommunityId]
+) -> set[UUID]:
+    """Those of the drivers who are in one of these communities, or based in it."""
+    inside = await communities.inside_among(db, driver_ids, community_ids)
+    return inside | await people.based_among(db, driver_ids, community_ids)
 
 
 def _found(driver_id: DriverId, ping: Ping, place: Place) -> Found:

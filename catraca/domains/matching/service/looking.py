@@ -7,7 +7,8 @@ from datetime import timedelta
 from typing import Final
 from uuid import UUID
 
-from catraca.domains import location, rides
+from catraca.domains import communities, location, rides
+from catraca.domains.communities import Whose
 from catraca.domains.fares import Place
 from catraca.domains.location import Near, Search, Source
 from catraca.domains.matching.model import Candidate, Matching
@@ -54,6 +55,23 @@ class Looking:
         not_these = self._not_these()
         place = Place(self.held.ride.pickup_lat, self.held.ride.pickup_lon)
         search = Search(place=place, radius_meters=radius_meters, limit=limit, fresh=fresh)
+        for whose in await self._circles():
+            search = replace(search, whose=whose)
+            await self._look(search, not_these)
+            if self.candidates:
+                return
+        await self._note_more(replace(search, radius_meters=furthest_meters), not_these)
+
+    async def _circles(self) -> Sequence[Whose]:
+        """Whose drivers are asked: a community's own before any others."""
+        ride = self.held.ride
+        if ride.community_id is None or ride.community_version is None or ride.tier is None:
+            return [None]
+        known = await communities.read_version(self._db, ride.community_id, ride.community_version)
+        assert known is not None, "a ride's community and its version are held by a foreign key"
+        return communities.circles_of(known, ride.tier)
+
+    async def _look(self, search: Search, not_these: Mapping[UUID, Verdict]) -> None:
         self.source, near = await location.look_around(
             self._db, self._redis, search, not_these=not_these.keys()
         )
@@ -64,9 +82,7 @@ class Looking:
                 self.candidates.append(
                     Candidate(one.found.driver_id, one.found.distance_meters, one.found.ping.at)
                 )
-        del self.candidates[limit:]
-        if not self.candidates:
-            await self._note_more(replace(search, radius_meters=furthest_meters), not_these)
+        del self.candidates[search.limit :]
 
     def _not_these(self) -> dict[UUID, Verdict]:
         # Whoever refused, was asked by hand once more and then lost to another has still refused.

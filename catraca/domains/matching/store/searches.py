@@ -22,6 +22,7 @@ Verdict = Literal[
     "held",
     "may_not_drive",
     "stale",
+    "outside_fence",
     "refused_before",
     "silent_before",
     "gave_it_up",

@@ -9,6 +9,7 @@ import msgspec
 from pydantic import Field, TypeAdapter, ValidationError
 
 from catraca.domains import location, rides
+from catraca.domains.communities import Fences
 from catraca.domains.location import PINGS_AT_ONCE, PingIn, PingsOut, StatusIn, StatusOut
 from catraca.domains.notifications.errors import MessageMalformed, TooManySubscriptions
 from catraca.domains.notifications.model import MAX_SEQ
@@ -69,6 +70,7 @@ class Desk:
     redis: RedisClient
     pings: location.PingDesk
     rules: location.PingRules
+    fences: Fences
 
     async def do(self, session: Session, said: Said) -> Answer:
         """The answer to it; raises a refusal, and `MessageMalformed` for what is not understood."""
@@ -108,7 +110,7 @@ class Desk:
             if body.online:
                 ping = body.position.ping(now()) if body.position else None
                 standing = await location.go_online(
-                    db, self.redis, driver, ping=ping, rules=self.rules, by=driver
+                    db, self.redis, driver, ping=ping, rules=self.rules, fences=self.fences, by=driver
                 )
             else:
                 standing = await location.go_offline(db, self.redis, driver, by=driver)

@@ -18,7 +18,7 @@ from catraca.domains.rides.service.reading import (
     view_ride,
 )
 from catraca.domains.rides.service.receiving import acknowledge_offers
-from catraca.domains.rides.service.requesting import request_ride
+from catraca.domains.rides.service.requesting import quote_fare, refuse_second_ride, request_ride
 
 __all__ = [
     "PERSONAL_DATA",
@@ -40,9 +40,11 @@ __all__ = [
     "make_offers",
     "may_hold",
     "offer_held",
+    "quote_fare",
     "read_attempts",
     "read_ended_search",
     "read_timeline",
+    "refuse_second_ride",
     "reject_ride",
     "request_ride",
     "start",

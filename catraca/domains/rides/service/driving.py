@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import TypedDict
 from uuid import UUID
 
-from catraca.domains.fares import Tariff, Trip, fare_cents
+from catraca.domains.fares import Tariff, Trip, fare_cents, tariff_with
 from catraca.domains.people import UserId
 from catraca.domains.rides.errors import DistanceMissing, RideNotFound
 from catraca.domains.rides.model import (
@@ -47,10 +47,11 @@ async def complete(
     ride = await _hold_own(db, ride_id, by)
     ride.demand_move("COMPLETED")
     fare = ride.estimated_fare_cents
+    if distance_meters is not None and ride.distance_meters is None:
+        driven = Trip(distance_meters, await store.seconds_since_start(db, ride.id))
+        fare = fare_cents(tariff_with(ride.prices, tariff), driven)
     if fare is None:
-        if distance_meters is None:
-            raise DistanceMissing
-        fare = fare_cents(tariff, Trip(distance_meters, await store.seconds_since_start(db, ride.id)))
+        raise DistanceMissing
     ride = await _drive_on(
         db,
         ride,

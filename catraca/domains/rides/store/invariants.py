@@ -153,8 +153,10 @@ INVARIANTS: tuple[Rule, ...] = (
         sentence="No event tells of a ride's step that was not taken.",
         query=f"WITH told AS (SELECT aggregate_id, routing_key, count(*) FROM ({_TOLD}) AS t"  # noqa: S608
         "   WHERE created_at > clock_timestamp() - interval '23 hours' GROUP BY 1, 2)"
-        # A match is told when an acceptance has been settled: it is no step of the ride.
-        " SELECT t.aggregate_id FROM told t WHERE t.routing_key <> 'ride.matched' AND t.count >"
+        # A match is told when an acceptance has been settled: it is no step of the ride. Nor is a question
+        # that nobody answered in time; that is geofences' to watch.
+        " SELECT t.aggregate_id FROM told t"
+        " WHERE t.routing_key NOT IN ('ride.matched', 'ride.confirmation_expired') AND t.count >"
         "   (SELECT count(*) FROM ride_events e WHERE e.ride_id = t.aggregate_id AND e.news = t.routing_key)",
     ),
     Invariant(

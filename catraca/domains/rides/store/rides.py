@@ -9,13 +9,27 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
+import msgspec
+
+from catraca.domains.communities import Prices
 from catraca.domains.fares import Trip
 from catraca.domains.people import UserId
-from catraca.domains.rides.model import Actor, Ride, RideChange, RideId, RideRequest, Stamp, Status, Step
+from catraca.domains.rides.model import (
+    Actor,
+    Belonging,
+    Ride,
+    RideChange,
+    RideId,
+    RideRequest,
+    Stamp,
+    Status,
+    Step,
+)
 from catraca.platform.database import Db, Row
 
 COLUMNS = (
-    "id, passenger_id, status, round, version, accepted_driver_id, accepted_at, pickup_lat, pickup_lon,"
+    "id, passenger_id, type, community_id, community_version, tier, tariff, asked_price_cents,"
+    " confirmation_id, status, round, version, accepted_driver_id, accepted_at, pickup_lat, pickup_lon,"
     " pickup_address, dropoff_lat, dropoff_lon, dropoff_address, distance_meters, duration_seconds,"
     " estimated_fare_cents, final_fare_cents, created_at, updated_at, deadline_at, arrived_at, started_at,"
     " completed_at, canceled_at, canceled_by, cancel_reason"
@@ -33,14 +47,20 @@ async def insert_ride(
     trip: Trip | None,
     fare_cents: int | None,
     search: timedelta,
+    belongs: Belonging | None = None,
+    asked_price_cents: int | None = None,
+    confirmation_id: UUID | None = None,
 ) -> Ride | None:
     """The new ride with its first step; None when the passenger has one that is not finished."""
     row = await db.fetchrow(
         "WITH ride AS ("  # noqa: S608 - our own words
         "   INSERT INTO rides (id, passenger_id, pickup_lat, pickup_lon, pickup_address,"
         "     dropoff_lat, dropoff_lon, dropoff_address, distance_meters, duration_seconds,"
-        "     estimated_fare_cents, deadline_at)"
-        "   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, clock_timestamp() + $12::interval)"
+        "     estimated_fare_cents, deadline_at, type, community_id, community_version, tier, tariff,"
+        "     asked_price_cents, confirmation_id)"
+        "   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, clock_timestamp() + $12::interval,"
+        "     CASE WHEN $13::uuid IS NULL THEN 'normal' ELSE 'comunidade' END, $13, $14, $15, $16::jsonb,"
+        "     $17, $18)"
         f"  ON CONFLICT (passenger_id) WHERE {UNFINISHED} DO NOTHING RETURNING {COLUMNS}),"
         " step AS ("
         "   INSERT INTO ride_events (ride_id, seq, to_status, round, at, actor, actor_id, news)"
@@ -59,6 +79,12 @@ async def insert_ride(
         trip and trip.duration_seconds,
         fare_cents,
         search,
+        belongs and belongs.community_id,
+        belongs and belongs.community_version,
+        belongs and belongs.tier,
+        msgspec.json.encode(belongs.prices).decode() if belongs and belongs.prices else None,
+        asked_price_cents,
+        confirmation_id,
     )
     return None if row is None else _ride(row)
 
@@ -253,4 +279,6 @@ async def forget_addresses(db: Db, passenger_id: UserId) -> None:
 
 
 def _ride(row: Row) -> Ride:
-    return Ride(**row)
+    columns = dict(row)
+    tariff = columns.pop("tariff")
+    return Ride(**columns, prices=None if tariff is None else msgspec.json.decode(tariff, type=Prices))

@@ -1,0 +1,172 @@
+"""`catraca communities import` and `export`: all communities as one GeoJSON file."""
+
+import sys
+from collections import Counter
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar
+from uuid import UUID
+
+import typer
+
+from catraca.cli.community_files import (
+    MOST_BYTES,
+    ReadFile,
+    collection_of,
+    features_of,
+    plain,
+    read_features,
+)
+from catraca.cli.database import on_database
+from catraca.cli.failures import REFUSED, expected_failures, fail
+from catraca.cli.finding import find_settings, need_database
+
+if TYPE_CHECKING:
+    from catraca.domains.communities import Imported, NeighbourUnknown
+    from catraca.platform.database import Db
+
+T = TypeVar("T")
+SHOWN_ROWS = 50
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    help="Bring in and take out communities with their fences, as GeoJSON.",
+)
+
+
+@app.command("import")
+def import_file(
+    file: Annotated[Path, typer.Argument(help="A GeoJSON FeatureCollection; `-` for standard input.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would happen.")] = False,
+    by: Annotated[
+        UUID | None, typer.Option(metavar="ID", help="Whose act it is in the audit log; by default nobody's.")
+    ] = None,
+) -> None:
+    """Make every community of a file what the file says of it, all of them or none.
+
+    A feature's `id` is the community's; without one it is made from the `name`. Properties are the fields of
+    `POST /v1/communities`, and `retired`. Communities that are not in the file stay as they are. Running it
+    again with the same file changes nothing. Exit code 1 when features are faulty: all faults are listed.
+
+    Examples: `catraca communities import town.geojson --dry-run`, `catraca communities import town.geojson`
+    """
+    with expected_failures():
+        url = need_database(find_settings())
+        features = features_of(*_content(file))
+        with _progress("checked", len(features)) as tell:
+            read = read_features(features, tell)
+        for name, times in read.ignored.items():
+            typer.echo(f'the property "{plain(name)}" is not known, and ignored ({times:,} times)', err=True)
+        _refuse(read.faults)
+        with _progress("compared" if dry_run else "written", len(features)) as tell:
+            done = _import(url, read, by=by, dry_run=dry_run, tell=tell)
+    _report(read, done, dry_run=dry_run)
+
+
+@app.command()
+def export(
+    file: Annotated[Path, typer.Argument(help="Where to; by default standard output.")] = Path("-"),
+) -> None:
+    """Write all communities, the retired as well, so that `import` finds nothing to change.
+
+    Example: `catraca communities export town.geojson`
+    """
+    with expected_failures():
+        from catraca.domains.communities import all_communities
+
+        text = collection_of(_run(need_database(find_settings()), all_communities))
+    if str(file) == "-":
+        typer.get_binary_stream("stdout").write(text.encode())
+        return
+    try:
+        file.write_text(text, "utf-8")
+    except OSError as error:
+        fail(f"{file} cannot be written: {(error.strerror or 'unknown').lower()}", REFUSED)
+
+
+def _content(file: Path) -> tuple[str, bytes]:
+    """What it is called, and what it holds."""
+    if str(file) == "-":
+        return "standard input", sys.stdin.buffer.read(MOST_BYTES + 1)
+    try:
+        with file.open("rb") as source:
+            return str(file), source.read(MOST_BYTES + 1)
+    except OSError as error:
+        fail(f"{file} cannot be read: {(error.strerror or 'unknown').lower()}", REFUSED)
+
+
+def _refuse(faults: Sequence[str]) -> None:
+    if not faults:
+        return
+    for fault in faults:
+        typer.echo(fault, err=True)
+    fail(f"nothing was changed: {len(faults):,} fault{'s' if len(faults) > 1 else ''}")
+
+
+def _import(
+    url: str, read: ReadFile, *, by: UUID | None, dry_run: bool, tell: Callable[[], None]
+) -> "list[Imported]":
+    from catraca.domains.communities import NeighbourUnknown, import_communities
+
+    try:
+        return _run(url, lambda db: import_communities(db, read.wanted, by=by, dry_run=dry_run, tell=tell))
+    except NeighbourUnknown as unknown:
+        _name_strangers(read, unknown)
+        _refuse(read.faults)
+        raise
+
+
+def _name_strangers(read: ReadFile, unknown: "NeighbourUnknown") -> None:
+    """Which features name communities that are neither in the file nor in the database."""
+    strangers = set[object](unknown.data["neighbour_ids"])  # pyright: ignore[reportArgumentType]
+    for one in read.wanted:
+        for neighbour_id in one.rules.neighbour_ids:
+            if neighbour_id in strangers:
+                words = f"{neighbour_id} is no community, here or in the file."
+                read.add_fault(read.numbers[one.id], one.rules.name, "properties.neighbour_ids", words)
+
+
+def _run(url: str, work: "Callable[[Db], Awaitable[T]]") -> T:
+    import asyncio
+
+    from catraca.platform.telemetry import configure_logging
+
+    configure_logging("error")  # standard output is for the result
+    return asyncio.run(on_database(url, work))
+
+
+@contextmanager
+def _progress(what: str, total: int) -> Generator[Callable[[], None]]:
+    """A bar on a terminal, while it takes long; what is yielded is called once for each."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    console = Console(stderr=True)
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn(what))
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("", total=total)
+        yield lambda: progress.advance(task)
+
+
+def _report(read: ReadFile, done: "Sequence[Imported]", *, dry_run: bool) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table()
+    for heading in ("community", "id", "version", ""):
+        table.add_column(heading, overflow="fold")
+    rows = [
+        (one, outcome) for one, outcome in zip(read.wanted, done, strict=True) if outcome.what != "unchanged"
+    ]
+    for one, outcome in rows[:SHOWN_ROWS]:
+        table.add_row(plain(one.rules.name), str(one.id), str(outcome.version), outcome.what)
+    if rows:
+        Console(highlight=False, markup=False).print(table)
+    if len(rows) > SHOWN_ROWS:
+        typer.echo(f"... and {len(rows) - SHOWN_ROWS:,} more")
+    counts = Counter(outcome.what for outcome in done)
+    told = ", ".join(f"{counts[what]:,} {what}" for what in ("created", "changed", "unchanged"))
+    typer.echo(f"Would be: {told}." if dry_run else f"{told}.")

@@ -1,0 +1,159 @@
+"""HTTP for communities, which operators write and everybody reads: translate, authorise, call one verb."""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import Depends, Query, Request
+
+from catraca.domains.communities import service
+from catraca.domains.communities.model.community import CommunityId
+from catraca.domains.communities.schemas import (
+    CommunitiesOut,
+    CommunityChangeIn,
+    CommunityIn,
+    CommunityOut,
+    CommunityPage,
+    Version,
+    VersionPage,
+)
+from catraca.platform.http.caller import Caller, Operator
+from catraca.platform.http.problems import problems
+from catraca.platform.http.route import OpenDb, UnitOfWork, make_router
+from catraca.platform.http.wiring import wired
+from catraca.platform.ids import new_id
+from catraca.platform.texts import Language, negotiate
+
+# A fence may be half a megabyte; of those that are seen with theirs, a page takes so many.
+MOST_WITH_FENCES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class CommunityParts:
+    """What the API's role hands to these routes."""
+
+    fences: service.Fences
+
+
+async def _language(request: Request) -> Language:
+    return negotiate(request.headers.get("accept-language"))
+
+
+Parts = Annotated[CommunityParts, Depends(wired(CommunityParts))]
+Speaking = Annotated[Language, Depends(_language)]
+TAGS: list[str | Enum] = ["communities"]
+ONE = "/communities/{community_id:uuid}"  # so that it is not the address of `at`
+
+router = make_router(prefix="/v1", route_class=UnitOfWork)
+ROUTERS = [router]
+
+
+@router.post(
+    "/communities",
+    tags=TAGS,
+    summary="Make a community",
+    status_code=201,
+    responses=problems(401, 403, 409, 413, 422),
+)
+async def create_community(
+    body: CommunityIn, db: OpenDb, operator: Operator, language: Speaking
+) -> CommunityOut:
+    """Fences a community in. What is wrong with a fence is told in `faults`: where, why, in words."""
+    fence = service.check_fence(body.fence, language=language)
+    community_id = CommunityId(body.id or new_id())
+    made = await service.create_community(db, community_id, body.to_rules(), fence, by=operator.id)
+    return CommunityOut.of(made, fence)
+
+
+@router.get("/communities", tags=TAGS, summary="List communities", responses=problems(401, 422))
+async def list_communities(
+    db: OpenDb,
+    caller: Caller,
+    after: Annotated[UUID | None, Query(description="The previous page's `next`.")] = None,
+    limit: Annotated[int, Query(ge=1, le=100)] = 50,
+    retired: Annotated[bool, Query(description="The retired as well.")] = False,
+    fences: Annotated[
+        bool, Query(description=f"With their fences, and then at most {MOST_WITH_FENCES} a page.")
+    ] = False,
+) -> CommunityPage:
+    """Answers communities in the order of their ids, a page at a time."""
+    most = min(limit, MOST_WITH_FENCES) if fences else limit
+    found = await service.find_communities(db, after=after, limit=most + 1, retired=retired, fences=fences)
+    return CommunityPage.of(found, limit=most)
+
+
+@router.get(
+    "/communities/at", tags=TAGS, summary="Find the communities of a place", responses=problems(401, 422)
+)
+async def find_communities_at(
+    db: OpenDb,
+    caller: Caller,
+    parts: Parts,
+    lat: Annotated[float, Query(ge=-90, le=90, allow_inf_nan=False)],
+    lng: Annotated[float, Query(ge=-180, le=180, allow_inf_nan=False)],
+) -> CommunitiesOut:
+    """Answers the communities that the place is in, edges included, the smallest first; without fences."""
+    index = await parts.fences.current(db)
+    return CommunitiesOut(communities=[CommunityOut.of(found) for found in index.at(lat, lng)])
+
+
+@router.get(ONE, tags=TAGS, summary="Read a community", responses=problems(401, 404, 422))
+async def read_community(community_id: UUID, db: OpenDb, caller: Caller) -> CommunityOut:
+    """Answers the community as it is, with its fence; also when it is retired."""
+    return CommunityOut.of(*await service.get_community(db, community_id))
+
+
+@router.put(ONE, tags=TAGS, summary="Change a community", responses=problems(401, 403, 404, 409, 413, 422))
+async def change_community(
+    community_id: UUID, body: CommunityChangeIn, db: OpenDb, operator: Operator, language: Speaking
+) -> CommunityOut:
+    """Makes it what is sent, as a new version. If it was changed since you read it, nothing happens (409).
+
+    A retired community comes back by it.
+    """
+    fence = service.check_fence(body.fence, language=language)
+    made = await service.change_community(
+        db, CommunityId(community_id), body.to_rules(), fence, version=body.version, by=operator.id
+    )
+    return CommunityOut.of(made, fence)
+
+
+@router.delete(ONE, tags=TAGS, summary="Retire a community", responses=problems(401, 403, 404, 409, 422))
+async def retire_community(
+    community_id: UUID,
+    db: OpenDb,
+    operator: Operator,
+    version: Annotated[Version, Query(description="The one you read.")],
+) -> CommunityOut:
+    """Puts it out of use, as a new version; nothing of it is deleted. Repeating it changes nothing."""
+    retired = await service.retire_community(db, CommunityId(community_id), version=version, by=operator.id)
+    return CommunityOut.of(*retired)
+
+
+@router.get(
+    f"{ONE}/versions", tags=TAGS, summary="List a community's versions", responses=problems(401, 404, 422)
+)
+async def list_community_versions(
+    community_id: UUID,
+    db: OpenDb,
+    caller: Caller,
+    before: Annotated[Version | None, Query(description="The previous page's `next`.")] = None,
+    limit: Annotated[int, Query(ge=1, le=100)] = 50,
+) -> VersionPage:
+    """Answers what the community is and was, the newest first, a page at a time; without fences."""
+    found = await service.find_versions(db, community_id, before=before, limit=limit + 1)
+    return VersionPage.of(found, limit=limit)
+
+
+@router.get(
+    f"{ONE}/versions/{{version}}",
+    tags=TAGS,
+    summary="Read a community's version",
+    responses=problems(401, 404, 422),
+)
+async def read_community_version(
+    community_id: UUID, version: Version, db: OpenDb, caller: Caller
+) -> CommunityOut:
+    """Answers what the community was then, with the fence it had. A version never changes."""
+    return CommunityOut.of(*await service.get_version(db, community_id, version))

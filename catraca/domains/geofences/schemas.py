@@ -1,0 +1,262 @@
+"""What the governance route takes and gives, under the names of its contract."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal, Self
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
+
+from catraca.domains.communities import Tier
+from catraca.domains.fares import Latitude, Longitude
+from catraca.domains.geofences.model import Asked, Changes, NeedsConfirmation
+from catraca.domains.people import Address, Body, left_out
+from catraca.domains.rides import Kind, Ride, Status
+
+PASSENGER_ID = "0198a7f0-5d2e-7c41-9f0a-3b1c2d4e5f61"
+RIDE_ID = "0198a8b2-3c00-7000-8000-000000000001"
+COMMUNITY_ID = "0198a8b2-3c00-7000-8000-000000000003"
+TOKEN = "5f1d" * 16
+PLACE: Any = {"passengerLat": -23.5505, "passengerLng": -46.6333}
+# By what the body calls it, what it is called in what was asked for.
+NAMES = {
+    "type": "type",
+    "passenger_lat": "lat",
+    "passenger_lng": "lng",
+    "origin": "origin",
+    "destination": "destination",
+    "destination_lat": "destination_lat",
+    "destination_lng": "destination_lng",
+    "price": "price_cents",
+}
+
+
+class GovernanceIn(Body):
+    """A ride to ask for; or a token to confirm, with which the rest may be left out."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel,
+        json_schema_extra={
+            "anyOf": [
+                {"required": ["type", "passengerLat", "passengerLng"]},
+                {"required": ["confirmationToken"]},
+            ],
+            "dependentRequired": {
+                "destinationLat": ["destinationLng"],
+                "destinationLng": ["destinationLat"],
+            },
+            "examples": [
+                {
+                    "passengerId": PASSENGER_ID,
+                    "type": "comunidade",
+                    **PLACE,
+                    "origin": "Origem",
+                    "destination": "Destino",
+                    "price": 15.5,
+                },
+                {"passengerId": PASSENGER_ID, "confirmationToken": TOKEN},
+            ],
+        },
+    )
+
+    passenger_id: UUID | None = Field(default=None, description="The caller's own; left out, it is that.")
+    confirmation_token: Annotated[str, Field(min_length=1, max_length=200)] = Field(
+        default_factory=left_out, description="From the answer 202: drivers from elsewhere will do."
+    )
+    type: Kind = Field(
+        default_factory=left_out, description="`comunidade`: with the community's own drivers first."
+    )
+    passenger_lat: Latitude = Field(default_factory=left_out)
+    passenger_lng: Longitude = Field(default_factory=left_out)
+    origin: Address | None = None
+    destination: Address | None = None
+    destination_lat: Latitude = Field(
+        default_factory=left_out, description="Left out, both of them: a fare at least."
+    )
+    destination_lng: Longitude = Field(default_factory=left_out)
+    price: Annotated[float, Field(strict=True, ge=0, le=1_000_000, allow_inf_nan=False)] | None = Field(
+        default=None, description="What the app thinks it costs. What it does cost, the server says."
+    )
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        sent = self.model_fields_set
+        if ("destination_lat" in sent) != ("destination_lng" in sent):
+            raise PydanticCustomError("place_incomplete", "place_incomplete")
+        if not self.confirms and not sent >= {"type", "passenger_lat", "passenger_lng"}:
+            raise PydanticCustomError("ride_incomplete", "ride_incomplete")
+        return self
+
+    @property
+    def confirms(self) -> bool:
+        return "confirmation_token" in self.model_fields_set
+
+    def said(self) -> dict[str, Any]:
+        """What the body says of the ride, under the names of what is asked for."""
+        values = {theirs: getattr(self, ours) for ours, theirs in NAMES.items()}
+        if self.price is not None:
+            values["price_cents"] = round(self.price * 100)
+        return {name: value for name, value in values.items() if value is not None}
+
+    def to_asked(self) -> Asked:
+        return Asked(**self.said())
+
+
+def called(field: str) -> str:
+    """The body's name of what is called `field` in what was asked for."""
+    return next(to_camel(ours) for ours, theirs in NAMES.items() if theirs == field)
+
+
+class Spoken(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
+
+
+class GovernedRideOut(Spoken):
+    """A ride, under the names of this contract; all of it is at `GET /v1/rides/{id}`."""
+
+    id: UUID
+    type: Kind
+    status: Status
+    passenger_id: UUID
+    community_id: UUID | None
+    tier: Tier | None = Field(description="How far its drivers may come from.")
+    passenger_lat: float
+    passenger_lng: float
+    origin: str | None
+    destination: str | None
+    destination_lat: float | None
+    destination_lng: float | None
+    price: float | None = Field(description="What the app thought.")
+    fare_cents: int | None = Field(description="What it costs; null: by the way it will have gone.")
+    created_at: datetime
+    deadline_at: datetime = Field(description="Until when a driver is looked for.")
+
+    @classmethod
+    def of(cls, ride: Ride) -> Self:
+        return cls(
+            id=ride.id,
+            type=ride.type,
+            status=ride.status,
+            passenger_id=ride.passenger_id,
+            community_id=ride.community_id,
+            tier=ride.tier,
+            passenger_lat=ride.pickup_lat,
+            passenger_lng=ride.pickup_lon,
+            origin=ride.pickup_address,
+            destination=ride.dropoff_address,
+            destination_lat=ride.dropoff_lat,
+            destination_lng=ride.dropoff_lon,
+            price=None if ride.asked_price_cents is None else ride.asked_price_cents / 100,
+            fare_cents=ride.estimated_fare_cents,
+            created_at=ride.created_at,
+            deadline_at=ride.deadline_at,
+        )
+
+
+RIDE: Any = {
+    "id": RIDE_ID,
+    "type": "comunidade",
+    "status": "REQUESTED",
+    "passengerId": PASSENGER_ID,
+    "communityId": COMMUNITY_ID,
+    "tier": "open",
+    **PLACE,
+    "origin": "Origem",
+    "destination": "Destino",
+    "price": 15.5,
+    "fareCents": 1600,
+    "createdAt": "2025-08-14T12:00:00Z",
+    "deadlineAt": "2025-08-14T12:05:00Z",
+}
+
+
+class GovernedOut(Spoken):
+    """There is a ride: a new one (201), or the one this confirmation had before (200)."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "success": True,
+                    "rideId": RIDE_ID,
+                    "ride": RIDE,
+                    "message": "Corrida fora da cerca criada com sucesso",
+                }
+            ]
+        }
+    )
+
+    success: Literal[True] = True
+    ride_id: UUID
+    ride: GovernedRideOut
+    message: str
+
+
+class ChangesOut(Spoken):
+    """What becomes of the ride with drivers from elsewhere."""
+
+    tier: Tier = Field(description="`neighbours`: of the communities next to it; `open`: anybody.")
+    distance_meters: int | None = Field(
+        description="From the nearest of them; null: nobody is free just now."
+    )
+    wait_seconds: int | None = Field(description="How long they would need.")
+    fare_cents: int
+    home_fare_cents: int = Field(description="What it would cost with the community's own.")
+
+    @classmethod
+    def of(cls, changes: Changes) -> Self:
+        return cls(
+            tier=changes.tier,
+            distance_meters=changes.distance_meters,
+            wait_seconds=changes.wait_seconds,
+            fare_cents=changes.fare_cents,
+            home_fare_cents=changes.home_fare_cents,
+        )
+
+
+class ConfirmationOut(Spoken):
+    """Nobody of the community's own is there: the passenger is asked, and nothing has happened yet."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "success": False,
+                    "requiresConfirmation": True,
+                    "confirmationToken": TOKEN,
+                    "expiresAt": "2025-08-14T12:05:00Z",
+                    "ttlMinutes": 5,
+                    "message": "Nenhum motorista disponível na sua comunidade. "
+                    "Confirme para buscar motoristas de outras áreas.",
+                    "changes": {
+                        "tier": "open",
+                        "distanceMeters": 1900,
+                        "waitSeconds": 270,
+                        "fareCents": 1600,
+                        "homeFareCents": 1200,
+                    },
+                }
+            ]
+        }
+    )
+
+    success: Literal[False] = False
+    requires_confirmation: Literal[True] = True
+    confirmation_token: str = Field(description="64 hexadecimal digits; the same for the same request.")
+    expires_at: datetime
+    ttl_minutes: int | float = Field(description="From the first time it was asked.")
+    message: str
+    changes: ChangesOut
+
+    @classmethod
+    def of(cls, needed: NeedsConfirmation, message: str) -> Self:
+        asked = needed.confirmation
+        minutes = round((asked.expires_at - asked.created_at).total_seconds() / 60, 2)
+        return cls(
+            confirmation_token=needed.token,
+            expires_at=asked.expires_at,
+            ttl_minutes=int(minutes) if minutes.is_integer() else minutes,
+            message=message,
+            changes=ChangesOut.of(needed.changes),
+        )

@@ -1,0 +1,337 @@
+"""Asking for a ride in a community, and confirming that drivers from elsewhere will do."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from uuid import UUID
+
+import msgspec
+from prometheus_client import Counter, Histogram
+
+from catraca.domains import communities, location, people, rides
+from catraca.domains.communities import Community, Fences, Tier, Whose
+from catraca.domains.fares import Place, Tariff, estimate_trip
+from catraca.domains.geofences import store
+from catraca.domains.geofences.errors import (
+    ConfirmationContradicted,
+    ConfirmationTokenExpired,
+    ConfirmationTokenInvalid,
+    NoCommunityHere,
+)
+from catraca.domains.geofences.model import (
+    Answer,
+    Asked,
+    Changes,
+    Confirmation,
+    ConfirmationId,
+    Created,
+    CreatedBefore,
+    NeedsConfirmation,
+    Refused,
+    TokenMaker,
+    hash_token,
+)
+from catraca.domains.location import Near, Search
+from catraca.domains.people import UserId
+from catraca.domains.rides import Belonging, Ride, RideId
+from catraca.events import ConfirmationExpired
+from catraca.platform import audit, outbox, timers
+from catraca.platform.database import Db, after_commit
+from catraca.platform.errors import Refusal
+from catraca.platform.ids import new_id
+from catraca.platform.redis_client import RedisClient
+from catraca.platform.timers import TimerKind
+
+CONFIRMATION_DUE = TimerKind("geofences.confirmation_due")
+CONFIRMATIONS = Counter(
+    "catraca_confirmations_total",
+    "Questions whether drivers from elsewhere will do, by outcome.",
+    ["outcome"],
+)
+THOUGHT = Histogram(
+    "catraca_confirmation_seconds",
+    "From the question to its confirmation.",
+    buckets=(1, 2, 5, 10, 20, 30, 60, 120, 300),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """As the settings want it."""
+
+    # Else a community's ride is like any other.
+    enabled: bool
+    ttl: timedelta
+    tariff: Tariff
+    # For how long a driver is looked for, how far out, and how lately somebody must have been heard of.
+    search: timedelta
+    radius_meters: int
+    fresh: timedelta
+
+
+class Gate:
+    """One process's hand in it."""
+
+    def __init__(self, redis: RedisClient, fences: Fences, terms: Terms, tokens: TokenMaker) -> None:
+        self._redis = redis
+        self._fences = fences
+        self._terms = terms
+        self._tokens = tokens
+
+    async def request_ride(self, db: Db, asked: Asked, *, passenger_id: UserId, by: UUID) -> Answer:
+        """A ride; or, with nobody of the community's own there, the question whether others will do.
+
+        Asked for again it is the same question, until its time is over.
+        """
+        if asked.type == "normal" or not self._terms.enabled:
+            return Created(await self._open(db, asked, passenger_id))
+        found = (await self._fences.current(db)).at(asked.lat, asked.lng)
+        if not found:
+            raise NoCommunityHere
+        community = found[0]
+        at_home = await self._nearest(db, asked, passenger_id, frozenset({community.id}))
+        if at_home is not None or not community.rules.fallback:
+            return await self._open_at_home(db, asked, passenger_id, community, by=by)
+        return await self._ask(db, asked, passenger_id, community, by=by)
+
+    async def _open_at_home(
+        self, db: Db, asked: Asked, passenger_id: UserId, community: Community, *, by: UUID
+    ) -> Created:
+        """Somebody is there now. If the passenger was asked before, that question is settled with it."""
+        asked_before = await store.claim_by_request(
+            db, asked, passenger_id=passenger_id, ride_id=RideId(new_id())
+        )
+        belongs = _belonging(community, "home", priced_as="home")
+        ride = await self._open(db, asked, passenger_id, belongs, asked_before)
+        if asked_before is not None:
+            await _settle(db, asked_before, ride, by=by)
+        return Created(ride, at_home=True)
+
+    async def _ask(
+        self, db: Db, asked: Asked, passenger_id: UserId, community: Community, *, by: UUID
+    ) -> NeedsConfirmation:
+        tier, nearest = await self._next_tier(db, asked, passenger_id, community)
+        lapsed_id = await store.lapsed_for(db, asked, passenger_id=passenger_id)
+        if lapsed_id is not None:
+            await expire_confirmation(db, lapsed_id)
+        seconds = community.rules.confirmation_ttl_seconds
+        confirmation_id = ConfirmationId(new_id())
+        confirmation, is_new = await store.ask(
+            db,
+            confirmation_id,
+            asked,
+            passenger_id=passenger_id,
+            token_hash=hash_token(self._tokens.token_of(confirmation_id)),
+            community=community,
+            tier=tier,
+            ttl=self._terms.ttl if seconds is None else timedelta(seconds=seconds),
+        )
+        # Not before: whoever confirms the same question this moment is waited for by now.
+        await rides.refuse_second_ride(db, passenger_id)
+        if is_new:
+            await timers.set_timer(db, CONFIRMATION_DUE, confirmation.id, due_at=confirmation.expires_at)
+        else:
+            community, nearest = await self._as_asked(db, confirmation)
+        await _record(db, "issued" if is_new else "repeated", confirmation, by=by)
+        token = self._tokens.token_of(confirmation.id)
+        return NeedsConfirmation(
+            confirmation, token, self._changes(asked, community, confirmation.tier, nearest)
+        )
+
+    async def _as_asked(self, db: Db, confirmation: Confirmation) -> tuple[Community, Near | None]:
+        """The community as it was when the passenger was asked, which counts; and who is near by now."""
+        community = await _community_of(db, confirmation)
+        whose = communities.circles_of(community, confirmation.tier)[-1]
+        nearest = await self._nearest(db, confirmation.asked, confirmation.passenger_id, whose)
+        return community, nearest
+
+    async def _next_tier(
+        self, db: Db, asked: Asked, passenger_id: UserId, community: Community
+    ) -> tuple[Tier, Near | None]:
+        """The nearest circle in which somebody is free; with nobody anywhere, the widest."""
+        nearest: Near | None = None
+        tier: Tier = "home"
+        for tier in community.rules.fallback:
+            whose = communities.circles_of(community, tier)[-1]
+            nearest = await self._nearest(db, asked, passenger_id, whose)
+            if nearest is not None:
+                break
+        return tier, nearest
+
+    def _changes(self, asked: Asked, community: Community, tier: Tier, nearest: Near | None) -> Changes:
+        place = Place(asked.lat, asked.lng)
+        way = None if nearest is None else estimate_trip(nearest.found.ping.place, place)
+        return Changes(
+            tier=tier,
+            distance_meters=way and way.distance_meters,
+            wait_seconds=way and way.duration_seconds,
+            fare_cents=self._fare(asked, community, tier),
+            home_fare_cents=self._fare(asked, community, "home"),
+        )
+
+    def _fare(self, asked: Asked, community: Community, tier: Tier) -> int:
+        request = asked.to_request()
+        trip = None if request.dropoff is None else estimate_trip(request.pickup, request.dropoff)
+        fare = rides.quote_fare(trip, self._terms.tariff, _belonging(community, tier, priced_as=tier))
+        assert fare is not None, "a community's ride always has a fare"
+        return fare
+
+    async def confirm_ride(
+        self, db: Db, token: str, said: Mapping[str, object], *, passenger_id: UserId, by: UUID
+    ) -> Answer:
+        """The one ride of this confirmation, however often and from wherever it is confirmed.
+
+        Used counts before expired, so a late repeat still gets its ride. `said` is what the body says of the
+        ride besides: it must be what was asked for. Gets the community's own driver if there is one by now.
+        """
+        token_hash, ride_id = hash_token(token), RideId(new_id())
+        found = await store.find(db, token_hash, passenger_id=passenger_id)
+        if found is None:
+            return await _turn_away(db, passenger_id, by=by)
+        other = [name for name, value in said.items() if getattr(found.asked, name) != value]
+        if other:
+            return await _refuse(db, ConfirmationContradicted(fields=other), found, by=by)
+        if found.ride_id is None:
+            claimed = await store.claim_by_token(db, token_hash, passenger_id=passenger_id, ride_id=ride_id)
+            if claimed is not None:
+                return await self._open_confirmed(db, claimed, by=by)
+            # Somebody was faster, or it is too late; who was in time and has not ended yet is waited for.
+            found = await store.find_settled(db, token_hash, passenger_id=passenger_id)
+        if found is None:  # pruned a moment ago
+            return await _turn_away(db, passenger_id, by=by)
+        return await _answer_again(db, found, by=by)
+
+    async def _open_confirmed(self, db: Db, confirmation: Confirmation, *, by: UUID) -> Created:
+        asked, passenger_id = confirmation.asked, confirmation.passenger_id
+        community = await _community_of(db, confirmation)
+        at_home = await self._nearest(db, asked, passenger_id, frozenset({community.id}))
+        # Whoever said that others will do waits for nobody in particular: the community's own come first.
+        belongs = _belonging(community, confirmation.tier, priced_as="home" if at_home else confirmation.tier)
+        ride = await self._open(db, asked, passenger_id, belongs, confirmation)
+        await _settle(db, confirmation, ride, by=by)
+        return Created(ride, confirmed=True, at_home=at_home is not None)
+
+    async def _open(
+        self,
+        db: Db,
+        asked: Asked,
+        passenger_id: UserId,
+        belongs: Belonging | None = None,
+        confirmation: Confirmation | None = None,
+    ) -> Ride:
+        return await rides.request_ride(
+            db,
+            asked.to_request(),
+            passenger_id=passenger_id,
+            tariff=self._terms.tariff,
+            search=self._terms.search,
+            ride_id=confirmation.ride_id if confirmation else None,
+            asked_price_cents=asked.price_cents,
+            belongs=belongs,
+            confirmation_id=confirmation.id if confirmation else None,
+        )
+
+    async def _nearest(self, db: Db, asked: Asked, passenger_id: UserId, whose: Whose) -> Near | None:
+        """Whoever could be asked first, of these communities' drivers or of all."""
+        search = Search(
+            place=Place(asked.lat, asked.lng),
+            radius_meters=self._terms.radius_meters,
+            limit=1,
+            whose=whose,
+            fresh=self._terms.fresh,
+        )
+        _, near = await location.look_around(db, self._redis, search, not_these={passenger_id})
+        free = (one for one in near if one.available and one.found.driver_id != passenger_id)
+        return next(free, None)
+
+
+def _belonging(community: Community, tier: Tier, *, priced_as: Tier) -> Belonging:
+    return Belonging(
+        community_id=community.id,
+        community_version=community.version,
+        tier=tier,
+        prices=community.prices_for(priced_as),
+    )
+
+
+async def _community_of(db: Db, confirmation: Confirmation) -> Community:
+    known = await communities.read_version(db, confirmation.community_id, confirmation.community_version)
+    assert known is not None, "a confirmation's community and its version are held by a foreign key"
+    return known
+
+
+async def _settle(db: Db, confirmation: Confirmation, ride: Ride, *, by: UUID) -> None:
+    await timers.cancel_timer(db, CONFIRMATION_DUE, confirmation.id)
+    await _record(db, "confirmed", confirmation, by=by)
+    thought = ride.created_at - confirmation.created_at
+    after_commit(db, lambda: THOUGHT.observe(thought.total_seconds()))
+
+
+async def _answer_again(db: Db, found: Confirmation, *, by: UUID) -> Answer:
+    if found.ride_id is None:
+        return await _refuse(db, ConfirmationTokenExpired(expired_at=found.expires_at), found, by=by)
+    ride = await rides.read_ride(db, found.ride_id)
+    assert ride is not None, "a confirmation's ride is held by a foreign key"
+    await _record(db, "replayed", found, by=by)
+    return CreatedBefore(ride)
+
+
+async def _refuse(db: Db, refusal: Refusal, found: Confirmation, *, by: UUID) -> Refused:
+    """Not raised, which would undo that it is written down."""
+    await _record(db, "refused", found, by=by, reason=refusal.code)
+    return Refused(refusal)
+
+
+async def _turn_away(db: Db, passenger_id: UserId, *, by: UUID) -> Refused:
+    """The same for a token that is none of the passenger's."""
+    await audit.record(
+        db, actor_id=by, action="user.confirmation_guessed", subject_kind="user", subject_id=passenger_id
+    )
+    after_commit(db, lambda: CONFIRMATIONS.labels("guessed").inc())
+    return Refused(ConfirmationTokenInvalid())
+
+
+async def expire_confirmation(db: Db, confirmation_id: UUID) -> None:
+    """Close a question that nobody answered in time, and tell the passenger; safe to repeat."""
+    expired = await store.expire(db, confirmation_id)
+    if expired is None:
+        return
+    await timers.cancel_timer(db, CONFIRMATION_DUE, expired.id)
+    await _record(db, "expired", expired, by=None)
+    await outbox.record(
+        db,
+        ConfirmationExpired(
+            confirmation_id=expired.id, rider_id=expired.passenger_id, expires_at=expired.expires_at
+        ),
+    )
+
+
+async def _record(
+    db: Db, outcome: str, confirmation: Confirmation, *, by: UUID | None, **more: object
+) -> None:
+    await audit.record(
+        db,
+        actor_id=by,
+        action=f"confirmation.{outcome}",
+        subject_kind="confirmation",
+        subject_id=confirmation.id,
+        data={"tier": confirmation.tier, "community_id": confirmation.community_id, **more},
+    )
+    after_commit(db, lambda: CONFIRMATIONS.labels(outcome).inc())
+
+
+async def _export(db: Db, user_id: UserId) -> object:
+    found = await store.confirmations_of(db, user_id)
+    return [
+        {
+            "asked": msgspec.to_builtins(one.asked),
+            "created_at": one.created_at,
+            "expires_at": one.expires_at,
+            "used_at": one.used_at,
+            "ride_id": one.ride_id,
+        }
+        for one in found
+    ] or None
+
+
+PERSONAL_DATA = people.PersonalData("confirmations", export=_export, erase=store.erase)

@@ -1,0 +1,216 @@
+"""Every statement on ride_confirmations. Whoever uses one holds its row until the ride is there."""
+
+from datetime import timedelta
+from uuid import UUID
+
+from catraca.domains.communities import Community, Tier
+from catraca.domains.geofences.model import Asked, Confirmation, ConfirmationId, read_asked, write_asked
+from catraca.domains.people import UserId
+from catraca.domains.rides import RideId
+from catraca.platform.database import Db, Row
+from catraca.platform.event_invariants import LOOKED_AT
+from catraca.platform.invariants import ConstraintHeld, Invariant, Rule
+
+COLUMNS = (
+    "id, passenger_id, asked, community_id, community_version, tier, created_at, expires_at, used_at, ride_id"
+)
+
+
+async def ask(
+    db: Db,
+    confirmation_id: ConfirmationId,
+    asked: Asked,
+    *,
+    passenger_id: UserId,
+    token_hash: bytes,
+    community: Community,
+    tier: Tier,
+    ttl: timedelta,
+) -> tuple[Confirmation, bool]:
+    """The question to this passenger about this very ride, and whether it is new: there is one at a time."""
+    row = await db.fetchrow(
+        "INSERT INTO ride_confirmations AS c (id, passenger_id, token_hash, asked, asked_hash, community_id,"  # noqa: S608
+        "   community_version, tier, expires_at)"
+        " VALUES ($1, $2, $3, $4::jsonb, $5, $6, $7, $8, clock_timestamp() + $9::interval)"
+        " ON CONFLICT (passenger_id, asked_hash) WHERE used_at IS NULL AND expired_at IS NULL"
+        # Nothing changes, but the row that is there is held and answered.
+        " DO UPDATE SET tier = c.tier"
+        f" RETURNING {COLUMNS}",
+        confirmation_id,
+        passenger_id,
+        token_hash,
+        write_asked(asked),
+        asked.digest(),
+        community.id,
+        community.version,
+        tier,
+        ttl,
+    )
+    assert row is not None
+    found = _confirmation(row)
+    return found, found.id == confirmation_id
+
+
+_CLAIM = (
+    "WITH moment AS MATERIALIZED (SELECT clock_timestamp() AS at)"
+    " UPDATE ride_confirmations SET used_at = moment.at, ride_id = $3 FROM moment"
+    " WHERE passenger_id = $1 AND used_at IS NULL AND expired_at IS NULL AND expires_at > moment.at"
+)
+
+
+async def claim_by_token(
+    db: Db, token_hash: bytes, *, passenger_id: UserId, ride_id: RideId
+) -> Confirmation | None:
+    """Use the confirmation of this token for this ride, if it is unused and in time: one claim, one winner.
+
+    Whoever else wants it waits for our end, and then finds it used.
+    """
+    row = await db.fetchrow(
+        f"{_CLAIM} AND token_hash = $2 RETURNING {COLUMNS}", passenger_id, token_hash, ride_id
+    )
+    return None if row is None else _confirmation(row)
+
+
+async def claim_by_request(
+    db: Db, asked: Asked, *, passenger_id: UserId, ride_id: RideId
+) -> Confirmation | None:
+    """The same for the open question about this very ride, if there is one."""
+    row = await db.fetchrow(
+        f"{_CLAIM} AND asked_hash = $2 RETURNING {COLUMNS}", passenger_id, asked.digest(), ride_id
+    )
+    return None if row is None else _confirmation(row)
+
+
+async def find(db: Db, token_hash: bytes, *, passenger_id: UserId) -> Confirmation | None:
+    row = await db.fetchrow(
+        f"SELECT {COLUMNS} FROM ride_confirmations WHERE passenger_id = $1 AND token_hash = $2",  # noqa: S608
+        passenger_id,
+        token_hash,
+    )
+    return None if row is None else _confirmation(row)
+
+
+async def find_settled(db: Db, token_hash: bytes, *, passenger_id: UserId) -> Confirmation | None:
+    """The same, as it is when whoever is using it this moment has ended."""
+    row = await db.fetchrow(
+        f"SELECT {COLUMNS} FROM ride_confirmations"  # noqa: S608
+        " WHERE passenger_id = $1 AND token_hash = $2 FOR SHARE",
+        passenger_id,
+        token_hash,
+    )
+    return None if row is None else _confirmation(row)
+
+
+async def lapsed_for(db: Db, asked: Asked, *, passenger_id: UserId) -> ConfirmationId | None:
+    """The question about this very ride that nobody answered in time, and nobody has closed yet."""
+    return await db.fetchval(
+        "SELECT id FROM ride_confirmations WHERE passenger_id = $1 AND asked_hash = $2 AND used_at IS NULL"
+        " AND expired_at IS NULL AND expires_at <= clock_timestamp()",
+        passenger_id,
+        asked.digest(),
+    )
+
+
+async def expire(db: Db, confirmation_id: UUID) -> Confirmation | None:
+    """Close a question whose time is over; None when it is not, or was used, or is closed."""
+    row = await db.fetchrow(
+        "UPDATE ride_confirmations SET expired_at = clock_timestamp() WHERE id = $1 AND used_at IS NULL"  # noqa: S608
+        f" AND expired_at IS NULL AND expires_at <= clock_timestamp() RETURNING {COLUMNS}",
+        confirmation_id,
+    )
+    return None if row is None else _confirmation(row)
+
+
+async def prune(db: Db, *, older_than: timedelta, limit: int) -> int:
+    """Drop what expired unused, a bounded number at a time; used ones stay, for late repeats."""
+    return await db.fetchval(
+        "WITH old AS (SELECT id FROM ride_confirmations"
+        "             WHERE expired_at < (SELECT clock_timestamp() - $1::interval)"
+        "             ORDER BY expired_at LIMIT $2 FOR UPDATE SKIP LOCKED),"
+        " gone AS (DELETE FROM ride_confirmations c USING old WHERE c.id = old.id RETURNING 1)"
+        " SELECT count(*) FROM gone",
+        older_than,
+        limit,
+    )
+
+
+async def confirmations_of(db: Db, passenger_id: UserId, *, limit: int = 1000) -> list[Confirmation]:
+    rows = await db.fetch(
+        f"SELECT {COLUMNS} FROM ride_confirmations WHERE passenger_id = $1"  # noqa: S608
+        " ORDER BY created_at DESC LIMIT $2",
+        passenger_id,
+        limit,
+    )
+    return [_confirmation(row) for row in rows]
+
+
+async def erase(db: Db, passenger_id: UserId) -> None:
+    """What was never used goes; of the others stays where a ride began, as with rides, and no address.
+
+    Nor their digest, by which an address could be guessed.
+    """
+    await db.execute(
+        "DELETE FROM ride_confirmations WHERE passenger_id = $1 AND used_at IS NULL", passenger_id
+    )
+    await db.execute(
+        "UPDATE ride_confirmations"
+        " SET asked = asked - '{origin,destination}'::text[], asked_hash = token_hash"
+        " WHERE passenger_id = $1",
+        passenger_id,
+    )
+
+
+def _confirmation(row: Row) -> Confirmation:
+    columns = dict(row)
+    columns["asked"] = read_asked(columns["asked"])
+    return Confirmation(**columns)
+
+
+_TOLD = (
+    "SELECT aggregate_id FROM outbox WHERE routing_key = 'ride.confirmation_expired' AND queue IS NULL"  # noqa: S608
+    " UNION ALL (SELECT aggregate_id FROM outbox_sent"
+    "   WHERE routing_key = 'ride.confirmation_expired' AND queue IS NULL"
+    "     AND sent_at > clock_timestamp() - interval '1 day'"
+    f"  ORDER BY sent_at DESC LIMIT {LOOKED_AT})"
+)
+
+INVARIANTS: tuple[Rule, ...] = (
+    Invariant(
+        number=7,
+        name="rides and confirmations name each other",
+        sentence="A ride beyond its fence and the confirmation it came from name each other.",
+        query="SELECT c.id FROM ride_confirmations c LEFT JOIN rides r ON r.confirmation_id = c.id"
+        " WHERE c.ride_id IS DISTINCT FROM r.id",
+    ),
+    Invariant(
+        number=8,
+        name="questions that were closed were told",
+        sentence="Of each question that nobody answered in time that is told once, and of no other.",
+        query=f"WITH told AS (SELECT aggregate_id, count(*) FROM ({_TOLD}) AS t GROUP BY 1)"  # noqa: S608
+        " SELECT c.id FROM ride_confirmations c LEFT JOIN told t ON t.aggregate_id = c.id"
+        " WHERE t.count > CASE WHEN c.expired_at IS NULL THEN 0 ELSE 1 END"
+        "   OR t.count IS NULL AND c.expired_at > clock_timestamp() - interval '23 hours'"
+        f"    AND (SELECT count(*) FROM told) < {LOOKED_AT // 2}",
+    ),
+    ConstraintHeld(
+        name="one ride a confirmation",
+        sentence="No confirmation makes two rides.",
+        table="rides",
+        constraint="one_ride_a_confirmation",
+        definition=("UNIQUE", "confirmation_id"),
+    ),
+    ConstraintHeld(
+        name="confirmations name their ride",
+        sentence="A confirmation that was used has its ride, of the same passenger.",
+        table="ride_confirmations",
+        constraint="confirmations_name_their_ride",
+        definition=("ride_id, id, passenger_id", "rides(id, confirmation_id, passenger_id)"),
+    ),
+    ConstraintHeld(
+        name="rides beyond the fence were confirmed",
+        sentence="Drivers from elsewhere come only to whom said so.",
+        table="rides",
+        constraint="rides_beyond_the_fence_were_confirmed",
+        definition=("home", "confirmation_id IS NOT NULL"),
+    ),
+)

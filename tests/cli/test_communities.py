@@ -1,0 +1,314 @@
+"""`catraca communities`: files of fences, in and out, on a real database."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from catraca.cli.community_files import collection_of, features_of, read_features
+from catraca.domains import communities
+from catraca.domains.communities import CommunityId, Imported, Rules, import_communities
+from catraca.platform.database import Database
+from catraca.platform.texts import text
+from tests.domains.communities.places import PRICES, ring, somewhere, sound_fences, square
+from tests.servers import Stack
+
+# What the commands do is the service's, which is tried on both stacks; what they say is not the server's.
+pytestmark = pytest.mark.parametrize("stack", ["embedded"], indirect=True, scope="session")
+
+EXAMPLE = Path(__file__).parents[2] / "docs/examples/communities.geojson"
+
+
+@dataclass
+class Machine:
+    """A database without communities, and a shell in front of it."""
+
+    url: str
+    folder: Path
+    database: Database
+
+    async def type(self, *arguments: object, stdin: str = "") -> tuple[int, str, str]:
+        """`catraca communities ...`; answers its exit code and what it said."""
+        environment = {
+            "PATH": os.environ["PATH"],
+            "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+            "COLUMNS": "200",
+            "CATRACA_STATE_DIR": str(self.folder / "state"),
+            "CATRACA_DATABASE_URL": self.url,
+        }
+        done = await asyncio.to_thread(
+            subprocess.run,
+            [sys.executable, "-m", "catraca", "communities", *map(str, arguments)],
+            env=environment,
+            cwd=self.folder,
+            input=stdin,
+            capture_output=True,
+            check=False,
+            text=True,
+        )
+        return done.returncode, done.stdout, done.stderr
+
+    async def bring(self, *features: object, options: tuple[object, ...] = ()) -> tuple[int, str, str]:
+        return await self.type("import", "-", *options, stdin=json.dumps(collection(*features)))
+
+    async def take_in(self, *features: object) -> list[str]:
+        """The same without the shell, which takes its time; answers what became of each."""
+        read = read_features(features, lambda: None)
+        assert read.faults == []
+        async with self.database.transaction() as db:
+            done = await import_communities(db, read.wanted, by=None, dry_run=False, tell=lambda: None)
+        return [one.what for one in done]
+
+    async def count(self) -> int:
+        async with self.database.connection() as db:
+            return await db.fetchval("SELECT count(*) FROM community_versions")
+
+    async def named(self, name: str) -> communities.Community:
+        async with self.database.connection() as db:
+            (found,) = [one for one, _ in await communities.all_communities(db) if one.rules.name == name]
+            return found
+
+
+def collection(*features: object) -> dict[str, Any]:
+    return {"type": "FeatureCollection", "features": list(features)}
+
+
+def feature(name: str, own: UUID | None = None, *, geometry: object = None, **properties: Any) -> Any:
+    return {
+        "type": "Feature",
+        **({} if own is None else {"id": str(own)}),
+        "properties": {"name": name, **properties},
+        "geometry": geometry or square(*somewhere()),
+    }
+
+
+@pytest.fixture(scope="module")
+async def url(stack: Stack) -> str:
+    return await stack.migrated_database(f"fences-{uuid4().hex[:8]}")
+
+
+@pytest.fixture
+async def machine(url: str, tmp_path: Path) -> AsyncIterator[Machine]:
+    database = await Database.open(url)
+    async with database.connection() as db:
+        await db.execute("TRUNCATE communities, community_versions CASCADE")
+    yield Machine(url, tmp_path, database)
+    await database.close()
+
+
+async def test_the_example_comes_in_once_and_goes_out_as_it_came(machine: Machine) -> None:
+    code, said, complaint = await machine.type("import", EXAMPLE, "--dry-run")
+    assert (code, said.splitlines()[-1], complaint) == (0, "Would be: 3 created, 0 changed, 0 unchanged.", "")
+    assert await machine.count() == 0
+    code, said, _ = await machine.type("import", EXAMPLE)
+    assert (code, said.splitlines()[-1]) == (0, "3 created, 0 changed, 0 unchanged.")
+    assert "Comunidade da Sé" in said
+    assert (await machine.type("export", "out.geojson"))[:2] == (0, "")
+    exported = (machine.folder / "out.geojson").read_text()
+    assert (await machine.type("import", EXAMPLE))[1] == "0 created, 0 changed, 3 unchanged.\n"
+    assert (await machine.type("import", "out.geojson"))[1] == "0 created, 0 changed, 3 unchanged.\n"
+    assert await machine.count() == 3
+    async with machine.database.connection() as db:
+        await db.execute("TRUNCATE communities, community_versions CASCADE")
+    assert await machine.take_in(*json.loads(exported)["features"]) == ["created"] * 3
+    assert (await machine.type("export"))[1] == exported
+
+
+async def test_only_what_the_file_changes_gets_a_version(machine: Machine) -> None:
+    centre, outskirts = feature("Centro", tariff=PRICES), feature("Arrabalde")
+    assert await machine.take_in(centre, outskirts) == ["created", "created"]
+    centre["properties"]["tariff"] = PRICES | {"base_cents": 1}
+    assert await machine.take_in(outskirts, centre, feature("Praia")) == ["unchanged", "changed", "created"]
+    assert (await machine.named("Centro")).version == 2
+    assert (await machine.named("Arrabalde")).version == 1
+    outskirts["geometry"] = square(*somewhere())
+    code, said, _ = await machine.bring(centre, outskirts)
+    assert (code, said.splitlines()[-1]) == (0, "0 created, 1 changed, 1 unchanged.")
+
+
+async def test_a_file_retires_a_community_and_brings_it_back(machine: Machine) -> None:
+    centre = feature("Centro")
+    retired = feature("Centro", geometry=centre["geometry"], retired=True)
+    assert await machine.take_in(centre) == ["created"]
+    assert await machine.take_in(retired) == ["changed"]
+    assert (await machine.named("Centro")).rules.retired
+    assert await machine.take_in(retired) == ["unchanged"]
+    assert await machine.take_in(centre) == ["changed"]
+    assert not (await machine.named("Centro")).rules.retired
+
+
+async def test_what_has_no_id_is_known_by_its_name_again(machine: Machine) -> None:
+    one = feature("Vila São João")
+    other = feature("Vila Sa\u0303o Joa\u0303o ", geometry=one["geometry"])
+    assert await machine.take_in(one) == ["created"]
+    assert await machine.take_in(other) == ["unchanged"]
+
+
+async def test_neighbours_may_come_later_in_the_file_or_be_there_before(machine: Machine) -> None:
+    first, second, before = uuid4(), uuid4(), uuid4()
+    assert await machine.take_in(feature("Before", before)) == ["created"]
+    neighbours = [str(second), str(before)]
+    done = await machine.take_in(
+        feature("First", first, neighbour_ids=neighbours, fallback=["neighbours"]),
+        feature("Second", second, neighbour_ids=[str(first)]),
+    )
+    assert done == ["created", "created"]
+    assert (await machine.named("First")).rules.neighbour_ids == (second, before)
+
+
+async def test_all_faults_of_all_features_are_listed_and_nothing_is_written(machine: Machine) -> None:
+    own, stranger = uuid4(), uuid4()
+    code, said, complaint = await machine.bring(
+        feature("Good", own),
+        {"type": "Polygon"},
+        feature(
+            "Bad", geometry={"type": "Polygon", "coordinates": [ring()[:4], [[0, 0]]]}, fallback=["home"]
+        ),
+        {"type": "Feature", "id": 7, "properties": None, "geometry": None},
+        feature("Twin", own),
+        feature("Same"),
+        feature("Same"),
+        feature("Own", owner := uuid4(), neighbour_ids=[str(owner)]),
+        feature("Priced", tariff={"base_cents": "5"}),
+        feature("\x1b[31mNaN", geometry={"type": "Polygon", "coordinates": [[[float("nan"), 0], *ring()]]}),
+        feature("Lonely", neighbour_ids=[str(stranger)]),
+    )
+    assert (code, said) == (1, "")
+    assert complaint.splitlines() == [
+        "feature 2: type: This is not a GeoJSON Feature.",
+        "feature 3 \"Bad\": properties.fallback.0: Must be one of: 'neighbours' or 'open'.",
+        f'feature 3 "Bad": geometry.coordinates[0][3]: {text("fences.ring_not_closed", "en")}',
+        f'feature 3 "Bad": geometry.coordinates[1]: {text("fences.ring_too_short", "en")}',
+        "feature 4: properties.name: This field is required.",
+        "feature 4: id: Send a UUID. Or leave it out: the name then makes one.",
+        "feature 4: geometry.type: This is not a GeoJSON geometry of type Polygon or MultiPolygon.",
+        'feature 5 "Twin": id: Feature 1 has the same id.',
+        'feature 7 "Same": id: Feature 6 has the same name, and neither has an id.',
+        f'feature 8 "Own": properties.neighbour_ids: {text("refusals.neighbour_is_itself", "en")}',
+        'feature 9 "Priced": properties.tariff.base_cents: Send a whole number.',
+        'feature 9 "Priced": properties.tariff.per_km_cents: This field is required.',
+        'feature 9 "Priced": properties.tariff.per_minute_cents: This field is required.',
+        'feature 9 "Priced": properties.tariff.minimum_cents: This field is required.',
+        'feature 10 "\ufffd[31mNaN": properties.name: This does not have the expected form.',
+        'feature 10 "\ufffd[31mNaN": geometry.coordinates[0][0]: A point is made of finite numbers.',
+        "catraca: nothing was changed: 16 faults",
+    ]
+    code, said, complaint = await machine.bring(
+        feature("Good", own), feature("Lonely", neighbour_ids=[str(own), str(stranger)])
+    )
+    assert (code, said) == (1, "")
+    assert complaint.splitlines() == [
+        f'feature 2 "Lonely": properties.neighbour_ids: {stranger} is no community, here or in the file.',
+        "catraca: nothing was changed: 1 fault",
+    ]
+    assert await machine.count() == 0
+
+
+async def test_columns_nobody_knows_are_told_and_empty_ones_are_not_said(machine: Machine) -> None:
+    code, _, complaint = await machine.bring(
+        feature("One", osm_id=7, tariff=None, fallback=None), feature("Two", osm_id=8)
+    )
+    assert (code, complaint) == (0, 'the property "osm_id" is not known, and ignored (2 times)\n')
+    assert (await machine.named("One")).rules == Rules(name="One")
+
+
+async def test_who_did_it_is_in_the_audit_log(machine: Machine) -> None:
+    one, other, operator = uuid4(), uuid4(), uuid4()
+    assert await machine.take_in(feature("One", one)) == ["created"]
+    assert (await machine.bring(feature("Other", other), options=("--by", operator)))[0] == 0
+    async with machine.database.connection() as db:
+        rows = await db.fetch(
+            "SELECT subject_id, actor_id, action, data FROM audit_log WHERE subject_id = ANY ($1)",
+            [str(one), str(other)],
+        )
+    told = {
+        UUID(row["subject_id"]): (row["actor_id"], row["action"], json.loads(row["data"])) for row in rows
+    }
+    data = {"version": 1, "by": "command line"}
+    assert told == {one: (None, "community.created", data), other: (operator, "community.created", data)}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "word"),
+    [
+        (["import", "nowhere.geojson"], "", "nowhere.geojson"),
+        (["import", "-"], "{", "not JSON"),
+        (["import", "-"], "[" * 100_000, "not JSON"),
+        (["import", "-"], "[]", "FeatureCollection"),
+        (["import", "-"], json.dumps(square()), "FeatureCollection"),
+        (["import", "-", "--by", "me"], "", "UUID"),
+        (["export", "nowhere/out.geojson"], "", "nowhere/out.geojson"),
+    ],
+)
+async def test_what_cannot_work_is_refused_with_the_remedy(
+    machine: Machine, arguments: list[str], stdin: str, word: str
+) -> None:
+    code, said, complaint = await machine.type(*arguments, stdin=stdin)
+    assert (code, said) == (2, "")
+    assert word in complaint
+    assert "Traceback" not in complaint
+
+
+async def test_without_a_database_there_is_a_way_to_have_one(machine: Machine) -> None:
+    machine.url = ""
+    for command in (["import", EXAMPLE], ["export"]):
+        code, _, complaint = await machine.type(*command)
+        assert (code, "catraca up" in complaint) == (2, True)
+    machine.url = "postgresql://catraca:hush@127.0.0.1:1/catraca"
+    code, _, complaint = await machine.type("import", EXAMPLE)
+    assert (code, "127.0.0.1:1" in complaint, "hush" in complaint) == (1, True, False)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(fence=sound_fences())
+async def test_any_sound_fence_goes_out_and_comes_in_unchanged(
+    machine: Machine, fence: dict[str, Any]
+) -> None:
+    """Made as somebody sent it, read, exported and imported: it stays what it is, and at its version."""
+    own = CommunityId(uuid4())
+    kept = communities.check_fence(fence, language="en")
+    async with machine.database.transaction() as db:
+        await communities.create_community(db, own, Rules(name="Vila"), kept, by=None)
+        found = await communities.read_community(db, own)
+        assert found is not None
+        assert found[1] == kept
+        written = collection_of(await communities.all_communities(db))
+        read = read_features(features_of("it", written.encode()), lambda: None)
+        assert read.faults == []
+        done = await import_communities(db, read.wanted, by=None, dry_run=False, tell=lambda: None)
+        assert set(done) == {Imported("unchanged", 1)}
+        assert own in {one.id for one in read.wanted}
+        assert await communities.read_community(db, own) == found
+
+
+async def test_a_fence_that_was_kept_another_way_round_is_unchanged_too(machine: Machine) -> None:
+    """Put in by code that did not ask whether its rings turn as they should."""
+    fence = square(*somewhere())
+    fence["coordinates"][0].reverse()
+    async with machine.database.transaction() as db:
+        await communities.create_community(
+            db, CommunityId(uuid4()), Rules(name="Vila"), json.dumps(fence), by=None
+        )
+    async with machine.database.connection() as db:
+        written = collection_of(await communities.all_communities(db))
+    assert await machine.take_in(*features_of("it", written.encode())) == ["unchanged"]
+
+
+async def test_many_come_in_at_once(machine: Machine) -> None:
+    count = 1000
+    lines = [feature(f"Vila {n}", geometry=square(-20, -40 + n / 1000, size=0.0005)) for n in range(count)]
+    code, said, _ = await machine.bring(*lines)
+    assert (code, said.splitlines()[-1]) == (0, f"{count:,} created, 0 changed, 0 unchanged.")
+    assert f"... and {count - 50:,} more" in said
+    async with machine.database.connection() as db:
+        index = await communities.Fences().current(db)
+    assert len(index) == count

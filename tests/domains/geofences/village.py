@@ -1,0 +1,201 @@
+"""A village with a fence around it, in a town of its own: who asks for rides there, and who drives."""
+
+import hashlib
+import itertools
+import json
+import math
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, Self
+from uuid import UUID, uuid4
+
+import httpx
+
+from catraca.domains import communities
+from catraca.domains.communities import Community, CommunityId, Fences, Rules
+from catraca.domains.fares import Tariff
+from catraca.domains.geofences import Gate, Terms, TokenMaker, jobs
+from catraca.domains.location.model import DriverId
+from tests.conftest import SECRET, bearer
+from tests.domains.location.town import Town
+from tests.servers import until
+from tests.support.http import served
+
+PATH = "/api/governance/ride/request"
+# Each test has a village of its own, far from all others: what it fences in is nobody else's.
+_places = ((-30 + number // 50, -60 + number % 50) for number in itertools.count())
+FENCE_METERS = 1000
+# Beyond it, and still near enough to come.
+OUTSIDE_METERS = 3000
+PORTUGUESE = {"accept-language": "pt-BR"}
+METERS_A_DEGREE = 111_320
+
+
+def square(lat: float, lng: float, *, meters: float = FENCE_METERS) -> dict[str, Any]:
+    """A fence so far to each side."""
+    north = meters / METERS_A_DEGREE
+    east = north / math.cos(math.radians(lat))
+    w, e, s, n = lng - east, lng + east, lat - north, lat + north
+    return {"type": "Polygon", "coordinates": [[[w, s], [e, s], [e, n], [w, n], [w, s]]]}
+
+
+@dataclass
+class Village:
+    town: Town
+    lat: float
+    lng: float
+    community: Community
+
+    @classmethod
+    async def settle(cls, town: Town, **rules: Any) -> Self:
+        """A new one."""
+        lat, lng = next(_places)
+        return cls(town, lat, lng, await make_community(town, square(lat, lng), **rules))
+
+    def asked(self, **changes: Any) -> dict[str, Any]:
+        """The contract's first example, here; a field that is None is left out."""
+        body = {
+            "type": "comunidade",
+            "passengerLat": self.lat,
+            "passengerLng": self.lng,
+            "origin": "Origem",
+            "destination": "Destino",
+            "price": 15.50,
+            **changes,
+        }
+        return {name: value for name, value in body.items() if value is not None}
+
+    async def another(self, fence: dict[str, Any], **rules: Any) -> Community:
+        """One more community."""
+        return await make_community(self.town, fence, **rules)
+
+    async def driver(
+        self, *, north_meters: float = 0, based: bool = False, community: Community | None = None
+    ) -> UUID:
+        """Somebody at work so far from its middle; based in the village, or in another."""
+        driver_id = await self.town.new_driver(lat=self.lat + north_meters / METERS_A_DEGREE, lng=self.lng)
+        if based or community:
+            await self.sql(
+                "UPDATE drivers SET home_community_id = $2 WHERE user_id = $1",
+                DriverId(driver_id),
+                (community or self.community).id,
+            )
+        return driver_id
+
+    async def post(
+        self, passenger_id: UUID, headers: dict[str, str] | None = None, **body: Any
+    ) -> httpx.Response:
+        """As the passenger, unless it is said who."""
+        return await self.town.api.post(
+            PATH,
+            json={"passengerId": str(passenger_id), **body},
+            headers=self.headers(passenger_id) | (headers or {}),
+        )
+
+    def headers(self, passenger_id: UUID) -> dict[str, str]:
+        return bearer("passenger", passenger_id) | PORTUGUESE
+
+    async def ask(self, passenger_id: UUID, **changes: Any) -> httpx.Response:
+        return await self.post(passenger_id, **self.asked(**changes))
+
+    async def token(self, passenger_id: UUID, **changes: Any) -> str:
+        """Asked for while nobody is there."""
+        answer = await self.ask(passenger_id, **changes)
+        assert answer.status_code == 202, answer.text
+        return answer.json()["confirmationToken"]
+
+    async def confirm(self, passenger_id: UUID, token: str, **more: Any) -> httpx.Response:
+        return await self.post(passenger_id, confirmationToken=token, **more)
+
+    async def confirmed(self, passenger_id: UUID, token: str) -> UUID:
+        """The new ride."""
+        answer = await self.confirm(passenger_id, token)
+        assert answer.status_code == 201, answer.text
+        return UUID(answer.json()["rideId"])
+
+    async def rides_of(self, passenger_id: UUID) -> list[UUID]:
+        rows = await self.sql("SELECT id FROM rides WHERE passenger_id = $1 ORDER BY id", passenger_id)
+        return [row["id"] for row in rows]
+
+    async def question(self, token: str) -> Any:
+        """The row of this token; None if there is none."""
+        rows = await self.sql("SELECT * FROM ride_confirmations WHERE token_hash = $1", digest(token))
+        return rows[0] if rows else None
+
+    async def audited(self, token: str) -> list[tuple[str, UUID | None]]:
+        """What was done with this question and by whom, in order."""
+        question = await self.question(token)
+        rows = await self.sql(
+            "SELECT action, actor_id FROM audit_log WHERE subject_kind = 'confirmation' AND subject_id = $1"
+            " ORDER BY id",
+            str(question["id"]),
+        )
+        return [(row["action"].removeprefix("confirmation."), row["actor_id"]) for row in rows]
+
+    async def let_lapse(self, token: str, by: timedelta = timedelta(hours=1)) -> None:
+        """Let all of it have been so much earlier; nobody noticed yet."""
+        await self.sql(
+            "UPDATE ride_confirmations SET created_at = created_at - $2::interval,"
+            " expires_at = expires_at - $2::interval, used_at = used_at - $2::interval,"
+            " expired_at = expired_at - $2::interval WHERE token_hash = $1",
+            digest(token),
+            by,
+        )
+
+    async def close(self, token: str) -> None:
+        """What the question's timer does when it is due."""
+        question = await self.question(token)
+        await self.town.parts.database.run(lambda db: jobs.expire_confirmation(db, question["id"]))
+
+    async def cancel(self, passenger_id: UUID, ride_id: UUID) -> None:
+        answer = await self.town.rides.cancel(ride_id, bearer("passenger", passenger_id))
+        assert answer.json()["status"] == "CANCELED", answer.text
+
+    async def until_waiting(self, count: int) -> None:
+        """So many wait for somebody else's row."""
+        await until(lambda: self._are_waiting(count))
+
+    async def _are_waiting(self, count: int) -> bool:
+        rows = await self.sql(
+            "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+        )
+        return len(rows) == count
+
+    async def sql(self, query: str, *args: object) -> Sequence[Any]:
+        """Straight into the database, committed."""
+        return await self.town.rides.sql(query, *args)
+
+    @asynccontextmanager
+    async def under(self, **settings: object) -> AsyncIterator[Self]:
+        """The same village at another API, with these settings."""
+        async with served(self.town.parts, **settings) as here, here.client() as client:
+            yield replace(self, town=replace(self.town, api=client))
+
+
+async def make_community(town: Town, fence: dict[str, Any], **rules: Any) -> Community:
+    async with town.parts.database.transaction() as db:
+        return await communities.create_community(
+            db, CommunityId(uuid4()), Rules(**{"name": "Vila", **rules}), json.dumps(fence), by=None
+        )
+
+
+def gate_of(village: Village) -> Gate:
+    """What stands behind the API's route, to be asked without it."""
+    parts = village.town.parts
+    terms = Terms(
+        enabled=True,
+        ttl=timedelta(minutes=5),
+        tariff=Tariff(
+            base_cents=500, per_km_cents=180, per_minute_cents=30, minimum_cents=800, currency="BRL"
+        ),
+        search=timedelta(minutes=5),
+        radius_meters=15_000,
+        fresh=timedelta(minutes=1),
+    )
+    return Gate(parts.redis, Fences(), terms, TokenMaker(SECRET))
+
+
+def digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode()).digest()

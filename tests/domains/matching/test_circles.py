@@ -1,0 +1,162 @@
+"""Whose drivers a community's ride is offered to: its own first, and others only as far as it was said."""
+
+from dataclasses import replace
+from uuid import UUID, uuid4
+
+import pytest
+
+from catraca.domains.matching.handlers import matching_handlers
+from catraca.domains.matching.service.waking import MATCHING_WAKE
+from catraca.events import DriverLeftCommunity
+from tests.domains.geofences.village import METERS_A_DEGREE, Village, square
+from tests.domains.location.town import spot
+from tests.domains.matching.office import RULES, Office, message_of
+from tests.servers import on_one_stack
+
+pytestmark = on_one_stack
+
+# Metres to the north of the village's middle, where passengers are; its edge is at 1000.
+INSIDE, NEXT_DOOR, OUTSIDE = 900, 1500, 1100
+
+
+@pytest.fixture
+async def village(office: Office) -> Village:
+    """A search looks as far as to the neighbours at once."""
+    office.be_by(replace(RULES, initial_radius_meters=2000))
+    return await Village.settle(office.town)
+
+
+async def with_neighbour(office: Office) -> Village:
+    """The same, with a community to the north of it that is asked before everybody is."""
+    here = await Village.settle(office.town)
+    north = square(here.lat + NEXT_DOOR / METERS_A_DEGREE, here.lng, meters=200)
+    neighbour = await here.another(north)
+    # Of two fences the smaller counts.
+    here.community = await here.another(
+        square(here.lat, here.lng, meters=990),
+        neighbour_ids=(neighbour.id,),
+        fallback=("neighbours", "open"),
+    )
+    return here
+
+
+async def opened(village: Village) -> UUID:
+    """A ride of somebody's who has confirmed that others will do; nobody is looked for yet."""
+    passenger_id = uuid4()
+    return await village.confirmed(passenger_id, await village.token(passenger_id))
+
+
+async def at_home(office: Office, village: Village, driver_id: UUID | None = None) -> UUID:
+    """A ride for the village's own drivers alone, asked for while one of them was there."""
+    own = driver_id or await village.driver()
+    answer = await village.ask(uuid4())
+    assert (answer.status_code, answer.json()["ride"]["tier"]) == (201, "home"), answer.text
+    if driver_id is None:
+        await office.town.go(own, online=False)
+    return UUID(answer.json()["rideId"])
+
+
+async def verdicts(office: Office, ride_id: UUID) -> dict[UUID, str]:
+    search = (await office.town.rides.timeline(ride_id))["searches"][-1]
+    return {UUID(one["driver_id"]): one["verdict"] for one in search["seen"]}
+
+
+async def test_a_ride_at_home_is_offered_to_the_villages_own_only(office: Office, village: Village) -> None:
+    inside, other = await village.driver(north_meters=INSIDE), await village.driver(north_meters=OUTSIDE)
+    based = await village.driver(north_meters=NEXT_DOOR, based=True)
+    ride_id = await at_home(office, village, inside)
+    await office.advance(ride_id)
+    assert await office.live(ride_id) == [inside]
+    assert await verdicts(office, ride_id) == {inside: "offered", other: "outside_fence", based: "next"}
+    await office.refused(ride_id, inside)
+    assert await office.live(ride_id) == [based], "who is based there is of the village wherever they are"
+    await office.refused(ride_id, based)
+    assert await office.live(ride_id) == []
+    assert await verdicts(office, ride_id) == {
+        inside: "refused_before",
+        other: "outside_fence",
+        based: "refused_before",
+    }
+
+
+async def test_an_open_ride_goes_to_the_villages_own_first_and_then_to_the_nearest(
+    office: Office, village: Village
+) -> None:
+    ride_id = await opened(village)
+    far, near = await village.driver(north_meters=NEXT_DOOR), await village.driver(north_meters=OUTSIDE)
+    based = await village.driver(north_meters=1800, based=True)
+    await office.advance(ride_id)
+    assert await office.live(ride_id) == [based]
+    assert await verdicts(office, ride_id) == {near: "outside_fence", far: "outside_fence", based: "offered"}
+    await office.refused(ride_id, based)
+    assert await office.live(ride_id) == [near]
+    assert await verdicts(office, ride_id) == {near: "offered", far: "next", based: "refused_before"}
+    await office.refused(ride_id, near)
+    assert await office.live(ride_id) == [far]
+
+
+async def test_neighbours_come_in_between(office: Office, village: Village) -> None:
+    village = await with_neighbour(office)
+    ride_id = await opened(village)
+    nearest = await village.driver(north_meters=OUTSIDE)
+    neighbour = await village.driver(north_meters=NEXT_DOOR)
+    own = await village.driver(north_meters=1900, based=True)
+    await office.advance(ride_id)
+    for driver_id in (own, neighbour, nearest):
+        assert await office.live(ride_id) == [driver_id]
+        await office.refused(ride_id, driver_id)
+    assert await office.live(ride_id) == []
+
+
+async def test_a_ride_for_neighbours_goes_no_further(office: Office, village: Village) -> None:
+    village = await with_neighbour(office)
+    neighbour = await village.driver(north_meters=NEXT_DOOR)
+    ride_id = await opened(village)
+    nearest = await village.driver(north_meters=OUTSIDE)
+    await office.advance(ride_id)
+    assert await office.live(ride_id) == [neighbour]
+    await office.refused(ride_id, neighbour)
+    assert await office.live(ride_id) == []
+    assert await verdicts(office, ride_id) == {nearest: "outside_fence", neighbour: "refused_before"}
+
+
+async def drive_in(office: Office, village: Village, driver_id: UUID) -> None:
+    """Three sightings further in; a phone that knows to a metre need not go far."""
+    for north in (990, 980, 970):
+        lat = village.lat + north / METERS_A_DEGREE
+        told = await office.town.ping(driver_id, spot(lat=lat, lng=village.lng, accuracy_meters=5))
+        assert told["accepted"] == 1, told
+        await office.town.keeper().go_past_all()
+
+
+async def test_who_drives_into_the_fence_wakes_a_search_that_waits_for_its_own(
+    office: Office, village: Village
+) -> None:
+    ride_id = await at_home(office, village)
+    driver_id = await village.driver(north_meters=1005)
+    await office.advance(ride_id)
+    assert await verdicts(office, ride_id) == {driver_id: "outside_fence"}
+    await drive_in(office, village, driver_id)
+    assert await office.timer(ride_id, MATCHING_WAKE) is None
+    await office.carry(driver_id, "location.driver.entered_community")
+    assert await office.timer(ride_id, MATCHING_WAKE) is not None
+    await office.fire(ride_id, woken=True)
+    assert await office.live(ride_id) == [driver_id]
+
+
+async def test_who_leaves_the_fence_wakes_nobody_and_keeps_an_offer(office: Office, village: Village) -> None:
+    own = await village.driver(north_meters=INSIDE)
+    asking = await at_home(office, village, own)
+    await office.advance(asking)
+    waits = await opened(village)
+    await office.advance(waits)
+    left = DriverLeftCommunity(
+        driver_id=own, community_id=village.community.id, lat=village.lat, lng=village.lng
+    )
+    message = message_of(left)
+    assert [one.queue for one in matching_handlers(office.matcher) if message.key in (one.keys or ())] == [
+        "matching_availability_queue"
+    ]
+    await office.deliver(message)
+    assert await office.live(asking) == [own]
+    assert await office.timer(waits, MATCHING_WAKE) is None
