@@ -110,7 +110,8 @@ def upgrade() -> None:
                 REFERENCES community_versions (community_id, version),
             CONSTRAINT used_confirmations_have_a_ride CHECK ((used_at IS NULL) = (ride_id IS NULL)),
             CONSTRAINT confirmations_are_used_in_time CHECK (used_at < expires_at),
-            CONSTRAINT expired_confirmations_stay_unused CHECK (expired_at IS NULL OR used_at IS NULL)
+            CONSTRAINT expired_confirmations_stay_unused CHECK (expired_at IS NULL OR used_at IS NULL),
+            CONSTRAINT confirmations_and_their_rides UNIQUE (id, passenger_id, ride_id)
         ) WITH (fillfactor = 70);
         -- The passenger first: a stranger's token is looked for where one that does not exist is.
         CREATE UNIQUE INDEX one_confirmation_a_token ON ride_confirmations (passenger_id, token_hash);
@@ -130,9 +131,12 @@ def upgrade() -> None:
             ADD COLUMN tariff            jsonb,
             -- What the passenger's app thought it would cost.
             ADD COLUMN asked_price_cents bigint CHECK (asked_price_cents >= 0),
-            ADD COLUMN confirmation_id   uuid REFERENCES ride_confirmations (id),
+            ADD COLUMN confirmation_id   uuid,
             ADD CONSTRAINT one_ride_a_confirmation UNIQUE (confirmation_id),
             ADD CONSTRAINT rides_and_their_confirmations UNIQUE (id, confirmation_id, passenger_id),
+            -- One that was used for this very ride: an unused one, or another's, makes none.
+            ADD CONSTRAINT rides_name_their_confirmation FOREIGN KEY (confirmation_id, passenger_id, id)
+                REFERENCES ride_confirmations (id, passenger_id, ride_id),
             ADD CONSTRAINT community_rides_name_their_community CHECK (
                 (type = 'comunidade') = (community_id IS NOT NULL)
                 AND num_nulls(community_id, community_version, tier) IN (0, 3)),

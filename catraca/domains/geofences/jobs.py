@@ -4,7 +4,8 @@ from datetime import timedelta
 from typing import Final
 from uuid import UUID
 
-from catraca.domains.geofences import service, store
+from catraca.domains.geofences import store
+from catraca.domains.geofences.service import outcomes
 from catraca.platform.database import Db
 from catraca.platform.timers import TimerHandlers
 
@@ -14,9 +15,9 @@ KEPT_FOR: Final = timedelta(days=1)
 fires = TimerHandlers()
 
 
-@fires(service.CONFIRMATION_DUE)
+@fires(outcomes.CONFIRMATION_DUE)
 async def expire_confirmation(db: Db, confirmation_id: UUID) -> None:
-    await service.expire_confirmation(db, confirmation_id)
+    await outcomes.expire_confirmation(db, confirmation_id)
 
 
 async def prune_confirmations(db: Db, *, limit: int = 1000) -> int:

@@ -17,7 +17,7 @@ from catraca.domains.geofences.schemas import (
     Spoken,
     called,
 )
-from catraca.domains.geofences.service import Gate
+from catraca.domains.geofences.service.gate import Gate
 from catraca.domains.people import UserId
 from catraca.platform.auth import Principal
 from catraca.platform.database import Db

@@ -207,6 +207,13 @@ INVARIANTS: tuple[Rule, ...] = (
         definition=("ride_id, id, passenger_id", "rides(id, confirmation_id, passenger_id)"),
     ),
     ConstraintHeld(
+        name="rides name their confirmation",
+        sentence="And the ride names one of the same passenger's that was used for it.",
+        table="rides",
+        constraint="rides_name_their_confirmation",
+        definition=("confirmation_id, passenger_id, id", "ride_confirmations(id, passenger_id, ride_id)"),
+    ),
+    ConstraintHeld(
         name="rides beyond the fence were confirmed",
         sentence="Drivers from elsewhere come only to whom said so.",
         table="rides",

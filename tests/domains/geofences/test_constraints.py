@@ -84,6 +84,10 @@ ATTEMPTS = {
         "confirmations_name_their_ride",
     ),
     "for a ride that there is not": (USE + "{nothing} WHERE id = {live}", "confirmations_name_their_ride"),
+    "by another's ride, unused": (
+        CAME_FROM + " tier = 'open', confirmation_id = {live} WHERE id = {others_ride_id}",
+        "rides_name_their_confirmation",
+    ),
     "for a second ride": (
         CAME_FROM + " tier = 'open', confirmation_id = {used} WHERE id = {others_ride_id}",
         "one_ride_a_confirmation",
@@ -176,6 +180,7 @@ BREACHES = {
     "one ride a confirmation": "ALTER TABLE rides DROP CONSTRAINT one_ride_a_confirmation",
     "confirmations name their ride": "ALTER TABLE ride_confirmations"
     " DROP CONSTRAINT confirmations_name_their_ride",
+    "rides name their confirmation": "ALTER TABLE rides DROP CONSTRAINT rides_name_their_confirmation",
     "rides and confirmations name each other": "UPDATE ride_confirmations SET ride_id = {others_ride_id}"
     " WHERE id = {used}",
     "rides beyond the fence were confirmed": "ALTER TABLE rides"

@@ -7,7 +7,7 @@ import pytest
 
 from catraca.domains.geofences import jobs
 from catraca.domains.geofences.model import Created
-from catraca.domains.geofences.service import CONFIRMATIONS, THOUGHT
+from catraca.domains.geofences.service.outcomes import CONFIRMATIONS, THOUGHT
 from catraca.domains.people import UserId
 from tests.conftest import bearer
 from tests.domains.geofences.village import Village, gate_of

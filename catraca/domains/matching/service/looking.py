@@ -51,12 +51,14 @@ class Looking:
         self.next_at = matching.next_search_at
 
     async def look(self, radius_meters: int, *, furthest_meters: int, limit: int, fresh: timedelta) -> None:
-        self._radius_meters = radius_meters
         not_these = self._not_these()
         place = Place(self.held.ride.pickup_lat, self.held.ride.pickup_lon)
         search = Search(place=place, radius_meters=radius_meters, limit=limit, fresh=fresh)
-        for whose in await self._circles():
-            search = replace(search, whose=whose)
+        *inner, outermost = await self._circles()
+        for whose in (*inner, outermost):
+            # The community's own are asked before anybody nearer, however far out they are.
+            self._radius_meters = radius_meters if whose == outermost else furthest_meters
+            search = replace(search, whose=whose, radius_meters=self._radius_meters)
             await self._look(search, not_these)
             if self.candidates:
                 return

@@ -5,19 +5,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
 
-import msgspec
-from prometheus_client import Counter, Histogram
-
-from catraca.domains import communities, location, people, rides
+from catraca.domains import communities, location, rides
 from catraca.domains.communities import Community, Fences, Tier, Whose
 from catraca.domains.fares import Place, Tariff, estimate_trip
 from catraca.domains.geofences import store
-from catraca.domains.geofences.errors import (
-    ConfirmationContradicted,
-    ConfirmationTokenExpired,
-    ConfirmationTokenInvalid,
-    NoCommunityHere,
-)
+from catraca.domains.geofences.errors import ConfirmationContradicted, NoCommunityHere
 from catraca.domains.geofences.model import (
     Answer,
     Asked,
@@ -25,34 +17,26 @@ from catraca.domains.geofences.model import (
     Confirmation,
     ConfirmationId,
     Created,
-    CreatedBefore,
     NeedsConfirmation,
-    Refused,
     TokenMaker,
     hash_token,
+)
+from catraca.domains.geofences.service.outcomes import (
+    CONFIRMATION_DUE,
+    answer_again,
+    expire_confirmation,
+    record,
+    refuse,
+    settle,
+    turn_away,
 )
 from catraca.domains.location import Near, Search
 from catraca.domains.people import UserId
 from catraca.domains.rides import Belonging, Ride, RideId
-from catraca.events import ConfirmationExpired
-from catraca.platform import audit, outbox, timers
-from catraca.platform.database import Db, after_commit
-from catraca.platform.errors import Refusal
+from catraca.platform import timers
+from catraca.platform.database import Db
 from catraca.platform.ids import new_id
 from catraca.platform.redis_client import RedisClient
-from catraca.platform.timers import TimerKind
-
-CONFIRMATION_DUE = TimerKind("geofences.confirmation_due")
-CONFIRMATIONS = Counter(
-    "catraca_confirmations_total",
-    "Questions whether drivers from elsewhere will do, by outcome.",
-    ["outcome"],
-)
-THOUGHT = Histogram(
-    "catraca_confirmation_seconds",
-    "From the question to its confirmation.",
-    buckets=(1, 2, 5, 10, 20, 30, 60, 120, 300),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +88,7 @@ class Gate:
         belongs = _belonging(community, "home", priced_as="home")
         ride = await self._open(db, asked, passenger_id, belongs, asked_before)
         if asked_before is not None:
-            await _settle(db, asked_before, ride, by=by)
+            await settle(db, asked_before, ride, by=by)
         return Created(ride, at_home=True)
 
     async def _ask(
@@ -132,7 +116,7 @@ class Gate:
             await timers.set_timer(db, CONFIRMATION_DUE, confirmation.id, due_at=confirmation.expires_at)
         else:
             community, nearest = await self._as_asked(db, confirmation)
-        await _record(db, "issued" if is_new else "repeated", confirmation, by=by)
+        await record(db, "issued" if is_new else "repeated", confirmation, by=by)
         token = self._tokens.token_of(confirmation.id)
         return NeedsConfirmation(
             confirmation, token, self._changes(asked, community, confirmation.tier, nearest)
@@ -187,10 +171,10 @@ class Gate:
         token_hash, ride_id = hash_token(token), RideId(new_id())
         found = await store.find(db, token_hash, passenger_id=passenger_id)
         if found is None:
-            return await _turn_away(db, passenger_id, by=by)
+            return await turn_away(db, passenger_id, by=by)
         other = [name for name, value in said.items() if getattr(found.asked, name) != value]
         if other:
-            return await _refuse(db, ConfirmationContradicted(fields=other), found, by=by)
+            return await refuse(db, ConfirmationContradicted(fields=other), found, by=by)
         if found.ride_id is None:
             claimed = await store.claim_by_token(db, token_hash, passenger_id=passenger_id, ride_id=ride_id)
             if claimed is not None:
@@ -198,8 +182,8 @@ class Gate:
             # Somebody was faster, or it is too late; who was in time and has not ended yet is waited for.
             found = await store.find_settled(db, token_hash, passenger_id=passenger_id)
         if found is None:  # pruned a moment ago
-            return await _turn_away(db, passenger_id, by=by)
-        return await _answer_again(db, found, by=by)
+            return await turn_away(db, passenger_id, by=by)
+        return await answer_again(db, found, by=by)
 
     async def _open_confirmed(self, db: Db, confirmation: Confirmation, *, by: UUID) -> Created:
         asked, passenger_id = confirmation.asked, confirmation.passenger_id
@@ -208,7 +192,7 @@ class Gate:
         # Whoever said that others will do waits for nobody in particular: the community's own come first.
         belongs = _belonging(community, confirmation.tier, priced_as="home" if at_home else confirmation.tier)
         ride = await self._open(db, asked, passenger_id, belongs, confirmation)
-        await _settle(db, confirmation, ride, by=by)
+        await settle(db, confirmation, ride, by=by)
         return Created(ride, confirmed=True, at_home=at_home is not None)
 
     async def _open(
@@ -258,80 +242,3 @@ async def _community_of(db: Db, confirmation: Confirmation) -> Community:
     known = await communities.read_version(db, confirmation.community_id, confirmation.community_version)
     assert known is not None, "a confirmation's community and its version are held by a foreign key"
     return known
-
-
-async def _settle(db: Db, confirmation: Confirmation, ride: Ride, *, by: UUID) -> None:
-    await timers.cancel_timer(db, CONFIRMATION_DUE, confirmation.id)
-    await _record(db, "confirmed", confirmation, by=by)
-    thought = ride.created_at - confirmation.created_at
-    after_commit(db, lambda: THOUGHT.observe(thought.total_seconds()))
-
-
-async def _answer_again(db: Db, found: Confirmation, *, by: UUID) -> Answer:
-    if found.ride_id is None:
-        return await _refuse(db, ConfirmationTokenExpired(expired_at=found.expires_at), found, by=by)
-    ride = await rides.read_ride(db, found.ride_id)
-    assert ride is not None, "a confirmation's ride is held by a foreign key"
-    await _record(db, "replayed", found, by=by)
-    return CreatedBefore(ride)
-
-
-async def _refuse(db: Db, refusal: Refusal, found: Confirmation, *, by: UUID) -> Refused:
-    """Not raised, which would undo that it is written down."""
-    await _record(db, "refused", found, by=by, reason=refusal.code)
-    return Refused(refusal)
-
-
-async def _turn_away(db: Db, passenger_id: UserId, *, by: UUID) -> Refused:
-    """The same for a token that is none of the passenger's."""
-    await audit.record(
-        db, actor_id=by, action="user.confirmation_guessed", subject_kind="user", subject_id=passenger_id
-    )
-    after_commit(db, lambda: CONFIRMATIONS.labels("guessed").inc())
-    return Refused(ConfirmationTokenInvalid())
-
-
-async def expire_confirmation(db: Db, confirmation_id: UUID) -> None:
-    """Close a question that nobody answered in time, and tell the passenger; safe to repeat."""
-    expired = await store.expire(db, confirmation_id)
-    if expired is None:
-        return
-    await timers.cancel_timer(db, CONFIRMATION_DUE, expired.id)
-    await _record(db, "expired", expired, by=None)
-    await outbox.record(
-        db,
-        ConfirmationExpired(
-            confirmation_id=expired.id, rider_id=expired.passenger_id, expires_at=expired.expires_at
-        ),
-    )
-
-
-async def _record(
-    db: Db, outcome: str, confirmation: Confirmation, *, by: UUID | None, **more: object
-) -> None:
-    await audit.record(
-        db,
-        actor_id=by,
-        action=f"confirmation.{outcome}",
-        subject_kind="confirmation",
-        subject_id=confirmation.id,
-        data={"tier": confirmation.tier, "community_id": confirmation.community_id, **more},
-    )
-    after_commit(db, lambda: CONFIRMATIONS.labels(outcome).inc())
-
-
-async def _export(db: Db, user_id: UserId) -> object:
-    found = await store.confirmations_of(db, user_id)
-    return [
-        {
-            "asked": msgspec.to_builtins(one.asked),
-            "created_at": one.created_at,
-            "expires_at": one.expires_at,
-            "used_at": one.used_at,
-            "ride_id": one.ride_id,
-        }
-        for one in found
-    ] or None
-
-
-PERSONAL_DATA = people.PersonalData("confirmations", export=_export, erase=store.erase)
