@@ -27,6 +27,7 @@ from tests.support.http import Served
 
 # Beyond this something is stuck.
 PATIENCE_SECONDS = 30
+NOTICES_SECONDS = 2 * PATIENCE_SECONDS
 
 Frame = dict[str, Any]
 
@@ -50,11 +51,12 @@ class Device:
     async def notices(self, count: int) -> list[Frame]:
         """The next so many with a number; nothing else may come in between but heartbeats."""
         found: list[Frame] = []
-        while len(found) < count:
-            frame = await self.next()
-            if frame["type"] != "heartbeat":
-                assert "seq" in frame, frame
-                found.append(frame)
+        async with asyncio.timeout(NOTICES_SECONDS):
+            while len(found) < count:
+                frame = await self.next()
+                if frame["type"] != "heartbeat":
+                    assert "seq" in frame, frame
+                    found.append(frame)
         return found
 
     async def seqs(self, count: int) -> list[int]:
