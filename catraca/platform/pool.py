@@ -26,6 +26,7 @@ class ConnectionPool:
         self._born: dict[Connection, float] = {}
         # Each is told either a connection or None, which stands for a place to make one in.
         self._waiting: deque[asyncio.Future[Connection | None]] = deque()
+        self._closed = False
 
     async def acquire(self) -> Connection:
         """A connection for the caller alone. Bound the wait with a timeout of your own."""
@@ -53,6 +54,7 @@ class ConnectionPool:
 
     def close(self) -> None:
         """Close every connection; those in use are cut, and what they were doing is undone."""
+        self._closed = True
         for connection in self._born:
             connection.terminate()
         self._born.clear()
@@ -70,6 +72,9 @@ class ConnectionPool:
             self._places += 1
             self._serve_next()
             raise
+        if self._closed:  # nobody else would close it
+            connection.terminate()
+            raise ConnectionAbortedError("the pool was closed")
         self._born[connection] = monotonic_seconds()
         return connection
 

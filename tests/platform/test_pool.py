@@ -9,7 +9,7 @@ import pytest
 
 from catraca.platform import pool as module
 from catraca.platform.pool import ConnectionPool
-from tests.servers import Stack
+from tests.servers import Stack, until
 
 SIZE = 3
 
@@ -129,3 +129,22 @@ async def test_closing_cuts_what_is_lent_and_takes_it_back_without_complaint(poo
     pool.close()
     assert connection.is_closed()
     pool.release(connection)
+
+
+async def test_a_connection_made_while_the_pool_is_closed_is_closed_too(stack: Stack) -> None:
+    made: list[asyncpg.Connection] = []
+    gate = asyncio.Event()
+
+    async def connect() -> asyncpg.Connection:
+        made.append(await asyncpg.connect(stack.database_url))
+        await gate.wait()
+        return made[0]
+
+    pool = ConnectionPool(connect, size=1)
+    asking = asyncio.create_task(pool.acquire())
+    await until(lambda: made)
+    pool.close()
+    gate.set()
+    with pytest.raises(ConnectionAbortedError):
+        await asking
+    assert made[0].is_closed()
