@@ -77,6 +77,7 @@ def upgrade() -> None:
             PRIMARY KEY (driver_id, community_id),
             CONSTRAINT crossings_are_whole CHECK ((crossing_since IS NULL) = (crossing_pings = 0))
         ) WITH (fillfactor = 70);
+        CREATE INDEX drivers_inside ON driver_communities (community_id) WHERE inside;
         -- Where somebody is who is not at work is nobody's business.
         CREATE FUNCTION forget_communities_of_the_offline() RETURNS trigger LANGUAGE plpgsql AS $$
         BEGIN

@@ -1,5 +1,6 @@
 """Making, changing and finding communities."""
 
+import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -195,14 +196,17 @@ class Fences:
     def __init__(self) -> None:
         self._revision = 0
         self._index = FenceIndex({})
+        self._loading = asyncio.Lock()
 
     async def current(self, db: Db) -> FenceIndex:
         """As of now; costs a short question, and what has changed since the last time."""
-        known, index = self._revision, self._index
         revision = await store.current_revision(db)
-        if revision == known:
-            return index
-        index = index.with_changes(await store.changed_since(db, known))
-        if revision > self._revision:  # else somebody else was faster
-            self._index, self._revision = index, revision
-        return index
+        if revision <= self._revision:
+            return self._index
+        # One at a time, for all who wait: ten thousand take their time, which is not the event loop's.
+        async with self._loading:
+            if revision > self._revision:
+                changed = await store.changed_since(db, self._revision)
+                self._index = await asyncio.to_thread(self._index.with_changes, changed)
+                self._revision = revision
+            return self._index

@@ -28,7 +28,7 @@ from catraca.domains.people.service import (
     standings_of,
     who_may_drive,
 )
-from catraca.domains.people.store import INVARIANTS, based_among
+from catraca.domains.people.store import INVARIANTS, based_among, drivers_based_in
 
 __all__ = [
     "AUDIT_DATA",
@@ -52,6 +52,7 @@ __all__ = [
     "based_among",
     "clean_email",
     "clean_name",
+    "drivers_based_in",
     "ensure_user",
     "fold_email",
     "get_user",

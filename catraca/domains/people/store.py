@@ -137,6 +137,15 @@ async def based_among(db: Db, user_ids: Iterable[UUID], community_ids: Iterable[
     return {row["user_id"] for row in rows}
 
 
+async def drivers_based_in(db: Db, community_ids: Iterable[UUID], *, limit: int) -> list[UserId]:
+    rows = await db.fetch(
+        "SELECT user_id FROM drivers WHERE home_community_id = ANY ($1::uuid[]) LIMIT $2",
+        list(community_ids),
+        limit,
+    )
+    return [row["user_id"] for row in rows]
+
+
 async def update_user(db: Db, user: User) -> None:
     """Write the person's own fields; the unique folded e-mail decides who may have an address."""
     try:

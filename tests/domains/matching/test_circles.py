@@ -67,7 +67,7 @@ async def test_a_ride_at_home_is_offered_to_the_villages_own_only(office: Office
     ride_id = await at_home(office, village, inside)
     await office.advance(ride_id)
     assert await office.live(ride_id) == [inside]
-    assert await verdicts(office, ride_id) == {inside: "offered", other: "outside_fence", based: "next"}
+    assert await verdicts(office, ride_id) == {inside: "offered", based: "next"}
     await office.refused(ride_id, inside)
     assert await office.live(ride_id) == [based], "who is based there is of the village wherever they are"
     await office.refused(ride_id, based)
@@ -87,7 +87,7 @@ async def test_an_open_ride_goes_to_the_villages_own_first_and_then_to_the_neare
     based = await village.driver(north_meters=1800, based=True)
     await office.advance(ride_id)
     assert await office.live(ride_id) == [based]
-    assert await verdicts(office, ride_id) == {near: "outside_fence", far: "outside_fence", based: "offered"}
+    assert await verdicts(office, ride_id) == {based: "offered"}
     await office.refused(ride_id, based)
     assert await office.live(ride_id) == [near]
     assert await verdicts(office, ride_id) == {near: "offered", far: "next", based: "refused_before"}

@@ -80,6 +80,10 @@ async def _look_around(
 ) -> list[Near]:
     if abs(search.place.lat) > MAX_LATITUDE:
         return []  # nobody can be on the map there
+    if search.whose is not None and not search.everybody:
+        members = await _members(db, search.whose)
+        if len(members) < index.MOST_AT_ONCE:  # else there is no way to know the nearest among them
+            return await _judge(db, await _within(db, redis, search, members), search, at_home=members)
     seen: list[Near] = []
     count = 0
     async for found in _nearest_first(db, redis, search):
@@ -130,7 +134,36 @@ async def _look(
     )
 
 
-async def _judge(db: Db, found: Sequence[Found], search: Search) -> list[Near]:
+async def _members(db: Db, community_ids: AbstractSet[CommunityId]) -> set[DriverId]:
+    """The communities' own, at work or not: mostly few, or nobody, however many others are near."""
+    inside = await communities.drivers_inside(db, community_ids, limit=index.MOST_AT_ONCE)
+    based = await people.drivers_based_in(db, community_ids, limit=index.MOST_AT_ONCE)
+    return {*inside, *map(DriverId, based)}
+
+
+async def _within(
+    db: Db, redis: RedisClient | None, search: Search, driver_ids: AbstractSet[DriverId]
+) -> list[Found]:
+    """Those of the drivers who are within the radius, the nearest first."""
+    pings = await _last_pings(db, redis, list(driver_ids)) if driver_ids else {}
+    found = [_found(one, ping, search.place) for one, ping in pings.items()]
+    near = [one for one in found if one.distance_meters <= search.radius_meters]
+    return sorted(near, key=lambda one: one.distance_meters)
+
+
+async def _last_pings(
+    db: Db, redis: RedisClient | None, driver_ids: Sequence[DriverId]
+) -> dict[DriverId, Ping]:
+    if redis is not None:
+        heard = await index.last_heard(redis, driver_ids)
+        return {one: known.ping for one, known in heard.items() if known.ping is not None}
+    known = await presence.read_presence(db, driver_ids)
+    return {one: found.last for one, found in known.items() if found.last is not None}
+
+
+async def _judge(
+    db: Db, found: Sequence[Found], search: Search, *, at_home: AbstractSet[UUID] | None = None
+) -> list[Near]:
     """Those who are at work, and what keeps each of them from a ride."""
     if not found:
         return []
@@ -138,7 +171,8 @@ async def _judge(db: Db, found: Sequence[Found], search: Search) -> list[Near]:
     online = await presence.online_among(db, ids)
     fit = await people.who_may_drive(db, ids)
     busy = await rides.busy_drivers(db, ids)
-    at_home = None if search.whose is None else await at_home_in(db, ids, search.whose)
+    if search.whose is not None and at_home is None:
+        at_home = await at_home_in(db, ids, search.whose)
     since = now() - search.fresh
 
     def why_not(one: Found) -> WhyNot | None:

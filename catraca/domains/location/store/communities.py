@@ -27,6 +27,16 @@ async def inside_among(db: Db, driver_ids: Iterable[UUID], community_ids: Iterab
     return {row["driver_id"] for row in rows}
 
 
+async def drivers_inside(db: Db, community_ids: Iterable[UUID], *, limit: int) -> list[DriverId]:
+    rows = await db.fetch(
+        "SELECT DISTINCT driver_id FROM driver_communities WHERE community_id = ANY ($1::uuid[]) AND inside"
+        " LIMIT $2",
+        list(community_ids),
+        limit,
+    )
+    return [row["driver_id"] for row in rows]
+
+
 async def whereabouts_of(
     db: Db, driver_ids: Iterable[UUID]
 ) -> dict[DriverId, Mapping[CommunityId, Whereabouts]]:

@@ -99,14 +99,17 @@ class Looking:
     async def _note_more(self, search: Search, not_these: Mapping[UUID, Verdict]) -> None:
         """Nobody can be asked: note the next ones further out. Too far are those who could be asked else.
 
-        PostgreSQL, unlike the map, leaves the silent out; they are noted with them.
+        PostgreSQL, unlike the map, leaves the silent out, and a community's search everybody else; they are
+        noted with them.
         """
-        if search.radius_meters <= self._radius_meters and self.source == "redis":
+        is_all_seen = search.whose is None and self.source == "redis"
+        if search.radius_meters <= self._radius_meters and is_all_seen:
             return
         everybody = replace(search, limit=len(self._seen) + TOO_FAR_AT_MOST, everybody=True)
         _, near = await location.find_nearby(self._db, self._redis, everybody)
         for one in near:
-            if one.found.distance_meters > self._radius_meters or one.why_not == "stale":
+            is_further = one.found.distance_meters > self._radius_meters
+            if is_further or one.why_not in ("stale", "outside_fence"):
                 self._note(one, not_these.get(one.found.driver_id) or one.why_not or "too_far")
 
     async def offer(
