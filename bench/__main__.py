@@ -2,14 +2,9 @@
 
 import argparse
 import asyncio
-import json
-import os
-import platform
 import shutil
-import statistics
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from uuid import uuid4
 
@@ -17,6 +12,9 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from bench.geofences.asking import LandPlace, WishLoad
+from bench.geofences.fences import FENCES, loading_milliseconds
+from bench.geofences.world import settle_land
 from bench.live.figures import live_delays, memory_table, open_live, stage_table
 from bench.live.loads import BroadcastLoad, DeliveryLoad
 from bench.location.nearby import FEW_DRIVERS, MANY_DRIVERS, NearbyLoad
@@ -31,11 +29,14 @@ from bench.news.load import (
     timer_lateness_milliseconds,
 )
 from bench.news.timing import PENDING
+from bench.reporting import Delay, Result, report
 from bench.rides.accepts import AcceptLoad
 from bench.rides.pace import accept_milliseconds
 from bench.rides.parts import parts_table
 from bench.rows import (
     ACCEPT_ROW,
+    COMMUNITY_ROWS,
+    FENCE_ROW,
     LIVE_ROW,
     MANY_PEOPLE_ROW,
     MATCH_ROW,
@@ -57,43 +58,6 @@ CONNECTIONS = 32
 OFFER_DELAY = f"ride asked for to offer committed, {A_SECOND} a second"
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    name: str
-    against: str
-    want: float | None
-    ratio: float
-    lowest: float
-    highest: float
-    per_second: float
-    baseline_per_second: float
-
-    @classmethod
-    def of(cls, row: Row, pairs: list[tuple[float, float]]) -> "Result":
-        ratios = [measured / baseline for measured, baseline in pairs]
-        return cls(
-            name=row.name,
-            against=row.against,
-            want=row.want,
-            ratio=round(statistics.median(ratios), 3),
-            lowest=round(min(ratios), 3),
-            highest=round(max(ratios), 3),
-            per_second=round(statistics.median(m for m, _ in pairs)),
-            baseline_per_second=round(statistics.median(b for _, b in pairs)),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Delay:
-    """Told in milliseconds, because a person waits for it."""
-
-    name: str
-    # Where only the growth matters, there is none.
-    want_below: float | None
-    median: float
-    p99: float
-
-
 async def main() -> None:
     options = _options()
     folder = private_folder()
@@ -111,6 +75,7 @@ async def main() -> None:
             delays = _measure_delays(servers) if options.only in "latency" else []
             delays += await asyncio.to_thread(_measure_accepts, servers, results)
             delays += _nearby_delays(chosen)
+            delays += await asyncio.to_thread(_measure_communities, chosen, results)
             delays += await _offer_delays(stack, broker, options.only)
             tables = [await _measure_parts(stack, running, options, folder)] if options.parts else []
             tables += await _measure_live(stack, chosen, delays)
@@ -118,7 +83,7 @@ async def main() -> None:
     finally:
         await stop()
         shutil.rmtree(folder, ignore_errors=True)
-    _report(results, delays, options)
+    report(results, delays, options, connections=CONNECTIONS)
     for table in tables:
         Console(width=140).print(table)
 
@@ -159,7 +124,20 @@ async def _start_servers(stack: Stack, broker: RabbitMq, running: ExitStack, onl
         few_open=await _open_rides(stack, FEW_OPEN, 3) if only in MATCH_ROW else ("", ""),
         many_open=await _open_rides(stack, MANY_OPEN, 4) if only in MATCH_ROW else ("", ""),
         live=await open_live(stack, running) if only in LIVE_ROW else None,
+        land=await _land(stack, running, 7) if any(only in row for row in COMMUNITY_ROWS) else None,
     )
+
+
+async def _land(stack: Stack, running: ExitStack, redis_number: int) -> LandPlace:
+    """Communities by the thousand, with drivers near but none at home."""
+    database_url = await stack.new_database("communities")
+    redis_url = stack.redis_url.replace("db=0", f"db={redis_number}")
+    await migrate(database_url)
+    await settle_land(database_url, redis_url)
+    place = LandPlace(await _own_server(stack, running, database_url, redis_url), database_url, SECRET)
+    # The first who ask wait until all fences are loaded.
+    await asyncio.to_thread(WishLoad("ask", place).milliseconds, per_second=1)
+    return place
 
 
 async def _drivers_server(stack: Stack, running: ExitStack, drivers: int, redis_number: int) -> str:
@@ -168,6 +146,10 @@ async def _drivers_server(stack: Stack, running: ExitStack, drivers: int, redis_
     redis_url = stack.redis_url.replace("db=0", f"db={redis_number}")
     await migrate(database_url)
     await put_online(database_url, redis_url, drivers)
+    return await _own_server(stack, running, database_url, redis_url)
+
+
+async def _own_server(stack: Stack, running: ExitStack, database_url: str, redis_url: str) -> str:
     server = serve(
         stack,
         running,
@@ -269,6 +251,23 @@ def _measure_accepts(servers: Servers, results: list[Result]) -> list[Delay]:
     ]
 
 
+def _measure_communities(measured: list[Row], results: list[Result]) -> list[Delay]:
+    """How long loading all fences takes; and how long passengers wait when the server is half busy."""
+    delays: list[Delay] = []
+    waits: dict[str, Delay] = {}
+    for row, result in zip(measured, results, strict=True):
+        if row.name == FENCE_ROW:
+            delays.append(Delay(f"{FENCES:,} fences loaded, median and most", None, *loading_milliseconds()))
+        for name, load, rate in (
+            (row.name, row.measured, result.per_second),
+            (row.against, row.baseline, result.baseline_per_second),
+        ):
+            if isinstance(load, WishLoad) and name not in waits:
+                figures = load.milliseconds(per_second=rate / 2)
+                waits[name] = Delay(f"{name}, {rate / 2:,.0f} a second", None, *figures)
+    return [*delays, *waits.values()]
+
+
 def _nearby_delays(measured: list[Row]) -> list[Delay]:
     loads = [load for row in measured if row.name == NEARBY_ROW for load in (row.baseline, row.measured)]
     return [
@@ -301,43 +300,6 @@ async def _measure_parts(
     return await asyncio.to_thread(
         parts_table, load, seconds=options.seconds, connections=CONNECTIONS, folder=folder
     )
-
-
-def _report(results: list[Result], delays: list[Delay], options: argparse.Namespace) -> None:
-    table = Table(title=f"Medians of {options.rounds} rounds, {CONNECTIONS} connections, one API process")
-    for column in ("what", "against", "want", "ratio", "lowest-highest", "per second", "baseline"):
-        table.add_column(column, justify="left" if column in ("what", "against") else "right")
-    for result in results:
-        verdict = "green" if result.want is None or result.ratio >= result.want else "yellow"
-        table.add_row(
-            result.name,
-            result.against,
-            "-" if result.want is None else f">= {result.want}",
-            f"[{verdict}]{result.ratio:.2f}[/]",
-            f"{result.lowest:.2f}-{result.highest:.2f}",
-            f"{result.per_second:,.0f}",
-            f"{result.baseline_per_second:,.0f}",
-        )
-    if results:
-        Console(width=140).print(table)
-    if delays:
-        Console(width=140).print(_delay_table(delays))
-    options.json.parent.mkdir(parents=True, exist_ok=True)
-    machine = {"cpus": os.cpu_count(), "python": platform.python_version(), "system": platform.system()}
-    record = {"at": datetime.now(UTC).isoformat(), "machine": machine, "rows": [asdict(r) for r in results]}
-    record["delays"] = [asdict(delay) for delay in delays]
-    options.json.write_text(json.dumps(record, indent=2) + "\n")
-
-
-def _delay_table(delays: list[Delay]) -> Table:
-    table = Table(title="What somebody waits for, in milliseconds")
-    for column in ("what", "want p99", "p99", "median"):
-        table.add_column(column, justify="left" if column == "what" else "right")
-    for delay in delays:
-        want = "-" if delay.want_below is None else f"< {delay.want_below:.0f}"
-        verdict = "green" if delay.want_below is None or delay.p99 < delay.want_below else "yellow"
-        table.add_row(delay.name, want, f"[{verdict}]{delay.p99:.1f}[/]", f"{delay.median:.1f}")
-    return table
 
 
 if __name__ == "__main__":

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from bench.geofences.asking import LandPlace, WishLoad
+from bench.geofences.fences import FENCES, FenceLoad, PreparedLoad
 from bench.live.loads import SOCKETS, BroadcastLoad, DeliveryLoad, LivePlace
 from bench.location.nearby import FEW_DRIVERS, MANY_DRIVERS, NearbyLoad
 from bench.location.pings import GeoaddLoad, PingLoad
@@ -22,6 +24,11 @@ ACCEPT_ROW = "accept over HTTP, distinct rides"
 NEARBY_ROW = f"nearby, 100 drivers in reach, {MANY_DRIVERS:,} online, by p99"
 MATCH_ROW = f"rides asked for to matches, {MANY_OPEN:,} others open"
 LIVE_ROW = f"live: deliveries from committed row to client, {SOCKETS} sockets, two APIs"
+FENCE_ROW = f"fences of a place, among {FENCES:,}"
+COMMUNITY_ROWS = (
+    "community ride asked for, nobody at home, to 202",
+    "community ride confirmed to 201",
+)
 MANY_PEOPLE_ROW = f"sign-ups to rows with {MANY_ROWS:,} people"
 
 
@@ -69,6 +76,8 @@ class Servers:
     many_open: tuple[str, str]
     # Two APIs with sockets, and two bare servers beside them, where that is measured.
     live: tuple[LivePlace, Sequence[Server]] | None
+    # One with many communities, where that is measured.
+    land: LandPlace | None
 
 
 def rows(servers: Servers) -> list[Row]:
@@ -77,6 +86,7 @@ def rows(servers: Servers) -> list[Row]:
         *_ride_rows(servers),
         *_matching_rows(servers),
         *_location_rows(servers),
+        *_community_rows(servers),
         *_live_rows(servers),
         *_news_rows(servers),
         *_sign_up_rows(servers),
@@ -153,6 +163,19 @@ def _location_rows(servers: Servers) -> list[Row]:
             NearbyLoad(servers.many_drivers_url, servers.secret, MANY_DRIVERS, beside=few_drivers),
             few_drivers,
         ),
+    ]
+
+
+def _community_rows(servers: Servers) -> list[Row]:
+    lookup = Row(FENCE_ROW, "one bare test of one prepared fence", 0.2, FenceLoad(), PreparedLoad())
+    if servers.land is None:
+        return [lookup]
+    asked, confirmed = COMMUNITY_ROWS
+    plain, against = WishLoad("plain", servers.land), "a plain ride asked for to 201, same server"
+    return [
+        lookup,
+        Row(asked, against, None, WishLoad("ask", servers.land), plain),
+        Row(confirmed, against, None, WishLoad("confirm", servers.land), plain),
     ]
 
 

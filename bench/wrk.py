@@ -32,7 +32,8 @@ class HttpLoad:
 
     def per_second(self, *, seconds: int, connections: int, folder: Path) -> float:
         """Answers a second; a run with one wrong answer is no measurement."""
-        command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}"]
+        # Whoever waits longer than this was not answered.
+        command = ["wrk", "-t1", "--timeout", "10s", f"-c{connections}", f"-d{seconds}"]
         for name, value in self.headers.items():
             command += ["-H", f"{name}: {value}"]
         if self.script:

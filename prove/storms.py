@@ -18,6 +18,8 @@ from tests.platform.bus.breakable import Embedded, debian, started
 from tests.rabbitmq import RabbitMq
 from tests.servers import private_folder, until
 from tests.support import effects
+from tests.support.confirm_commits import come_during_commit, die_around_confirm
+from tests.support.confirm_storm import weather_confirmations
 from tests.support.live_storm import LiveSize, weather_live
 from tests.support.matching_storm import Size as TownSize
 from tests.support.matching_storm import weather_matching
@@ -136,6 +138,13 @@ async def _ride_killed(here: RideFleet, number: int, share: float) -> str:
     return f"{told}; {await kill_amid_bursts(here, drivers=100, rounds=_part(10, share), seed=number)}"
 
 
+async def _confirmations(here: RideFleet, number: int, share: float) -> str:
+    """Ten of the two hundred rounds."""
+    async with here.gated_api() as (api, gate):
+        told = [await around(here, api, gate) for around in (die_around_confirm, come_during_commit)]
+    return "; ".join([*told, await weather_confirmations(here, rounds=_part(10, share), seed=number)])
+
+
 async def _matching(_: Parts, number: int, *, share: float, on_rabbitmq: bool) -> str:
     """By turns drivers are asked one by one, and three at once."""
     whole = TownSize(offers_at_once=1 if number % 2 == 0 else 3)
@@ -245,6 +254,7 @@ STORMS = {
         *_rides("ride-races", _ride_races, rounds=10),
         *_rides("ride-paused", _ride_paused, rounds=10),
         *_rides("ride-killed", _ride_killed, rounds=10),
+        *_rides("confirmations", _confirmations, rounds=20),
         Storm("matching-core", 20, 900, _matching_core, stacks=["embedded"], has_size=True),
         *_sized("matching-storm", _matching, rounds=4, round_seconds=1800),
         *_sized("live", _live, rounds=4, round_seconds=1800),

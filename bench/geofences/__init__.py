@@ -1,0 +1,1 @@
+"""Community rides, measured: which fences a place is in, and what asking and confirming cost."""

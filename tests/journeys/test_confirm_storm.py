@@ -1,0 +1,62 @@
+"""Everybody presses "confirm" at once, and again, and late, while servers die: one ride, and all know it.
+
+Two rounds of the two hundred of `make prove`. The embedded stack has the PostgreSQL bus, the servers have
+RabbitMQ.
+"""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.servers import Stack
+from tests.support.confirm_commits import come_during_commit, die_around_confirm
+from tests.support.confirm_plans import PHONES, Plan
+from tests.support.confirm_storm import weather_confirmations
+from tests.support.ride_accepts import WEATHERS
+from tests.support.ride_fleet import ApiProcess, RideFleet, ride_place
+from tests.support.ride_gate import CommitGate
+
+pytestmark = pytest.mark.xdist_group("rides")
+
+
+@pytest.fixture(scope="module")
+def broker_url(stack: Stack, request: pytest.FixtureRequest) -> str | None:
+    return request.getfixturevalue("amqp_url") if stack.name == "servers" else None
+
+
+@pytest.fixture(scope="module")
+async def here(stack: Stack, broker_url: str | None) -> AsyncIterator[RideFleet]:
+    """One for all tests: each leaves it at rest, with everything in agreement."""
+    async with ride_place(stack.name, broker_url) as place, place.fleet() as fleet:
+        yield fleet
+
+
+@pytest.fixture(scope="module")
+async def gated(here: RideFleet) -> AsyncIterator[tuple[ApiProcess, CommitGate]]:
+    async with here.gated_api() as api_and_gate:
+        yield api_and_gate
+
+
+async def test_two_hundred_confirm_at_once_and_an_api_dies_and_there_is_one_ride(here: RideFleet) -> None:
+    (flushed,) = (weather for weather in WEATHERS if weather.name == "Redis flushed amid")
+    plans = [
+        Plan(victim=here.apis[0], delay_seconds=0.04, phones=PHONES),
+        # Repeated when the time to confirm is over, too.
+        Plan(victim=here.apis[1], after_answers=20, weather=flushed, brief=True),
+    ]
+    await weather_confirmations(here, rounds=2, seed=8, plans=plans)
+    await here.settle()
+
+
+async def test_whoever_dies_around_the_commit_there_is_one_ride(
+    here: RideFleet, gated: tuple[ApiProcess, CommitGate]
+) -> None:
+    await die_around_confirm(here, *gated)
+    await here.settle()
+
+
+async def test_who_comes_too_late_while_the_ride_is_being_made_hears_of_it(
+    here: RideFleet, gated: tuple[ApiProcess, CommitGate]
+) -> None:
+    await come_during_commit(here, *gated)
+    await here.settle()
