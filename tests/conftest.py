@@ -20,6 +20,7 @@ import httpx
 import pytest
 from argon2 import PasswordHasher
 from fastapi import APIRouter
+from hypothesis import settings as hypothesis_settings
 
 from catraca.platform.auth import sign_token
 from catraca.platform.database import Database
@@ -41,6 +42,10 @@ from tests.servers import (
     start_embedded,
     until,
 )
+
+# A machine that stands still for a moment breaks no promise.
+hypothesis_settings.register_profile("catraca", deadline=None)
+hypothesis_settings.load_profile("catraca")
 
 SECRET = "the tests' own secret, long enough to sign with"
 # What is promised of passwords holds whatever a hash costs; what it must cost is asked in test_passwords.py.

@@ -1,10 +1,7 @@
 """`catraca audit`: the audit log for whoever sits at the machine."""
 
-import asyncio
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from uuid import uuid4
@@ -14,6 +11,7 @@ import pytest
 from catraca.platform import audit
 from catraca.platform.database import Database
 from tests.servers import Stack
+from tests.support.forked import type_in
 
 # What is found is tried on both stacks elsewhere; what the command says is not the server's.
 pytestmark = pytest.mark.parametrize("stack", ["embedded"], indirect=True)
@@ -37,23 +35,17 @@ async def typed(stack: Stack, tmp_path: Path) -> Typed:
             )
     await database.close()
 
-    async def type_in(*arguments: object) -> tuple[int, str, str]:
-        done = await asyncio.to_thread(
-            subprocess.run,
-            [sys.executable, "-m", "catraca", "audit", *map(str, arguments)],
-            env={
-                "PATH": os.environ["PATH"],
-                "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
-                "COLUMNS": "200",
-                "CATRACA_STATE_DIR": str(tmp_path),
-                "CATRACA_DATABASE_URL": url,
-            },
-            capture_output=True,
-            check=False,
-        )
-        return done.returncode, done.stdout.decode(), done.stderr.decode()
+    async def typed_in(*arguments: object) -> tuple[int, str, str]:
+        environment = {
+            "PATH": os.environ["PATH"],
+            "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+            "COLUMNS": "200",
+            "CATRACA_STATE_DIR": str(tmp_path),
+            "CATRACA_DATABASE_URL": url,
+        }
+        return await type_in("audit", *arguments, environment=environment, folder=tmp_path)
 
-    return type_in
+    return typed_in
 
 
 async def test_it_tells_what_was_done_as_a_table_and_as_the_api_does(typed: Typed) -> None:

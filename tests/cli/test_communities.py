@@ -1,10 +1,7 @@
 """`catraca communities`: files of fences, in and out, on a real database."""
 
-import asyncio
 import json
 import os
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +18,7 @@ from catraca.platform.database import Database
 from catraca.platform.texts import text
 from tests.domains.communities.places import PRICES, ring, somewhere, sound_fences, square
 from tests.servers import Stack
+from tests.support.forked import type_in
 
 # What the commands do is the service's, which is tried on both stacks; what they say is not the server's.
 pytestmark = pytest.mark.parametrize("stack", ["embedded"], indirect=True, scope="session")
@@ -45,17 +43,9 @@ class Machine:
             "CATRACA_STATE_DIR": str(self.folder / "state"),
             "CATRACA_DATABASE_URL": self.url,
         }
-        done = await asyncio.to_thread(
-            subprocess.run,
-            [sys.executable, "-m", "catraca", "communities", *map(str, arguments)],
-            env=environment,
-            cwd=self.folder,
-            input=stdin,
-            capture_output=True,
-            check=False,
-            text=True,
+        return await type_in(
+            "communities", *arguments, environment=environment, folder=self.folder, stdin=stdin.encode()
         )
-        return done.returncode, done.stdout, done.stderr
 
     async def bring(self, *features: object, options: tuple[object, ...] = ()) -> tuple[int, str, str]:
         return await self.type("import", "-", *options, stdin=json.dumps(collection(*features)))

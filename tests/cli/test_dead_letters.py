@@ -1,10 +1,7 @@
 """`catraca dead-letters`: what an operator does at the machine, on a real database."""
 
-import asyncio
 import json
 import os
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +12,7 @@ import pytest
 from catraca.platform.database import Database
 from tests.domains.dead_letters.letters import audited, bury, execute, of, replays, stored
 from tests.servers import Stack
+from tests.support.forked import type_in
 
 # What the commands do is the service's, which is tried on both stacks; what they say is not the server's.
 pytestmark = pytest.mark.parametrize("stack", ["embedded"], indirect=True, scope="session")
@@ -37,16 +35,9 @@ class Machine:
             "CATRACA_STATE_DIR": str(self.folder / "state"),
             "CATRACA_DATABASE_URL": self.url,
         }
-        done = await asyncio.to_thread(
-            subprocess.run,
-            [sys.executable, "-m", "catraca", "dead-letters", *map(str, arguments)],
-            env=environment,
-            cwd=self.folder,
-            input=stdin,
-            capture_output=True,
-            check=False,
+        return await type_in(
+            "dead-letters", *arguments, environment=environment, folder=self.folder, stdin=stdin
         )
-        return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 
 @pytest.fixture(scope="module")

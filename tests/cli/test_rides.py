@@ -1,11 +1,8 @@
 """`catraca rides explain`: a ride's story on a terminal, and the one sentence that answers."""
 
-import asyncio
 import json
 import os
 import re
-import subprocess
-import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import UUID, uuid4
@@ -16,6 +13,7 @@ from catraca.cli.ride_story import print_story
 from catraca.domains.matching.schemas import TimelineOut
 from tests.conftest import bearer
 from tests.domains.matching.office import RULES, Office
+from tests.support.forked import type_in
 
 # What the command tells is the route's, which is tried on both stacks; how it says so is not the server's.
 pytestmark = pytest.mark.parametrize("stack", ["embedded"], indirect=True, scope="session")
@@ -37,15 +35,7 @@ class Machine:
             "CATRACA_DATABASE_URL": self.url,
             "TZ": "UTC",
         }
-        done = await asyncio.to_thread(
-            subprocess.run,
-            [sys.executable, "-m", "catraca", "rides", *map(str, arguments)],
-            env=environment,
-            cwd=self.folder,
-            capture_output=True,
-            check=False,
-        )
-        return done.returncode, done.stdout.decode(), done.stderr.decode()
+        return await type_in("rides", *arguments, environment=environment, folder=self.folder)
 
 
 @pytest.fixture

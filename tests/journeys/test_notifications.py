@@ -73,10 +73,28 @@ async def here(stack: Stack, broker_url: str | None) -> AsyncIterator[MatchingFl
         patch.setenv("CATRACA_TARIFF_MINIMUM_CENTS", "2550")
         async with matching_fleet(stack, broker_url) as fleet:
             fleet.office.processes.append(fleet.office.start(("notifier",)))
+            await is_told_of_a_ride(fleet)
             yield fleet
             await fleet.until(partial(all_told, fleet))
             wrong = await fleet.wrong()
             assert not wrong, "\n".join(wrong)
+
+
+async def is_told_of_a_ride(fleet: MatchingFleet) -> None:
+    """Everybody is at work: an offer that is over before the notifier has begun is told to nobody."""
+    passenger_id = uuid4()
+    headers = bearer("passenger", passenger_id)
+    asked = await fleet.patient.post(
+        "/v1/rides", json={"pickup_lat": 1.0, "pickup_lon": 1.0}, headers=headers
+    )
+    path = f"/v1/rides/{asked.json()['ride_id']}/cancel"
+    await fleet.patient.post(path, json={"reason": "changed_plans"}, headers=headers)
+
+    async def is_told() -> bool:
+        told = await fleet.patient.get("/v1/notifications", headers=headers)
+        return bool(told.json()["items"])
+
+    await fleet.until(is_told)
 
 
 async def all_told(fleet: MatchingFleet) -> bool:

@@ -186,8 +186,11 @@ def _waits(matching: Matching, ride: Standing, now: datetime) -> bool:
     """Whether the next search is yet to come. It need not wait long once all who were asked have answered."""
     if matching.next_search_at is None or now >= matching.next_search_at:
         return False
-    all_answered = matching.offers > 0 and ride.live == 0
-    return not all_answered or matching.next_search_at <= now + SOON
+    return not _all_answered(matching, ride) or matching.next_search_at <= now + SOON
+
+
+def _all_answered(matching: Matching, ride: Standing) -> bool:
+    return matching.offers > 0 and ride.live == 0
 
 
 def _wanted(matching: Matching, ride: Standing, rules: Rules) -> int:
@@ -246,8 +249,11 @@ def _search_again(
 def _wait_a_little(
     matching: Matching, ride: Standing, now: datetime, rules: Rules, *, reason: Again
 ) -> Decision:
-    """The same search once more: soon, and less soon the longer the round lasts already."""
-    pause = max(SOON, (now - matching.started_at) / 4)
+    """The same search once more: soon, and less soon the longer the round lasts already.
+
+    Unless all who were asked have answered: that is not waited for any longer, whenever it is heard of.
+    """
+    pause = SOON if _all_answered(matching, ride) else max(SOON, (now - matching.started_at) / 4)
     at = now + min(pause, rules.search_retry_interval)
     return replace(matching, next_search_at=at), _tell(matching, ride, at, rules, reason=reason)
 

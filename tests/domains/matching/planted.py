@@ -209,14 +209,14 @@ CORE_BUGS = (
     ),
     CoreBug(
         "the last of several refuses, and the search waits on",
-        "return not all_answered or matching.next_search_at <= now + SOON",
+        "return not _all_answered(matching, ride) or matching.next_search_at <= now + SOON",
         "return True",
         scenarios.test_while_one_thinks_nobody_further_out_is_asked_and_then_at_once,
     ),
     CoreBug(
         "while one of several thinks, whatever is told leads to another look",
-        "all_answered = matching.offers > 0 and ride.live == 0",
-        "all_answered = matching.offers > 0",
+        "return matching.offers > 0 and ride.live == 0",
+        "return matching.offers > 0",
         scenarios.test_where_one_thinks_on_and_nobody_else_is_near_the_same_search_looks_later,
     ),
     CoreBug(

@@ -20,6 +20,7 @@ from catraca.domains.matching.model import (
     Offered,
     Rules,
     Standing,
+    TellRetry,
     step,
 )
 from tests.domains.matching.world_machine import Machine
@@ -136,3 +137,13 @@ def test_nobody_more_is_asked_than_is_wanted(
             assert effect.wanted <= attempts - after.offers
         if isinstance(effect, Look):
             assert effect.radius_meters == rules.radius_of(after.search)
+
+
+def test_whoever_has_answered_is_not_heard_of_twice_while_the_map_is_away() -> None:
+    """All who were asked have answered long after the round began, and nobody is found without the map."""
+    started, now = START, START + timedelta(minutes=2)
+    matching = Matching(ride_id=UUID(int=1), round=1, started_at=started, offers=1)
+    ride = Standing(state="open", round=1, since=started, deadline_at=started + timedelta(minutes=5))
+    waiting, told = step(matching, Found(ride, (), certain=False), now, Rules())
+    assert [type(effect) for effect in told] == [TellRetry]
+    assert step(waiting, Nudged(ride), now, Rules()) == (waiting, ())
