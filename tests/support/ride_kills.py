@@ -86,4 +86,6 @@ async def _die_in(
         assert await asking is None, "who died has answered"
         winner = other if others_first and window == "before" else ours
         for tried in (other, ours) if others_first else (ours, other):
-            expect("accepted" if tried is winner else "ride_already_accepted", await caller.accept(tried))
+            who = f"{window} the COMMIT, {'who died' if tried is ours else 'the other'}"
+            code = "accepted" if tried is winner else "ride_already_accepted"
+            expect(code, await caller.accept(tried), who=who)

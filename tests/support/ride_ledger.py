@@ -41,5 +41,5 @@ def code_of(answer: Answer) -> str:
     return "accepted_by_you" if problem.get("accepted_by_you") else str(problem["code"])
 
 
-def expect(code: str, answer: Answer) -> None:
-    assert code_of(answer) == code, f"wanted {code}, was told {answer.status} {answer.body.decode()}"
+def expect(code: str, answer: Answer, *, who: str = "whoever asked") -> None:
+    assert code_of(answer) == code, f"{who} wanted {code}, was told {answer.status} {answer.body.decode()}"

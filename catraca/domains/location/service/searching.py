@@ -172,7 +172,7 @@ async def _judge(
     fit = await people.who_may_drive(db, ids)
     busy = await rides.busy_drivers(db, ids)
     if search.whose is not None and at_home is None:
-        at_home = await at_home_in(db, ids, search.whose)
+        at_home = await _at_home_in(db, ids, search.whose)
     since = now() - search.fresh
 
     def why_not(one: Found) -> WhyNot | None:
@@ -187,7 +187,7 @@ async def _judge(
     return [Near(one, why_not(one)) for one in found if one.driver_id in online]
 
 
-async def at_home_in(
+async def _at_home_in(
     db: Db, driver_ids: Sequence[DriverId], community_ids: AbstractSet[CommunityId]
 ) -> set[UUID]:
     """Those of the drivers who are in one of these communities, or based in it."""
