@@ -1,6 +1,7 @@
 """The route class every domain uses: one request, one transaction, one stored answer per idempotency key."""
 
 from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Annotated, Any, TypeVar, cast
 
 from fastapi import APIRouter, Depends, Request, Response
@@ -34,6 +35,19 @@ def stores_no_response(endpoint: Endpoint) -> Endpoint:
     """Mark a route that hands out secrets: its answer is never kept, a repeat is done again."""
     cast(Any, endpoint).stores_no_response = True
     return endpoint
+
+
+Around = Callable[[Request], AbstractAsyncContextManager[object]]
+
+
+def within(around: Around) -> Callable[[Endpoint], Endpoint]:
+    """Mark a route to run within a context entered before its transaction begins, and left after its end."""
+
+    def mark(endpoint: Endpoint) -> Endpoint:
+        cast(Any, endpoint).runs_within = around
+        return endpoint
+
+    return mark
 
 
 def keep_nothing(request: Request) -> None:
@@ -72,6 +86,7 @@ class UnitOfWork(APIRoute):
     def _changer(self, handle: Handler) -> Handler:
         keeps_responses = not getattr(self.endpoint, "stores_no_response", False)
         route = self.name
+        around: Around = getattr(self.endpoint, "runs_within", nullcontext)
 
         async def change(request: Request) -> Response:
             strict = StrictRequest(request.scope, request.receive)
@@ -79,7 +94,8 @@ class UnitOfWork(APIRoute):
             body = await strict.body()
             claim = _claim(request, route, body) if keeps_responses else None
             database: Database = request.app.state.database
-            return await database.run(lambda db: _once(db, strict, handle, claim), claim)
+            async with around(strict):
+                return await database.run(lambda db: _once(db, strict, handle, claim), claim)
 
         return change
 

@@ -1,0 +1,99 @@
+"""What a route runs within: entered before its transaction begins, left after its end, however that comes."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from uuid import uuid4
+
+import httpx
+import pytest
+from fastapi import Request, Response
+
+from catraca.platform.database import Database
+from catraca.platform.http.caller import Caller
+from catraca.platform.http.envelope import RequestLimits
+from catraca.platform.http.route import OpenDb, UnitOfWork, make_router, within
+from catraca.roles.parts import Parts
+from tests.conftest import bearer
+from tests.servers import until
+from tests.support import effects
+from tests.support.effects import EffectIn, EffectOut, make_effect
+from tests.support.http import served
+from tests.support.storms import effects_of
+
+HASTY = RequestLimits(answer_seconds=0.5)
+
+
+@dataclass
+class Seen:
+    entered_at: list[datetime] = field(default_factory=list)
+    began_at: list[datetime] = field(default_factory=list)
+    # How many effects others saw when it was left.
+    left_with: list[int] = field(default_factory=list)
+
+
+@pytest.fixture
+async def seen(database: Database) -> Seen:
+    await effects.create_tables(database)
+    return Seen()
+
+
+@pytest.fixture
+async def door(parts: Parts, database: Database, seen: Seen) -> AsyncIterator[httpx.AsyncClient]:
+    router = make_router(prefix="/test", route_class=UnitOfWork)
+
+    @asynccontextmanager
+    async def watched(request: Request) -> AsyncGenerator[None]:
+        label = (await request.json())["label"]
+        async with database.connection() as db:
+            seen.entered_at.append(await db.fetchval("SELECT clock_timestamp()"))
+        try:
+            yield
+        finally:
+            seen.left_with.append(len(await effects_of(database, label)))
+
+    @router.post("/within", status_code=201)
+    @within(watched)
+    async def make_effect_within(body: EffectIn, db: OpenDb, caller: Caller) -> EffectOut:
+        seen.began_at.append(await db.fetchval("SELECT now()"))
+        if body.gate is not None:
+            await asyncio.Event().wait()
+        return await make_effect(body, db, caller, Response())
+
+    async with served(parts, [router], request_limits=HASTY) as server, server.client() as client:
+        yield client
+
+
+async def send(door: httpx.AsyncClient, **body: object) -> httpx.Response:
+    return await door.post("/test/within", json=body, headers=bearer() | {"idempotency-key": "k"})
+
+
+async def test_it_is_entered_before_the_transaction_and_left_after_the_commit(
+    door: httpx.AsyncClient, seen: Seen
+) -> None:
+    assert (await send(door, label=str(uuid4()))).status_code == 201
+    assert seen.entered_at[0] < seen.began_at[0], "the transaction had begun"
+    assert seen.left_with == [1]
+
+
+async def test_it_is_left_when_the_route_refuses(door: httpx.AsyncClient, seen: Seen) -> None:
+    assert (await send(door, label=str(uuid4()), refuse=True)).status_code == 403
+    assert seen.left_with == [0]
+
+
+async def test_it_is_left_when_the_route_is_canceled(door: httpx.AsyncClient, seen: Seen) -> None:
+    assert (await send(door, label=str(uuid4()), gate=1)).status_code == 503
+    await until(lambda: seen.left_with == [0])
+
+
+async def test_a_repeat_goes_through_it_too(door: httpx.AsyncClient, seen: Seen) -> None:
+    who, label = bearer(), str(uuid4())
+    answers = [
+        await door.post("/test/within", json={"label": label}, headers=who | {"idempotency-key": "k"})
+        for _ in range(2)
+    ]
+    assert answers[0].content == answers[1].content
+    assert seen.left_with == [1, 1]
+    assert len(seen.began_at) == 1
