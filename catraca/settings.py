@@ -315,6 +315,23 @@ class Settings(BaseSettings):
         validation_alias=_also_bare("USERS_BATCH_CONCURRENCY"),
         description="How many batches of sign-ups one process writes at a time.",
     )
+    hold_ttl: Duration = Field(
+        default=timedelta(minutes=5),
+        description="How long a time is held for a client who has not booked it yet.",
+    )
+    max_holds: int = Field(default=3, ge=1, le=100, description="How many times one client may hold at once.")
+    waitlist_offer_ttl: Duration = Field(
+        default=timedelta(minutes=15),
+        description="How long a time that became free is kept for whoever has waited the longest for it.",
+    )
+    appointment_reminder: Duration = Field(
+        default=timedelta(hours=24), description="How long before an appointment its parties are reminded."
+    )
+    walk_in_retention: Annotated[Duration, Field(ge=timedelta(days=1))] = Field(
+        default=timedelta(days=365),
+        description="How long it is kept who came without an account, and how to reach them.",
+    )
+
     rate_limit_sign_up_address: Rate = Field(
         default="30/minute", description="Sign-ups from one network address."
     )

@@ -6,7 +6,7 @@ the five statuses, and, where the path or body needs more than the owner's id, a
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, cast
 from uuid import uuid4
 
 import httpx
@@ -20,6 +20,7 @@ from catraca.roles.parts import Parts
 from tests.conftest import bearer
 from tests.domains.communities.places import a_body, fenced
 from tests.domains.people.someone import PASSWORD, Someone, link_for
+from tests.domains.scheduling.clinic import Clinic, open_clinic
 from tests.servers import on_one_stack
 
 # Who may do what is decided before a server is asked; that each route works on both, its own tests show.
@@ -205,6 +206,120 @@ async def letter(database: Database) -> None:
         )
 
 
+Wanted = Callable[[Clinic], object]
+
+
+def at_a_clinic(body: Wanted | None = None) -> Prepare:
+    """The owner is a worker there, and has a day off, as has the room."""
+
+    async def prepare(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+        await owner.known_to(api)
+        clinic = await open_clinic(api, cast(Parts, None))
+        worker_id, room_id = await clinic.worker(user_id=str(owner.id)), await clinic.room()
+        off = await clinic.done("POST", f"/workers/{worker_id}/time-off", a_day_off(clinic))
+        path = {"worker_id": str(worker_id), "service_id": str(clinic.service_id), "room_id": str(room_id)}
+        day = {"from": clinic.at("00:00"), "to": clinic.at("00:00", days=1)}
+        return Prepared(path | {"time_off_id": off["time_off_id"]}, body and body(clinic), query=day)
+
+    return prepare
+
+
+def a_day_off(clinic: Clinic, days: int = 7) -> dict[str, str]:
+    return {"starts_at": clinic.at("00:00", days=days), "ends_at": clinic.at("00:00", days=days + 1)}
+
+
+async def a_closed_room(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+    clinic = await open_clinic(api, cast(Parts, None))
+    room_id = await clinic.room()
+    closed = await clinic.done("POST", f"/rooms/{room_id}/time-off", a_day_off(clinic))
+    return Prepared({"room_id": str(room_id), "time_off_id": closed["time_off_id"]})
+
+
+async def what_is_free(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+    clinic = await open_clinic(api, cast(Parts, None))
+    day = {"from": clinic.at("00:00"), "to": clinic.at("23:00"), "starts_at": clinic.at("09:00")}
+    return Prepared(query={"service_id": str(clinic.service_id), **day})
+
+
+async def a_time_for_the_owner(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+    """To book or hold, whoever asks for it; and the list of what the owner has."""
+    await owner.known_to(api)
+    clinic = await open_clinic(api, cast(Parts, None))
+    wish = clinic.wish(clinic.at("09:00"), client={"user_id": str(owner.id)})
+    return Prepared(body=wish, query={"client_id": str(owner.id)})
+
+
+def booked_by_the_owner(body: Wanted | None = None) -> Prepare:
+    """The owner is its client, and of another that is held."""
+
+    async def prepare(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+        clinic = await open_clinic(api, cast(Parts, None))
+        booked = await clinic.booked(owner.id, clinic.at("09:00"))
+        held = await clinic.held(owner.id, clinic.at("11:00"))
+        path = {"appointment_id": booked["appointment_id"], "hold_id": str(held)}
+        return Prepared(path, body and body(clinic))
+
+    return prepare
+
+
+async def with_the_owner(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+    """The owner is its worker."""
+    await owner.known_to(api)
+    clinic = await open_clinic(api, cast(Parts, None))
+    worker_id = await clinic.worker(user_id=str(owner.id))
+    booked = await clinic.booked(uuid4(), clinic.at("09:00"), worker_id=worker_id)
+    return Prepared({"appointment_id": booked["appointment_id"]})
+
+
+async def two_to_swap(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+    """The owner is both's client."""
+    clinic = await open_clinic(api, cast(Parts, None))
+    ids = [
+        (await clinic.booked(owner.id, clinic.at(clock)))["appointment_id"] for clock in ("09:00", "11:00")
+    ]
+    return Prepared({"appointment_id": ids[0]}, {"appointment_id": ids[1]})
+
+
+async def an_agenda_to_link(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+    """The owner is the worker whose it is, and has made one address of it."""
+    await owner.known_to(api)
+    body = {"name": "Ana", "time_zone": "UTC", "user_id": str(owner.id)}
+    made = await api.post("/v1/scheduling/workers", json=body, headers=bearer("operator"))
+    worker_id = made.json()["worker_id"]
+    link = await api.post(f"/v1/scheduling/workers/{worker_id}/calendar-link", headers=owner.headers)
+    token = link.json()["path"].rpartition("/")[2].removesuffix(".ics")
+    return Prepared({"worker_id": worker_id, "token": token})
+
+
+async def an_appointment_to_keep(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+    """The owner is its client."""
+    clinic = await open_clinic(api, cast(Parts, None))
+    booked = await clinic.booked(owner.id, clinic.at("09:00"))
+    return Prepared({"appointment_id": booked["appointment_id"]})
+
+
+async def a_series(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+    """The owner is its client; the body would make another."""
+    clinic = await open_clinic(api, cast(Parts, None))
+    body = clinic.wish(clinic.at("09:00"), every="week", count=2)
+    made = await api.post("/v1/scheduling/series", json=body, headers=owner.headers)
+    return Prepared(
+        {"series_id": made.json()["series_id"]}, clinic.wish(clinic.at("11:00"), every="week", count=2)
+    )
+
+
+async def no_reason(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+    return Prepared((await a_series(api, owner)).path)
+
+
+async def a_place_in_line(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+    """The owner's; the body would make another."""
+    clinic = await open_clinic(api, cast(Parts, None))
+    body = {"service_id": str(clinic.service_id), "from": clinic.at("09:00"), "to": clinic.at("10:00")}
+    made = await api.post("/v1/scheduling/waitlist", json=body, headers=owner.headers)
+    return Prepared({"entry_id": made.json()["entry_id"]}, body)
+
+
 async def an_asset(api: httpx.AsyncClient, owner: Someone) -> Prepared:
     return Prepared({"name": "swagger-ui.css"})
 
@@ -249,6 +364,24 @@ ONLINE = with_body({"online": False})
 PLACE = "/v1/location/drivers"
 RIDE = "/v1/rides/{ride_id}"
 FENCED = "/v1/communities/{community_id}"
+BOOKED = "/v1/scheduling/appointments/{appointment_id}"
+AGENDA = "/v1/scheduling/workers/{worker_id}"
+SERIES, WAITLIST = "/v1/scheduling/series", "/v1/scheduling/waitlist"
+AN_APPOINTMENT, LINKED = an_appointment_to_keep, an_agenda_to_link
+SCHED, CLOSABLE = "/v1/scheduling", "/v1/scheduling/rooms/{room_id}"
+# The owner's role, and a stranger's who is no worker.
+A_WORKERS = ("worker", "passenger")
+CLINIC = at_a_clinic()
+A_WORKER = at_a_clinic(lambda clinic: {"name": "Bia", "time_zone": "UTC"})
+A_SERVICE = at_a_clinic(lambda clinic: {"name": "Corte", "duration_minutes": 30})
+A_ROOM = at_a_clinic(lambda clinic: {"name": "Sala 2"})
+NO_HOURS = at_a_clinic(lambda clinic: [])
+IDLE = at_a_clinic(lambda clinic: {"service_ids": []})
+NOWHERE = at_a_clinic(lambda clinic: {"room_ids": []})
+DAY_OFF = at_a_clinic(lambda clinic: a_day_off(clinic, days=9))
+FREE, FOR_OWNER, WITH = what_is_free, a_time_for_the_owner, with_the_owner
+OWN = booked_by_the_owner()
+LATER = booked_by_the_owner(lambda clinic: {"starts_at": clinic.at("14:00")})
 OFFERED = an_offered_ride
 ACCEPTED = driven()
 ARRIVING = driven("arrive")
@@ -338,6 +471,55 @@ CASES = [
     Case(f"DELETE {PLACE}/{{driver_id}}/lock",    401,      403,  403,   403,      200, held_lock, "driver"),
     Case(f"GET {PLACE}/nearby",                   401,      403,  403,   403,      200, a_place, "driver"),
     Case("POST /v1/location/pings",               401,      403,  403,   403,      200, many_pings, "driver"),
+
+    Case(f"POST {SCHED}/workers",                 401,      403,  403,   403,      201, A_WORKER, "worker"),
+    Case(f"GET {SCHED}/workers",                  401,      200,  200,   200,      200),
+    Case(f"GET {AGENDA}",                         401,      200,  200,   200,      200, CLINIC, "worker"),
+    Case(f"PUT {AGENDA}",                         401,      403,  403,   403,      200, A_WORKER, "worker"),
+    Case(f"GET {AGENDA}/hours",                   401,      403,  403,   200,      200, CLINIC, *A_WORKERS),
+    Case(f"PUT {AGENDA}/rules",                   401,      403,  403,   200,      200, NO_HOURS, *A_WORKERS),
+    Case(f"PUT {AGENDA}/overrides",               401,      403,  403,   200,      200, NO_HOURS, *A_WORKERS),
+    Case(f"GET {AGENDA}/services",                401,      200,  200,   200,      200, CLINIC, "worker"),
+    Case(f"PUT {AGENDA}/services",                401,      403,  403,   403,      200, IDLE, "worker"),
+    Case(f"POST {AGENDA}/time-off",               401,      403,  403,   201,      201, DAY_OFF, *A_WORKERS),
+    Case(f"GET {AGENDA}/time-off",                401,      403,  403,   200,      200, CLINIC, *A_WORKERS),
+    Case(f"DELETE {AGENDA}/time-off/{{time_off_id}}", 401,  403,  403,   204,      204, CLINIC, *A_WORKERS),
+    Case(f"POST {SCHED}/services",                401,      403,  403,   403,      201, A_SERVICE, "worker"),
+    Case(f"GET {SCHED}/services",                 401,      200,  200,   200,      200),
+    Case(f"GET {SCHED}/services/{{service_id}}",  401,      200,  200,   200,      200, CLINIC, "worker"),
+    Case(f"PUT {SCHED}/services/{{service_id}}",  401,      403,  403,   403,      200, A_SERVICE, "worker"),
+    Case(f"GET {SCHED}/services/{{service_id}}/rooms", 401, 200,  200,   200,      200, CLINIC, "worker"),
+    Case(f"PUT {SCHED}/services/{{service_id}}/rooms", 401, 403,  403,   403,      200, NOWHERE, "worker"),
+    Case(f"POST {SCHED}/rooms",                   401,      403,  403,   403,      201, A_ROOM, "worker"),
+    Case(f"GET {SCHED}/rooms",                    401,      200,  200,   200,      200),
+    Case(f"GET {CLOSABLE}",                       401,      200,  200,   200,      200, CLINIC, "worker"),
+    Case(f"PUT {CLOSABLE}",                       401,      403,  403,   403,      200, A_ROOM, "worker"),
+    Case(f"POST {CLOSABLE}/time-off",             401,      403,  403,   403,      201, DAY_OFF, "worker"),
+    Case(f"GET {CLOSABLE}/time-off",              401,      403,  403,   403,      200, CLINIC, "worker"),
+    Case(f"DELETE {CLOSABLE}/time-off/{{time_off_id}}", 401, 403, 403,   403,      204, a_closed_room),
+    Case(f"GET {SCHED}/availability",             401,      200,  200,   200,      200, FREE),
+    Case(f"GET {SCHED}/availability/explain",     401,      200,  200,   200,      200, FREE),
+    Case(f"POST {SCHED}/appointments",            401,      403,  403,   201,      201, FOR_OWNER),
+    Case(f"GET {SCHED}/appointments",             401,      403,  403,   200,      200, FOR_OWNER),
+    Case(f"GET {BOOKED}",                         401,      404,  404,   200,      200, OWN),
+    Case(f"POST {BOOKED}/reschedule",             401,      404,  404,   200,      200, LATER),
+    Case(f"POST {BOOKED}/swap",                   401,      403,  403,   403,      200, two_to_swap),
+    Case(f"POST {BOOKED}/cancel",                 401,      404,  404,   200,      200, OWN),
+    Case(f"POST {BOOKED}/confirm",                401,      404,  404,   200,      200, WITH, *A_WORKERS),
+    # It has not begun; that its client may not even then, `test_moving` shows.
+    Case(f"POST {BOOKED}/no-show",                401,      404,  404,   409,      409, WITH, *A_WORKERS),
+    Case(f"POST {SCHED}/holds",                   401,      403,  403,   201,      201, FOR_OWNER),
+    Case(f"DELETE {SCHED}/holds/{{hold_id}}",     401,      404,  404,   204,      204, OWN),
+    Case(f"GET {BOOKED}/calendar.ics",            401,      404,  404,   200,      200, AN_APPOINTMENT),
+    Case(f"POST {AGENDA}/calendar-link",          401,      403,  403,   201,      201, LINKED, "worker"),
+    Case(f"DELETE {AGENDA}/calendar-link",        401,      403,  403,   204,      204, LINKED, "worker"),
+    Case("GET /v1/scheduling/calendars/{token}.ics", 200,   200,  200,   200,      200, LINKED, "worker"),
+    Case(f"POST {SERIES}",                        401,      201,  201,   201,      201, a_series),
+    Case(f"GET {SERIES}/{{series_id}}",           401,      404,  404,   200,      200, a_series),
+    Case(f"POST {SERIES}/{{series_id}}/cancel",   401,      404,  404,   200,      200, no_reason),
+    Case(f"POST {WAITLIST}",                      401,      201,  201,   201,      201, a_place_in_line),
+    Case(f"GET {WAITLIST}",                       401,      200,  200,   200,      200),
+    Case(f"DELETE {WAITLIST}/{{entry_id}}",       401,      404,  404,   204,      204, a_place_in_line),
 
     Case(f"GET {DEAD}",                           401,      403,  403,   403,      200),
     Case(f"GET {DEAD}/groups",                    401,      403,  403,   403,      200),

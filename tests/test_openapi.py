@@ -49,6 +49,11 @@ checks.positive_data_acceptance.expected-statuses = ["2xx", "401", "403", "404",
 # 422: what makes a ring, which communities there are, and where, no schema can say either.
 include-operation-id-regex = "^((create|change)_community|change_me|request_community_ride)$"
 checks.positive_data_acceptance.expected-statuses = ["2xx", "401", "403", "404", "409", "410", "422", "429"]
+
+[[operations]]
+# 422: which zones there are, which moments are plausible and in order, and which times are offered.
+include-tag = "scheduling"
+checks.positive_data_acceptance.expected-statuses = ["2xx", "401", "403", "404", "409", "410", "422", "429"]
 """
 
 

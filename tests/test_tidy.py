@@ -21,7 +21,7 @@ from catraca.platform.texts import LANGUAGES, words
 PACKAGE = Path(catraca.__file__).parent
 SQL = re.compile(
     r"^\s*(SELECT\b|INSERT\s+INTO\b|UPDATE\s+\w+.*\bSET\b|DELETE\s+FROM\b|WITH\s+\w+\s+AS\b|MERGE\s+INTO\b"
-    r"|BEGIN\b|COMMIT\b|ROLLBACK\b|LOCK\s+TABLE\b|TRUNCATE\b|CREATE\s+(TABLE|INDEX)\b)",
+    r"|BEGIN\b(?!:)|COMMIT\b|ROLLBACK\b|LOCK\s+TABLE\b|TRUNCATE\b|CREATE\s+(TABLE|INDEX)\b)",
     re.DOTALL,
 )
 COMMITTERS = {"platform/database.py", "platform/migrations.py"}

@@ -12,6 +12,7 @@ from catraca.cli.doctor import doctor
 from catraca.cli.events import events
 from catraca.cli.migrating import migrate
 from catraca.cli.rides import app as rides
+from catraca.cli.scheduling import app as scheduling
 from catraca.cli.serve import serve
 from catraca.cli.tokens import token
 from catraca.cli.up import up
@@ -34,6 +35,7 @@ for command in (up, demo, serve, migrate, token, doctor, events, audit, version)
 app.add_typer(communities, name="communities")
 app.add_typer(dead_letters, name="dead-letters")
 app.add_typer(rides, name="rides")
+app.add_typer(scheduling, name="scheduling")
 app.add_typer(users, name="users")
 
 

@@ -64,7 +64,7 @@ class Screen:
         return (
             f"The city: {tally.requested} rides asked for, {tally.matched} matched ({self._match_times()}),"
             f" {tally.completed} completed, {tally.canceled} canceled, {tally.unserved} without a driver;"
-            f" {tally.in_communities} in communities;"
+            f" {tally.in_communities} in communities; {tally.appointments['booked']} appointments;"
             f" {working} of {self._drivers} drivers at work ({_counted(tally.drivers)});"
             f" {tally.messages.total()} messages, {tally.refusals.total()} refusals,"
             f" {tally.failures.total()} failures"
@@ -87,6 +87,7 @@ class Screen:
             ("without a driver", tally.unserved, ""),
             ("trips shared", tally.shared, ""),
             ("in communities", tally.in_communities, _counted(tally.questions)),
+            ("appointments", tally.appointments["booked"], _counted(tally.appointments, without="booked")),
             ("offers", tally.offers["received"], _counted(tally.offers, without="received")),
             ("drivers at work", sum(drivers.values()), _counted(drivers)),
             ("messages", tally.messages.total(), _counted(tally.messages)),

@@ -47,9 +47,12 @@ from catraca.client.models import (
     Trip,
     TripDriver,
 )
+from catraca.client.scheduling import Appointment, AppointmentPage, Hold, Service, ServicePage, Slot, SlotPage
 
 __all__ = [
     "Accepted",
+    "Appointment",
+    "AppointmentPage",
     "Changes",
     "Client",
     "ClientFailure",
@@ -57,6 +60,7 @@ __all__ = [
     "CommunityPage",
     "CommunityRide",
     "Gap",
+    "Hold",
     "Live",
     "LiveEnded",
     "Marked",
@@ -77,8 +81,12 @@ __all__ = [
     "RejectedPing",
     "Ride",
     "RidePage",
+    "Service",
+    "ServicePage",
     "Share",
     "Skipped",
+    "Slot",
+    "SlotPage",
     "Standing",
     "Trip",
     "TripDriver",

@@ -13,6 +13,7 @@ from catraca.client.live import Live
 from catraca.client.location import Location
 from catraca.client.notifications import Notifications
 from catraca.client.rides import Rides
+from catraca.client.scheduling import Scheduling
 from catraca.client.trips import Trips
 
 CALL_SECONDS = 30.0
@@ -51,6 +52,7 @@ class Client:
         self.notifications: Final = Notifications(self._http)
         self.trips: Final = Trips(self._http)
         self.communities: Final = Communities(self._http)
+        self.scheduling: Final = Scheduling(self._http)
 
     async def __aenter__(self) -> "Client":
         return self

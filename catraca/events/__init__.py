@@ -1,6 +1,15 @@
 """The published language: what domains tell each other, as frozen types, and the queues that carry it."""
 
 from catraca.events.analytics import MatchesFailing
+from catraca.events.appointments import (
+    AppointmentBooked,
+    AppointmentCanceled,
+    AppointmentConfirmed,
+    AppointmentMissed,
+    AppointmentNear,
+    AppointmentRescheduled,
+    SlotOffered,
+)
 from catraca.events.location import (
     DriverEnteredCommunity,
     DriverIdle,
@@ -64,6 +73,13 @@ EVENTS: tuple[type[Event], ...] = (
     DriverUpdated,
     UserCreated,
     UserRejected,
+    AppointmentBooked,
+    AppointmentRescheduled,
+    AppointmentConfirmed,
+    AppointmentCanceled,
+    AppointmentMissed,
+    AppointmentNear,
+    SlotOffered,
     MatchesFailing,
     PushDue,
 )
@@ -73,6 +89,12 @@ __all__ = [
     "SIGN_UP_EXCHANGE",
     "SIGN_UP_QUEUE",
     "TOPOLOGY",
+    "AppointmentBooked",
+    "AppointmentCanceled",
+    "AppointmentConfirmed",
+    "AppointmentMissed",
+    "AppointmentNear",
+    "AppointmentRescheduled",
     "CandidateFound",
     "ConfirmationExpired",
     "DriverAccepted",
@@ -100,6 +122,7 @@ __all__ = [
     "RideRequested",
     "RideStarted",
     "SignUpFlow",
+    "SlotOffered",
     "UserCreated",
     "UserRejected",
     "make_topology",

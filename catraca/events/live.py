@@ -7,6 +7,7 @@ from uuid import UUID
 import msgspec
 from msgspec import Meta
 
+from catraca.events.appointments import CanceledBy
 from catraca.events.rides import Point
 
 Words = Annotated[str, Meta(description="For the reader, in the reader's language.")]
@@ -196,6 +197,87 @@ class NoDriver(RideNotice, frozen=True, kw_only=True):
     )
 
 
+class AppointmentNotice(Notice, frozen=True, kw_only=True):
+    """Others are about an appointment, and say what it is from now on."""
+
+    appointment_id: Annotated[UUID, Meta(description="The appointment.")]
+    service_id: Annotated[UUID, Meta(description="What for.")]
+    service: Annotated[str, Meta(description="Its name.", examples=["Consulta"])]
+    worker_id: Annotated[UUID, Meta(description="With whom.")]
+    worker: Annotated[str, Meta(description="Their name.", examples=["Ana"])]
+    starts_at: Annotated[datetime, Meta(description="From when.")]
+    ends_at: Annotated[datetime, Meta(description="Until when.")]
+    time_zone: Annotated[
+        str, Meta(description="Whose clocks it was agreed on by.", examples=["America/Bahia"])
+    ]
+    when: Annotated[
+        Words, Meta(description="`starts_at` by those clocks.", examples=["qui., 14 de ago., 09:00"])
+    ]
+
+
+class Booked(AppointmentNotice, frozen=True, kw_only=True):
+    """There is an appointment."""
+
+    type = "appointment.booked"
+    to = "client and worker"
+
+    message: Annotated[Words, Meta(examples=["Agendado: Consulta com Ana, qui., 14 de ago., 09:00."])]
+
+
+class Moved(AppointmentNotice, frozen=True, kw_only=True):
+    """It is at another time, or with another worker; the one before is told that it is no longer theirs."""
+
+    type = "appointment.rescheduled"
+    to = "client, worker and the worker before"
+
+    message: Annotated[Words, Meta(examples=["Remarcado: Consulta com Ana agora é qui., 14 de ago., 09:00."])]
+    previous_starts_at: Annotated[datetime, Meta(description="From when it was before.")]
+    previous_worker_id: Annotated[UUID, Meta(description="With whom it was before.")]
+
+
+class Agreed(AppointmentNotice, frozen=True, kw_only=True):
+    """Somebody confirmed that it will take place."""
+
+    type = "appointment.confirmed"
+    to = "client and worker"
+
+
+class CalledOff(AppointmentNotice, frozen=True, kw_only=True):
+    """It will not take place."""
+
+    type = "appointment.canceled"
+    to = "client and worker"
+
+    canceled_by: Annotated[CanceledBy, Meta(description="Who did.")]
+
+
+class Missed(AppointmentNotice, frozen=True, kw_only=True):
+    """It was noted that the client did not come."""
+
+    type = "appointment.no_show"
+    to = "the client"
+
+
+class Near(AppointmentNotice, frozen=True, kw_only=True):
+    """A reminder."""
+
+    type = "appointment.reminder_due"
+    to = "client and worker"
+
+    message: Annotated[Words, Meta(examples=["Lembrete: Consulta com Ana, qui., 14 de ago., 09:00."])]
+
+
+class Offered(AppointmentNotice, frozen=True, kw_only=True):
+    """A time became free that was waited for: book it with `hold_id`, the appointment's id, in time."""
+
+    type = "appointment.slot_offered"
+    to = "the client"
+
+    message: Annotated[Words, Meta(examples=["Vagou um horário: Consulta com Ana, qui., 14 de ago., 09:00."])]
+    entry_id: Annotated[UUID, Meta(description="The place in line.")]
+    expires_at: Annotated[datetime, Meta(description="Then somebody else is offered it.")]
+
+
 NOTICES: tuple[type[Notice], ...] = (
     ConfirmationOver,
     OfferMade,
@@ -209,4 +291,11 @@ NOTICES: tuple[type[Notice], ...] = (
     LookingAgain,
     OfferGone,
     NoDriver,
+    Booked,
+    Moved,
+    Agreed,
+    CalledOff,
+    Missed,
+    Near,
+    Offered,
 )

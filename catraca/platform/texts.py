@@ -2,6 +2,7 @@
 
 import tomllib
 from collections.abc import Mapping
+from datetime import datetime, tzinfo
 from decimal import Decimal
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -48,6 +49,14 @@ def span(seconds: float, language: Language) -> str:
 
     minutes = max(1, round(seconds / 60))
     return _plain(format_unit(minutes, "duration-minute", "short", "#,##0", _locale(language)))
+
+
+def local_moment(moment: datetime, zone: tzinfo, language: Language) -> str:
+    """What calendar and clocks show there and then: seg., 5 de jan., 14:00."""
+    from babel.dates import format_skeleton, format_time
+
+    day = format_skeleton("MMMEd", moment, tzinfo=zone, locale=_locale(language))
+    return _plain(f"{day}, {format_time(moment, 'short', tzinfo=zone, locale=_locale(language))}")
 
 
 def _locale(language: Language) -> str:

@@ -17,6 +17,7 @@ from catraca.domains import (
     onboarding,
     people,
     rides,
+    scheduling,
 )
 from catraca.domains.analytics import routes as analytics_routes
 from catraca.domains.audit import routes as audit_routes
@@ -39,6 +40,8 @@ from catraca.domains.people import routes as people_routes
 from catraca.domains.people.routes import PeopleParts
 from catraca.domains.rides import routes as ride_routes
 from catraca.domains.rides.routes import RideParts
+from catraca.domains.scheduling import routes as scheduling_routes
+from catraca.domains.scheduling.routes import SchedulingParts
 from catraca.platform.auth import (
     Authenticator,
     KeySource,
@@ -58,6 +61,7 @@ from catraca.platform.http.rate_limits import RateLimit, RateLimiter
 from catraca.platform.http.server import HttpServer, ServerLimits
 from catraca.platform.passwords import Passwords
 from catraca.platform.remote_keys import RemoteKeys
+from catraca.platform.turns import Turns
 from catraca.platform.web_push import PushHosts, PushKey
 from catraca.roles.duties import queue_duties
 from catraca.roles.listening import open_listener
@@ -74,6 +78,7 @@ ROUTERS = [
     *matching_routes.ROUTERS,
     *community_routes.ROUTERS,
     *geofence_routes.ROUTERS,
+    *scheduling_routes.ROUTERS,
     *notification_routes.ROUTERS,
     *dead_letter_routes.ROUTERS,
     *audit_routes.ROUTERS,
@@ -87,6 +92,7 @@ TAGS = {
     "rides": "From the question what it costs to the end of the ride.",
     "communities": "Who rides with their own drivers first: fences, prices, and what they were before.",
     "location": "Which drivers are at work, where they are, and who holds them.",
+    "scheduling": "Who works when, what is free, and appointments that cannot overlap.",
     "notifications": "What you were told, and the WebSocket over which you are told as it happens.",
     "dead letters": "For operators: what could not be handled, to be seen, mended, replayed or discarded.",
     "audit": "For operators: who did what, and what happened.",
@@ -94,6 +100,8 @@ TAGS = {
 }
 # Every domain that keeps something of people: what an export tells and an erasure takes, in this order.
 PERSONAL_DATA = [
+    # Before a person's own row is taken, which whoever books for them needs once they hold the agenda.
+    scheduling.PERSONAL_DATA,
     people.PERSONAL_DATA,
     people.AUDIT_DATA,
     onboarding.PERSONAL_DATA,
@@ -197,6 +205,7 @@ def build_app(parts: Parts, health: Health, routers: Sequence[APIRouter] = ROUTE
                 location_parts,
                 CommunityParts(fences),
                 _geofence_parts(parts, tariff, fences),
+                _scheduling_parts(parts),
                 LiveParts(
                     desk=notifications.Desk(
                         hub=hub,
@@ -282,6 +291,16 @@ def _geofence_parts(parts: Parts, tariff: Tariff, fences: communities.Fences) ->
         gate=geofences.Gate(parts.redis, fences, terms, tokens),
         guesses=RateLimit.parse(settings.rate_limit_confirmation),
     )
+
+
+def _scheduling_parts(parts: Parts) -> SchedulingParts:
+    settings = parts.settings
+    rules = scheduling.BookingRules(
+        reminder=settings.appointment_reminder,
+        hold_ttl=settings.hold_ttl,
+        most_holds=settings.max_holds,
+    )
+    return SchedulingParts(turns=Turns(parts.redis), rules=rules)
 
 
 def _location_parts(parts: Parts, fences: communities.Fences) -> LocationParts:

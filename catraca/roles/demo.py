@@ -1,4 +1,4 @@
-"""The demo city, to try Catraca with: its people and communities. Their ids are fixed, their addresses reach
+"""The demo city, to try Catraca with: its people, communities and a clinic. Ids are fixed, addresses reach
 nobody.
 """
 
@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from catraca.domains import communities, people
+from catraca.domains import communities, people, scheduling
 from catraca.domains.communities import CommunityId, Prices, Rules, Wanted
 from catraca.domains.people import NewPerson, UserId
+from catraca.domains.scheduling import NewWorker, Rule, ServiceId, Terms
 from catraca.platform.database import Database, Db
 
 OPERATOR = NewPerson(
@@ -94,6 +95,25 @@ COMMUNITIES = (
     _community(2, "Campo Grande", -12.9915, -38.5185, radius_meters=900, neighbour=1),
     _community(3, "Rio Vermelho", -13.0090, -38.4900, radius_meters=1000, neighbour=2),
 )
+CONSULTATION = ServiceId(UUID("c1dade00-0000-4000-8000-000000000401"))
+CONSULTATION_TERMS = Terms(
+    name="Consulta",
+    duration_minutes=30,
+    buffer_after_minutes=10,
+    min_notice_minutes=60,
+    horizon_days=30,
+    slot_step_minutes=20,
+)
+DOCTORS = (
+    NewWorker(
+        "Dra. Marlene Assunção",
+        "America/Bahia",
+        [Rule(day, *shift) for day in range(1, 6) for shift in ((8 * 60, 12 * 60), (13 * 60, 17 * 60))],
+    ),
+    NewWorker(
+        "Dr. Valdir Couto", "America/Bahia", [Rule(day, 13 * 60, 21 * 60) for day in (1, 2, 3, 4, 5, 6)]
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +135,7 @@ async def fill_demo_city(database: Database) -> DemoCity:
         found = await people.get_users(db, [OPERATOR.id])
     if found:
         await database.run(_add_communities)
+        await database.run(_open_clinic)
     return DemoCity(is_here=bool(found))
 
 
@@ -122,3 +143,8 @@ async def _add_communities(db: Db) -> None:
     """Those that are not there: a city of an earlier version has none. What operators made of them stays."""
     missing = [one for one in COMMUNITIES if await communities.read_community(db, one.id) is None]
     await communities.import_communities(db, missing, by=None, dry_run=False, tell=lambda: None)
+
+
+async def _open_clinic(db: Db) -> None:
+    """Also in a city of an earlier version, which has none."""
+    await scheduling.open_service(db, CONSULTATION, CONSULTATION_TERMS, DOCTORS, by=OPERATOR.id)

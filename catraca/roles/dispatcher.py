@@ -11,6 +11,7 @@ from catraca.domains.geofences import jobs as geofence_jobs
 from catraca.domains.location.jobs import Keeper
 from catraca.domains.matching.jobs import matching_timers
 from catraca.domains.rides import jobs as ride_jobs
+from catraca.domains.scheduling import jobs as scheduling_jobs
 from catraca.platform import timers
 from catraca.platform.errors import Away, Refusal
 from catraca.platform.timekeeper import Timekeeper
@@ -54,7 +55,13 @@ MATCHINGS_OPEN = Gauge(
 
 def timers_of(parts: Parts) -> tuple[TimerHandlers, ...]:
     """What each domain does when its timers are due."""
-    return (ride_jobs.fires, geofence_jobs.fires, matching_timers(matcher_of(parts.settings, parts.redis)))
+    return (
+        ride_jobs.fires,
+        geofence_jobs.fires,
+        scheduling_jobs.fires,
+        scheduling_jobs.waitlist_timers(parts.settings.waitlist_offer_ttl),
+        matching_timers(matcher_of(parts.settings, parts.redis)),
+    )
 
 
 class Dispatcher:

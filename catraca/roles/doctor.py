@@ -12,6 +12,7 @@ from catraca.domains import (
     onboarding,
     people,
     rides,
+    scheduling,
 )
 from catraca.platform.database import Database
 from catraca.platform.event_invariants import EVENT_INVARIANTS
@@ -66,6 +67,7 @@ RULES: tuple[Rule, ...] = (
     *location.INVARIANTS,
     *notifications.INVARIANTS,
     *geofences.INVARIANTS,
+    *scheduling.INVARIANTS,
     *matching.INVARIANTS,
     *analytics.INVARIANTS,
 )

@@ -17,6 +17,7 @@ from catraca.domains.location.jobs import prune_shares
 from catraca.domains.matching import prune_searches
 from catraca.domains.notifications import prune_notifications, prune_tickets
 from catraca.domains.people.jobs import prune_password_links
+from catraca.domains.scheduling.jobs import forget_walk_ins, prune_holds
 from catraca.platform.bus import BusAway
 from catraca.platform.database import Db
 from catraca.platform.errors import Refusal
@@ -89,6 +90,8 @@ class Housekeeper:
             "ws_tickets": prune_tickets,
             "trip_shares": prune_shares,
             "ride_confirmations": prune_confirmations,
+            "holds": prune_holds,
+            "walk_ins": partial(forget_walk_ins, older_than=settings.walk_in_retention),
             "demand": prune_demand,
             "match_windows": prune_windows,
         }

@@ -42,7 +42,10 @@ async def test_a_city_moves_and_everybody_is_home_at_the_end(town: Parts) -> Non
     await fill_demo_city(town.database)
     city = city_at(f"http://127.0.0.1:{town.settings.port}", known_drivers=[known])
     running = asyncio.create_task(city.run(RUN_SECONDS))
-    await until(lambda: running.done() or min(city.tally.completed, city.tally.in_communities) >= 1)
+    seen = city.tally
+    await until(
+        lambda: running.done() or min(seen.completed, seen.in_communities, seen.appointments["booked"]) >= 1
+    )
     assert await count(town.database, "driver_presence WHERE online") == 10
     city.stopping.set()
     tally = await running
@@ -54,6 +57,10 @@ async def test_a_city_moves_and_everybody_is_home_at_the_end(town: Parts) -> Non
     assert tally.messages["ride.accepted"] >= tally.matched
     assert not tally.failures
     assert not tally.questions["pressed twice, two rides"]
+    assert not tally.appointments["two on one hour"]
+    seats = "appointments WHERE status = 'BOOKED'"
+    booked, canceled = tally.appointments["booked"], tally.appointments["canceled"]
+    assert await count(town.database, seats) == booked - canceled
     assert await count(town.database, "rides WHERE type = 'comunidade'") == tally.in_communities
     assert await count(town.database, "rides WHERE status NOT IN ('COMPLETED', 'CANCELED')") == 0
     assert await count(town.database, "rides WHERE status = 'COMPLETED'") == tally.completed

@@ -8,7 +8,7 @@ import pytest
 from catraca.domains import people
 from catraca.domains.people import model
 from catraca.platform.database import Database
-from catraca.roles.demo import DRIVERS, OPERATOR, PASSENGERS, fill_demo_city
+from catraca.roles.demo import DOCTORS, DRIVERS, OPERATOR, PASSENGERS, fill_demo_city
 from tests.servers import Stack
 
 
@@ -29,6 +29,8 @@ async def test_starters_at_once_fill_the_city_once(empty: Database) -> None:
         assert await db.fetchval("SELECT count(*) FROM users") == 19
         assert await db.fetchval("SELECT count(*) FROM users WHERE password_hash IS NOT NULL") == 0
         assert [await people.may_drive(db, driver.id) for driver in DRIVERS] == [True] * 12
+        assert await db.fetchval("SELECT count(*) FROM subjects") == len(DOCTORS)
+        assert await db.fetchval("SELECT count(*) FROM service_subjects") == len(DOCTORS)
         told = await db.fetch("SELECT aggregate_id FROM outbox WHERE routing_key = 'user.created'")
     everyone = {person.id for person in (OPERATOR, *PASSENGERS, *DRIVERS)}
     assert sorted(row["aggregate_id"] for row in told) == sorted(everyone)

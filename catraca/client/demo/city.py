@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Any
 from uuid import UUID
 
+from catraca.client.demo.clinic import RIDES_A_VISIT, Patients
 from catraca.client.demo.driver import TEMPERS, Driver
 from catraca.client.demo.passenger import Passenger
 from catraca.client.demo.tally import Tally
@@ -63,9 +64,10 @@ class City:
         async with asyncio.TaskGroup() as tasks:
             drivers = [tasks.create_task(self._work(driver)) for driver in self._drivers]
             asking = tasks.create_task(self._ask_for_rides(tasks, passengers))
+            visiting = tasks.create_task(self._visit_clinics())
             await self._until_stopped(seconds)
             asking.cancel()
-            everybody = {*drivers, *passengers}
+            everybody = {*drivers, *passengers, visiting}
             _, late = await asyncio.wait(everybody, timeout=CLOSING_SECONDS)
             for task in late:
                 task.cancel()
@@ -116,6 +118,15 @@ class City:
                 passengers.add(task)
                 task.add_done_callback(passengers.discard)
             await self.pause(chance.expovariate(self._rides_per_minute / 60))
+
+    async def _visit_clinics(self) -> None:
+        chance = self._chance_of("visits")
+        patients = Patients(self, chance)
+        while not self.stopping.is_set():
+            await self.pause(chance.expovariate(self._rides_per_minute / 60 / RIDES_A_VISIT))
+            if not self.stopping.is_set():
+                known = list(self._known_passengers)
+                await patients.visit(*(chance.choice(known) if known else some_id(chance) for _ in range(2)))
 
     async def _travel(self, passenger: Passenger) -> None:
         await passenger.travel()

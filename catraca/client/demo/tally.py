@@ -24,6 +24,8 @@ class Tally:
     # Rides asked for in a community, and whether drivers from elsewhere would do.
     in_communities: int = 0
     questions: Counter[str] = field(default_factory=Counter[str])
+    # Times that were booked, lost to somebody faster, and given up again.
+    appointments: Counter[str] = field(default_factory=Counter[str])
     lost_connections: int = 0
     # Seconds from the request to the message that somebody comes.
     match_seconds: list[float] = field(default_factory=list[float])
@@ -66,6 +68,7 @@ class Tally:
             "shared": self.shared,
             "in_communities": self.in_communities,
             "questions": dict(self.questions),
+            "appointments": dict(self.appointments),
             "lost_connections": self.lost_connections,
             "refusals": dict(self.refusals),
             "failures": dict(self.failures),

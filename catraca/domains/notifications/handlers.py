@@ -1,4 +1,4 @@
-"""Reacts to rides and searches: whoever they concern is told. A batch is read, and written, at once."""
+"""Reacts to rides, searches and appointments: whoever they concern is told. A batch is written at once."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,6 +6,12 @@ from catraca.domains.notifications.model import Happened
 from catraca.domains.notifications.service.pushing import push
 from catraca.domains.notifications.service.telling import Teller
 from catraca.events import (
+    AppointmentBooked,
+    AppointmentCanceled,
+    AppointmentConfirmed,
+    AppointmentMissed,
+    AppointmentNear,
+    AppointmentRescheduled,
     CandidateFound,
     ConfirmationExpired,
     MatchingTimeout,
@@ -18,6 +24,7 @@ from catraca.events import (
     RideMatched,
     RideReassigning,
     RideStarted,
+    SlotOffered,
 )
 from catraca.platform.batching import BatchHandlers
 from catraca.platform.bus import Message, QueueHandlers, handlers_for
@@ -37,6 +44,15 @@ EVENTS: Mapping[str, tuple[type[Event], ...]] = {
         RideReassigning,
     ),
     "notification_matching_queue": (CandidateFound, MatchingTimeout, NoDriversAvailable, OfferCanceled),
+    "notification_appointments_queue": (
+        AppointmentBooked,
+        AppointmentRescheduled,
+        AppointmentConfirmed,
+        AppointmentCanceled,
+        AppointmentMissed,
+        AppointmentNear,
+        SlotOffered,
+    ),
 }
 reader = EventReader(kind for kinds in EVENTS.values() for kind in kinds)
 

@@ -6,11 +6,13 @@ from datetime import datetime, timedelta
 from uuid import UUID, uuid4
 
 import httpx
+import msgspec
 import pytest
 
 from catraca.domains.notifications import Teller
 from catraca.domains.notifications.model import Happened
-from catraca.events import NoDriversAvailable, RideArriving, RideStarted
+from catraca.events import AppointmentCanceled, NoDriversAvailable, RideArriving, RideStarted
+from catraca.events.catalogue import example_of
 from catraca.events.rides import Point
 from catraca.platform.clock import now
 from catraca.platform.event import Event
@@ -138,6 +140,54 @@ async def test_what_a_device_has_already_or_need_not_be_woken_for_is_not_pushed(
     await office.tell(nobody_found(ana.id), started)
     async with office.parts.database.transaction() as db:
         await db.execute("UPDATE notification_heads SET acked_seq = seq WHERE user_id = $1", ana.id)
+    async with working(office.parts, ["relay", "notifier"]):
+        await until(office.all_sent)
+    assert office.service.taken == []
+
+
+async def an_appointment(office: Office, client: Someone, worker: Someone, starts_in: timedelta) -> Event:
+    """The client has called it off."""
+    service_id, worker_id = uuid4(), uuid4()
+    async with office.parts.database.transaction() as db:
+        await db.execute(
+            "INSERT INTO services (id, name, duration_minutes, buffer_before_minutes, buffer_after_minutes,"
+            "   min_notice_minutes, horizon_days, slot_step_minutes, capacity)"
+            " VALUES ($1, 'Consulta', 60, 0, 0, 0, 60, 30, 1)",
+            service_id,
+        )
+        await db.execute(
+            "INSERT INTO subjects (id, kind, name, time_zone) VALUES ($1, 'worker', 'Ana', 'UTC')", worker_id
+        )
+    return msgspec.structs.replace(
+        example_of(AppointmentCanceled),
+        service_id=service_id,
+        worker_id=worker_id,
+        worker_user_id=worker.id,
+        client_id=client.id,
+        starts_at=now() + starts_in,
+        canceled_by="client",
+    )
+
+
+async def test_whoever_called_an_appointment_off_is_told_and_not_woken(office: Office) -> None:
+    client, worker = await a_passenger(office), await a_passenger(office)
+    await office.subscribed(client)
+    browser, _ = await office.subscribed(worker)
+    event = await an_appointment(office, client, worker, timedelta(days=2))
+    async with working(office.parts, ["relay", "notifier"]):
+        await office.tell(event)
+        await until(lambda: office.service.taken)
+        await until(office.all_sent)
+    (pushed,) = office.service.taken
+    assert browser.read(pushed.body)["message"].startswith("O cliente cancelou: Consulta, ")
+    told = await office.api.get("/v1/notifications", headers=client.headers)
+    assert [one["type"] for one in told.json()["items"]] == ["appointment.canceled"]
+
+
+async def test_news_of_an_appointment_is_pushed_until_it_begins(office: Office) -> None:
+    client, worker = await a_passenger(office), await a_passenger(office)
+    await office.subscribed(worker)
+    await office.tell(await an_appointment(office, client, worker, timedelta(seconds=-1)))
     async with working(office.parts, ["relay", "notifier"]):
         await until(office.all_sent)
     assert office.service.taken == []

@@ -8,11 +8,24 @@ from uuid import UUID, uuid4
 import msgspec
 import pytest
 
-from catraca.domains.notifications import model
-from catraca.domains.notifications.model import Happened, Telling, World, tellings_of, write_notice
+from catraca.domains.notifications.model import (
+    Happened,
+    Telling,
+    World,
+    tellings_of,
+    values,
+    write_notice,
+)
 from catraca.domains.people import Driver, User, UserId
 from catraca.domains.rides import Actor, Ride, RideId
+from catraca.domains.scheduling import Names
 from catraca.events import (
+    AppointmentBooked,
+    AppointmentCanceled,
+    AppointmentConfirmed,
+    AppointmentMissed,
+    AppointmentNear,
+    AppointmentRescheduled,
     CandidateFound,
     ConfirmationExpired,
     MatchingTimeout,
@@ -25,7 +38,9 @@ from catraca.events import (
     RideMatched,
     RideReassigning,
     RideStarted,
+    SlotOffered,
 )
+from catraca.events.appointments import CanceledBy
 from catraca.events.catalogue import example_of
 from catraca.events.live import NOTICES
 from catraca.platform.event import Event
@@ -33,6 +48,8 @@ from catraca.platform.texts import LANGUAGES, Language, distance, money, span, t
 
 AT = datetime(2026, 2, 21, 10, 5, 35, tzinfo=UTC)
 RIDE, OFFER, RIDER, DRIVER = (uuid4() for _ in range(4))
+CLIENT, WORKER, BEFORE = (uuid4() for _ in range(3))
+SERVICE, ANA, RUI = (uuid4() for _ in range(3))
 GONE_REASONS = ("accepted_by_another_driver", "ride_canceled", "no_drivers_available")
 
 
@@ -49,17 +66,25 @@ def world(language: Language = "pt-BR", **changes: Any) -> World:
         people={
             UserId(RIDER): person(RIDER, language, name="Maria Souza"),
             UserId(DRIVER): person(DRIVER, language, name="João da Silva", driver=car),
+            **{UserId(one): person(one, language) for one in (CLIENT, WORKER, BEFORE)},
         },
         rides={RideId(RIDE): Ride(**ride)},  # type: ignore[arg-type]
         open_offers={OFFER},
+        names=Names({SERVICE: "Consulta"}, {ANA: "Ana", RUI: "Rui"}),
         currency="BRL",
     )
     return replace(usual, **changes)
 
 
 def of(kind: type[Event], **fields: Any) -> Event:
-    """An event of this ride; what is not said is as in the catalogue."""
+    """An event of this ride or appointment; what is not said is as in the catalogue."""
     names = {
+        "service_id": SERVICE,
+        "worker_id": ANA,
+        "worker_user_id": WORKER,
+        "client_id": CLIENT,
+        "previous_worker_id": ANA,
+        "previous_worker_user_id": WORKER,
         "ride_id": RIDE,
         "rider_id": RIDER,
         "driver_id": DRIVER,
@@ -103,6 +128,14 @@ SPOKEN: list[Event] = [
     of(RideCompleted, fare_cents=2550),
     *(of(RideCancelled, cancelled_by=actor, reason="other") for actor in get_args(Actor)),
     of(RideReassigning, reason="vehicle_problem"),
+    of(AppointmentBooked),
+    of(AppointmentRescheduled),
+    of(AppointmentRescheduled, previous_worker_id=RUI, previous_worker_user_id=BEFORE),
+    of(AppointmentConfirmed),
+    *(of(AppointmentCanceled, canceled_by=party) for party in get_args(CanceledBy)),
+    of(AppointmentMissed),
+    of(AppointmentNear),
+    of(SlotOffered),
 ]
 
 
@@ -345,7 +378,7 @@ def test_every_word_we_have_is_said_and_none_is_missing(
         said.add(key)
         return text(key, *rest)
 
-    monkeypatch.setattr(model, "text", listening)
+    monkeypatch.setattr(values, "text", listening)
     place = world(language)
     nameless = replace(place, people={**place.people, UserId(DRIVER): person(DRIVER, language)})
     for event in SPOKEN:
@@ -359,7 +392,7 @@ def test_every_kind_of_notice_is_told_to_whom_the_catalogue_says() -> None:
         one for event in SPOKEN for one in tellings_of(Happened(uuid4(), event), world())
     ]
     assert {type(one.notice) for one in tellings} == set(NOTICES)
-    parties = {RIDER: "passenger", DRIVER: "driver"}
+    parties = {RIDER: "passenger", DRIVER: "driver", CLIENT: "client", WORKER: "worker", BEFORE: "worker"}
     for one in tellings:
         assert parties[one.user_id] in one.notice.to
 
@@ -371,9 +404,9 @@ def test_what_no_device_needs_to_know_is_not_told() -> None:
 
 def test_the_erased_are_told_nothing() -> None:
     place = world()
-    erased = person(DRIVER, "pt-BR", erased_at=AT)
-    place = replace(place, people={**place.people, UserId(DRIVER): erased})
-    assert {user_id for event in SPOKEN for user_id, _, _ in told(event, place)} == {RIDER}
+    erased = {UserId(one): person(one, "pt-BR", erased_at=AT) for one in (DRIVER, WORKER)}
+    place = replace(place, people={**place.people, **erased})
+    assert {user_id for event in SPOKEN for user_id, _, _ in told(event, place)} == {RIDER, CLIENT, BEFORE}
 
 
 @pytest.mark.parametrize(

@@ -271,7 +271,8 @@ CARRIED = {
     "location.events": "location.driver.updated location.driver.online location.driver.offline"
     " location.driver.idle location.driver.entered_community location.driver.left_community",
     "users.events": "user.created user.rejected",
-    "appointments.events": "appointment.booked appointment.rescheduled appointment.canceled",
+    "appointments.events": "appointment.booked appointment.rescheduled appointment.confirmed"
+    " appointment.canceled appointment.no_show appointment.reminder_due appointment.slot_offered",
     "analytics.events": "analytics.matches_failing",
 }
 

@@ -22,6 +22,8 @@ PUSHED = Counter("catraca_pushes_total", "Web pushes by what became of them.", [
 APP_NAME = "Catraca"
 # What happens to a ride is no news much later.
 KEPT_FOR = timedelta(hours=1)
+# An appointment is, until it begins.
+APPOINTMENTS_KEPT_FOR = timedelta(days=1)
 # A device is woken for what its person did not do just now, and once for what is said twice.
 WOKEN_BY = frozenset(
     {
@@ -33,9 +35,23 @@ WOKEN_BY = frozenset(
         "ride.reassigning",
         "offer.canceled",
         "matching.no_drivers_available",
+        "appointment.booked",
+        "appointment.rescheduled",
+        "appointment.confirmed",
+        "appointment.canceled",
+        "appointment.reminder_due",
+        "appointment.slot_offered",
     }
 )
-URGENT = frozenset({"matching.candidate_found", "ride.matched", "ride.arriving", "offer.canceled"})
+URGENT = frozenset(
+    {
+        "matching.candidate_found",
+        "ride.matched",
+        "ride.arriving",
+        "offer.canceled",
+        "appointment.slot_offered",
+    }
+)
 
 
 async def make_due(db: Db, written: Sequence[Notification]) -> None:
@@ -66,9 +82,9 @@ class Push:
 def write_push(due: Due, *, seq: int, age: timedelta) -> Push | None:
     """What the device gets; None when it would come too late."""
     data: dict[str, Any] = msgspec.json.decode(due.data)
-    left = KEPT_FOR - age
-    if (expires_at := data.get("expires_at")) is not None:
-        left = min(left, datetime.fromisoformat(expires_at) - now())
+    left = (APPOINTMENTS_KEPT_FOR if "appointment_id" in data else KEPT_FOR) - age
+    if (over_at := data.get("expires_at", data.get("starts_at"))) is not None:
+        left = min(left, datetime.fromisoformat(over_at) - now())
     if left < timedelta(seconds=1):
         return None
     said = {

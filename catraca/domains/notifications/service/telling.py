@@ -8,7 +8,7 @@ from uuid import UUID
 import msgspec
 from prometheus_client import Counter
 
-from catraca.domains import people, rides
+from catraca.domains import people, rides, scheduling
 from catraca.domains.notifications.model import (
     Happened,
     Notification,
@@ -20,6 +20,7 @@ from catraca.domains.notifications.model import (
 from catraca.domains.notifications.service.pushing import make_due
 from catraca.domains.notifications.store import notifications as store
 from catraca.events import CandidateFound, RideMatched
+from catraca.events.appointments import AppointmentEvent
 from catraca.platform.database import Db, after_commit
 
 TOLD = Counter("catraca_notifications_total", "Notifications written, by their type.", ["type"])
@@ -59,19 +60,29 @@ class Teller:
         events = [happened.event for happened in happenings]
         offers = [event.offer_id for event in events if isinstance(event, CandidateFound)]
         matched = [rides.RideId(event.ride_id) for event in events if isinstance(event, RideMatched)]
+        appointments = [event for event in events if isinstance(event, AppointmentEvent)]
         concerned = {people.UserId(one) for event in events for one in people_of(event)}
+        # Held: whoever is erased meanwhile would be told all the same, and named.
+        held = await people.hold_users(db, concerned)
         return World(
-            # Held: whoever is erased meanwhile would be told all the same, and named.
-            people=await people.hold_users(db, concerned),
+            people=held,
             rides=await rides.get_rides(db, matched) if matched else {},
             open_offers=await rides.open_among(db, offers) if offers else (),
+            names=await scheduling.names_of(
+                db,
+                service_ids={event.service_id for event in appointments},
+                subject_ids={event.worker_id for event in appointments},
+            )
+            if appointments
+            else scheduling.Names({}, {}),
             currency=self._currency,
         )
 
     async def _write(self, db: Db, tellings: Sequence[Telling]) -> list[Notification]:
         written = await store.insert_notifications(db, tellings)
         if self._pushes:
-            await make_due(db, written)
+            pairs = zip(tellings, written, strict=True)
+            await make_due(db, [row for telling, row in pairs if not telling.quiet])
         after_commit(db, lambda: self._announce_soon(written))
         return written
 

@@ -1,15 +1,11 @@
-"""Notifications as values, and what each event says to whom: pure, in the reader's own words."""
+"""What rides and searches say to whom: pure, in the reader's own words."""
 
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
-from datetime import datetime
-from typing import NamedTuple, TypeVar
+from collections.abc import Iterator
 from uuid import UUID
 
-import msgspec
-
-from catraca.domains.people import User, UserId
-from catraca.domains.rides import Ride, RideId
+from catraca.domains.notifications.model.values import Happened, Telling, Words, World
+from catraca.domains.people import UserId
+from catraca.domains.rides import RideId
 from catraca.events import (
     CandidateFound,
     ConfirmationExpired,
@@ -24,88 +20,20 @@ from catraca.events import (
     RideStarted,
     live,
 )
-from catraca.platform.event import Event
-from catraca.platform.texts import DEFAULT_LANGUAGE, Language, distance, money, span, text
+from catraca.platform.texts import distance, money, span
 
 NO_DRIVERS = "no_drivers_available"
-CHANNEL = "catraca:notifications"
-POSITIONS_CHANNEL = "catraca:positions"
-TICKET_SECONDS = 30
-# Up to here every reader of JSON counts exactly.
-MAX_SEQ = 2**53 - 1
 
 
-class Happened(NamedTuple):
-    """An event and the id by which it is told once."""
-
-    id: UUID
-    event: Event
-
-
-class Telling(NamedTuple):
-    """One thing for one person to know."""
-
-    user_id: UUID
-    event_id: UUID
-    notice: live.Notice
-    # Whom else it names, and which offer it makes.
-    about_id: UUID | None = None
-    offer_id: UUID | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Notification:
-    """As it was written: `data` is JSON, letter by letter what devices get."""
-
-    user_id: UUID
-    seq: int
-    type: str
-    data: str
-    created_at: datetime
-    read_at: datetime | None = None
-
-    def frame(self) -> str:
-        """As a socket carries it."""
-        return f'{{"seq":{self.seq},"type":"{self.type}","data":{self.data}}}'
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class World:
-    """What the words need to know beside the event."""
-
-    people: Mapping[UserId, User]
-    rides: Mapping[RideId, Ride]
-    # An offer that is over by the time it is to be told is not told.
-    open_offers: Collection[UUID]
-    currency: str
-
-    def language_of(self, user_id: UUID) -> Language:
-        person = self.people.get(UserId(user_id))
-        return person.language if person else DEFAULT_LANGUAGE
-
-
-def people_of(event: Event) -> set[UUID]:
-    """Whose names and languages its words need."""
-    names = ("rider_id", "driver_id")
-    return {one for name in names if isinstance(one := getattr(event, name, None), UUID)}
-
-
-def tellings_of(happened: Happened, world: World) -> Iterator[Telling]:
-    """Who is told what of an event; whoever was erased is told nothing."""
-    for telling in _tellings(happened, world):
-        person = world.people.get(UserId(telling.user_id))
-        if person is not None and person.erased_at is None:
-            yield telling
-
-
-def _tellings(happened: Happened, world: World) -> Iterator[Telling]:
+def ride_tellings(happened: Happened, world: World) -> Iterator[Telling]:
+    """None of any other event."""
     event_id, event = happened
     match event:
         case CandidateFound():
             if event.offer_id in world.open_offers:
                 yield Telling(event.driver_id, event_id, _offer_made(event, world), offer_id=event.offer_id)
         case OfferCanceled():
-            say = _words(world.language_of(event.driver_id))
+            say = Words(world.language_of(event.driver_id))
             gone = live.OfferGone(
                 ride_id=event.ride_id,
                 offer_id=event.offer_id,
@@ -114,7 +42,7 @@ def _tellings(happened: Happened, world: World) -> Iterator[Telling]:
             )
             yield Telling(event.driver_id, event_id, gone)
         case MatchingTimeout() | NoDriversAvailable():
-            say = _words(world.language_of(event.rider_id))
+            say = Words(world.language_of(event.rider_id))
             nobody = live.NoDriver(
                 ride_id=event.ride_id, title=say("no_driver_title"), message=say("no_driver")
             )
@@ -123,7 +51,7 @@ def _tellings(happened: Happened, world: World) -> Iterator[Telling]:
             over = live.ConfirmationOver(
                 confirmation_id=event.confirmation_id,
                 expired_at=event.expires_at,
-                message=_words(world.language_of(event.rider_id))("confirmation_over"),
+                message=Words(world.language_of(event.rider_id))("confirmation_over"),
             )
             yield Telling(event.rider_id, event_id, over)
         case RideMatched():
@@ -143,12 +71,13 @@ def _tellings(happened: Happened, world: World) -> Iterator[Telling]:
 
 def _offer_made(event: CandidateFound, world: World) -> live.OfferMade:
     language = world.language_of(event.driver_id)
+    say = Words(language)
     terms: list[str] = []
     if event.estimated_fare_cents is not None:
         terms.append(money(event.estimated_fare_cents, world.currency, language))
     if event.pickup_distance_meters is not None:
         away = distance(event.pickup_distance_meters, language)
-        terms.append(text("notifications.offer_distance", language, {"distance": away}))
+        terms.append(say("offer_distance", distance=away))
     return live.OfferMade(
         ride_id=event.ride_id,
         offer_id=event.offer_id,
@@ -158,14 +87,14 @@ def _offer_made(event: CandidateFound, world: World) -> live.OfferMade:
         pickup_distance_meters=event.pickup_distance_meters,
         distance_meters=event.distance_meters,
         estimated_fare_cents=event.estimated_fare_cents,
-        message=" ".join([text("notifications.offer_made", language), " - ".join(terms)]).rstrip(),
+        message=" ".join([say("offer_made"), " - ".join(terms)]).rstrip(),
     )
 
 
 def _matched(event_id: UUID, event: RideMatched, world: World) -> Iterator[Telling]:
     ride, driver = world.rides[RideId(event.ride_id)], world.people.get(UserId(event.driver_id))
     language = world.language_of(event.rider_id)
-    say = _words(language)
+    say = Words(language)
     name = driver.name if driver else None
     accepted = live.AcceptedForPassenger(
         ride_id=event.ride_id,
@@ -185,7 +114,7 @@ def _matched(event_id: UUID, event: RideMatched, world: World) -> Iterator[Telli
         ride_id=event.ride_id,
         passenger_id=event.rider_id,
         pickup_location=live.PickupLocation(ride.pickup_lat, ride.pickup_lon),
-        message=_words(world.language_of(event.driver_id))("accepted_driver"),
+        message=Words(world.language_of(event.driver_id))("accepted_driver"),
         eta_seconds=event.eta_seconds,
     )
     yield Telling(event.rider_id, event_id, accepted)
@@ -194,7 +123,7 @@ def _matched(event_id: UUID, event: RideMatched, world: World) -> Iterator[Telli
 
 
 def _progress(event: RideArriving | RideStarted | RideReassigning, world: World) -> live.Notice:
-    say = _words(world.language_of(event.rider_id))
+    say = Words(world.language_of(event.rider_id))
     if isinstance(event, RideArriving):
         return live.DriverThere(ride_id=event.ride_id, arrived_at=event.arrived_at, message=say("arriving"))
     if isinstance(event, RideStarted):
@@ -213,12 +142,12 @@ def _done(event: RideCompleted, user_id: UUID, world: World) -> live.RideDone:
         ride_id=event.ride_id,
         fare_cents=event.fare_cents,
         completed_at=event.completed_at,
-        message=_words(language)("completed", fare=money(event.fare_cents, world.currency, language)),
+        message=Words(language)("completed", fare=money(event.fare_cents, world.currency, language)),
     )
 
 
 def _off(event: RideCancelled, user_id: UUID, world: World) -> live.RideOff:
-    say = _words(world.language_of(user_id))
+    say = Words(world.language_of(user_id))
     own = event.cancelled_by == ("passenger" if user_id == event.rider_id else "driver")
     return live.RideOff(
         ride_id=event.ride_id,
@@ -229,21 +158,5 @@ def _off(event: RideCancelled, user_id: UUID, world: World) -> live.RideOff:
     )
 
 
-class _words:  # noqa: N801 - reads as a verb: `say = _words(language)`
-    def __init__(self, language: Language) -> None:
-        self._language: Language = language
-
-    def __call__(self, key: str, **data: object) -> str:
-        return text(f"notifications.{key}", self._language, data)
-
-
 def first_name(name: str) -> str:
     return name.split()[0]
-
-
-N = TypeVar("N", bound=live.Notice)
-_encoder = msgspec.json.Encoder()
-
-
-def write_notice(notice: live.Notice) -> str:
-    return _encoder.encode(notice).decode()

@@ -1,0 +1,218 @@
+"""`catraca scheduling`: appointments that the rules of time have moved, on a real database."""
+
+import json
+import os
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from uuid import UUID, uuid4
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from catraca.domains.scheduling import TZDATA_VERSION
+from catraca.domains.scheduling.store.auditing import PAGE
+from catraca.platform.database import Database
+from tests.domains.scheduling.clocks import next_switch
+from tests.servers import Stack
+from tests.support.forked import type_in
+
+pytestmark = pytest.mark.parametrize("stack", ["embedded"], indirect=True, scope="session")
+
+BAHIA, NEW_YORK = "America/Bahia", "America/New_York"
+HOUR = timedelta(hours=1)
+# Some time to come, at nine by the clocks of Bahia, where they are not set.
+NINE = datetime.fromisoformat(f"{datetime.now(UTC).year + 1}-06-01T09:00")
+AT_NINE = NINE.replace(tzinfo=ZoneInfo(BAHIA))
+
+
+@dataclass
+class Machine:
+    """A database with a worker and a service, and a shell in front of it."""
+
+    url: str
+    folder: Path
+    database: Database
+    worker_id: UUID
+    service_id: UUID
+
+    async def type(self, *arguments: object) -> tuple[int, str, str]:
+        """`catraca scheduling audit-time-zones ...`; answers its exit code and what it said."""
+        environment = {
+            "PATH": os.environ["PATH"],
+            "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+            "COLUMNS": "200",
+            "CATRACA_STATE_DIR": str(self.folder / "state"),
+            "CATRACA_DATABASE_URL": self.url,
+        }
+        return await type_in(
+            "scheduling", "audit-time-zones", *arguments, environment=environment, folder=self.folder
+        )
+
+    async def agree(
+        self,
+        starts_at: datetime,
+        local: datetime,
+        *,
+        zone: str = BAHIA,
+        version: str = "1999z",
+        count: int = 1,
+        status: str = "BOOKED",
+    ) -> list[UUID]:
+        """Appointments on the hour from that moment on, each so much later by the clocks as well."""
+        async with self.database.transaction() as db:
+            rows = await db.fetch(
+                "WITH planned AS ("
+                "   SELECT gen_random_uuid() AS id, gen_random_uuid() AS session_id, w.no, starts_at,"
+                "     starts_at + interval '1 hour' AS ends_at,"
+                "     $2::timestamp + n * interval '1 hour' AS local"
+                "   FROM subjects w CROSS JOIN generate_series(0, $3 - 1) AS n"
+                "   CROSS JOIN LATERAL (SELECT $1::timestamptz + n * interval '1 hour' AS starts_at) AS one"
+                "   WHERE w.id = $4),"
+                " claimed AS ("
+                "   INSERT INTO claims (id, subject_no, starts_at, ends_at, kind, service_id, begins_at,"
+                "     finishes_at, capacity)"
+                "   SELECT session_id, no, starts_at, ends_at, 'session', $5, starts_at, ends_at, 1"
+                "   FROM planned)"
+                " INSERT INTO appointments (id, service_id, worker_no, client_name, status, session_id,"
+                "   seat_no, capacity, starts_at, ends_at, local_starts_at, time_zone, tzdata_version)"
+                " SELECT id, $5, no, 'Jorge', $8, session_id, 1, 1, starts_at, ends_at, local, $6, $7"
+                " FROM planned RETURNING id",
+                starts_at,
+                local,
+                count,
+                self.worker_id,
+                self.service_id,
+                zone,
+                version,
+                status,
+            )
+        return [row["id"] for row in rows]
+
+
+@pytest.fixture(scope="module")
+async def url(stack: Stack) -> str:
+    return await stack.migrated_database(f"clocks-{uuid4().hex[:8]}")
+
+
+@pytest.fixture
+async def machine(url: str, tmp_path: Path) -> AsyncIterator[Machine]:
+    database = await Database.open(url)
+    worker_id, service_id = uuid4(), uuid4()
+    async with database.transaction() as db:
+        await db.execute("TRUNCATE subjects, services CASCADE")
+        await db.execute(
+            "INSERT INTO subjects (id, kind, name, time_zone) VALUES ($1, 'worker', 'Ana', $2)",
+            worker_id,
+            BAHIA,
+        )
+        await db.execute(
+            "INSERT INTO services (id, name, duration_minutes, buffer_before_minutes, buffer_after_minutes,"
+            "   min_notice_minutes, horizon_days, slot_step_minutes, capacity)"
+            " VALUES ($1, 'Consulta', 60, 0, 0, 0, 60, 60, 1)",
+            service_id,
+        )
+    yield Machine(url, tmp_path, database, worker_id, service_id)
+    await database.close()
+
+
+async def test_what_is_at_the_time_agreed_on_is_not_told(machine: Machine) -> None:
+    await machine.agree(AT_NINE, NINE, count=3)
+    said = f"0 are not at the time agreed on, by the rules of tzdata {TZDATA_VERSION}.\n"
+    assert await machine.type() == (0, said, "")
+    assert await machine.type("--json") == (0, "", "")
+
+
+async def test_what_new_rules_have_moved_is_told_with_what_clocks_will_show(machine: Machine) -> None:
+    await machine.agree(AT_NINE, NINE)
+    # Agreed on when clocks there were thought to be an hour behind, and half an hour ahead.
+    later, earlier = AT_NINE + 25 * HOUR, AT_NINE + 47.5 * HOUR
+    (first,) = await machine.agree(later, NINE + 24 * HOUR)
+    (second,) = await machine.agree(earlier, NINE + 48 * HOUR, status="CONFIRMED", version="2001a")
+    code, said, complaint = await machine.type()
+    assert (code, complaint) == (1, "")
+    rows = {line.split("│")[1].strip(): line for line in said.splitlines() if line.count("│") > 6}
+    assert set(rows) == {str(first), str(second)}
+    told = [cell.strip() for cell in rows[str(first)].split("│")[2:-1]]
+    agreed, shown = NINE + 24 * HOUR, NINE + 25 * HOUR
+    assert told == [
+        str(machine.worker_id),
+        f"{agreed:%Y-%m-%d %H:%M}",
+        BAHIA,
+        "1999z",
+        f"{shown:%Y-%m-%d %H:%M}",
+        "+1:00",
+    ]
+    assert rows[str(second)].rstrip(" │").endswith("-0:30")
+    assert said.splitlines()[-1].startswith("2 are not at the time agreed on")
+
+
+async def test_programs_get_a_line_of_json_for_each(machine: Machine) -> None:
+    (moved,) = await machine.agree(AT_NINE + HOUR, NINE)
+    code, said, complaint = await machine.type("--json")
+    assert (code, complaint) == (1, "")
+    (told,) = [json.loads(line) for line in said.splitlines()]
+    assert datetime.fromisoformat(told.pop("starts_at")) == AT_NINE + HOUR
+    assert datetime.fromisoformat(told.pop("would_start_at")) == AT_NINE
+    assert told == {
+        "appointment_id": str(moved),
+        "worker_id": str(machine.worker_id),
+        "status": "BOOKED",
+        "time_zone": BAHIA,
+        "tzdata_version": "1999z",
+        "local_starts_at": NINE.isoformat(),
+        "shown": (NINE + HOUR).isoformat(),
+        "off_by_minutes": 60,
+    }
+
+
+async def test_a_wrong_moment_is_told_whatever_version_it_claims(machine: Machine) -> None:
+    await machine.agree(AT_NINE + HOUR, NINE, version=TZDATA_VERSION)
+    assert (await machine.type())[0] == 1
+
+
+async def test_both_times_that_clocks_show_alike_are_as_agreed(machine: Machine) -> None:
+    night = next_switch(NEW_YORK, back=True)
+    local = datetime.fromisoformat(f"{night}T01:30")
+    for fold in (0, 1):
+        await machine.agree(local.replace(tzinfo=ZoneInfo(NEW_YORK), fold=fold), local, zone=NEW_YORK)
+    assert (await machine.type("--json"))[:2] == (0, "")
+
+
+async def test_what_is_over_or_canceled_is_not_told(machine: Machine) -> None:
+    await machine.agree(datetime.now(UTC).replace(microsecond=0) - HOUR, NINE)
+    (canceled,) = await machine.agree(AT_NINE + HOUR, NINE)
+    assert (await machine.type("--json"))[0] == 1
+    async with machine.database.transaction() as db:
+        await db.execute(
+            "UPDATE appointments SET status = 'CANCELED', session_id = NULL, seat_no = NULL,"
+            " canceled_by = 'client' WHERE id = $1",
+            canceled,
+        )
+    assert (await machine.type("--json"))[:2] == (0, "")
+
+
+async def test_a_zone_that_is_no_more_is_told(machine: Machine) -> None:
+    (lost,) = await machine.agree(AT_NINE, NINE, zone="Atlantis/Poseidonis")
+    code, said, _ = await machine.type("--json")
+    told = json.loads(said)
+    assert (code, told["appointment_id"], told["shown"], told["off_by_minutes"]) == (1, str(lost), None, None)
+    assert "unknown zone" in (await machine.type())[1]
+
+
+async def test_of_a_great_many_all_are_counted_and_the_first_are_shown(machine: Machine) -> None:
+    count = PAGE + 5
+    moved = await machine.agree(AT_NINE + HOUR, NINE, count=count)
+    code, said, _ = await machine.type("--json")
+    assert (code, {json.loads(line)["appointment_id"] for line in said.splitlines()}) == (
+        1,
+        {str(one) for one in moved},
+    )
+    code, said, _ = await machine.type()
+    assert code == 1
+    assert said.count("+1:00") == 50
+    assert said.splitlines()[-2:] == [
+        f"... and {count - 50:,} more: see --json",
+        f"{count:,} are not at the time agreed on, by the rules of tzdata {TZDATA_VERSION}.",
+    ]

@@ -1,0 +1,227 @@
+"""What clients and workers read of appointments, to the letter, and whose devices are woken for it."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from catraca.domains import scheduling
+from catraca.domains.notifications.model import Happened, tellings_of
+from catraca.domains.people import UserId
+from catraca.events import (
+    AppointmentBooked,
+    AppointmentCanceled,
+    AppointmentConfirmed,
+    AppointmentMissed,
+    AppointmentNear,
+    AppointmentRescheduled,
+    SlotOffered,
+)
+from catraca.platform.event import Event
+from catraca.platform.texts import Language, local_moment
+from tests.domains.notifications.test_texts import (
+    ANA,
+    BEFORE,
+    CLIENT,
+    RUI,
+    SERVICE,
+    WORKER,
+    messages,
+    of,
+    person,
+    told,
+    world,
+)
+
+# In Bahia 14:00 on a Monday.
+STARTS, ENDS = (datetime(2026, 1, 5, hour, tzinfo=UTC) for hour in (17, 18))
+EARLIER = datetime(2026, 1, 2, 12, 30, tzinfo=UTC)
+PORTUGUESE, ENGLISH = "seg., 5 de jan., 14:00", "Mon, Jan 5, 2:00 PM"
+
+
+def appointment(kind: type[Event], **fields: Any) -> Event:
+    times = {"starts_at": STARTS, "ends_at": ENDS, "time_zone": "America/Bahia"}
+    if kind is AppointmentRescheduled:
+        times["previous_starts_at"] = EARLIER
+    return of(kind, **times | fields)
+
+
+def test_a_notice_says_what_the_appointment_is_and_when_by_the_clocks_agreed_on() -> None:
+    event = appointment(AppointmentBooked)
+    client, worker = told(event, world())
+    assert client == (
+        CLIENT,
+        "appointment.booked",
+        {
+            "message": f"Agendado: Consulta com Ana, {PORTUGUESE}.",
+            "appointment_id": str(event.appointment_id),  # type: ignore[attr-defined]
+            "service_id": str(SERVICE),
+            "service": "Consulta",
+            "worker_id": str(ANA),
+            "worker": "Ana",
+            "starts_at": "2026-01-05T17:00:00Z",
+            "ends_at": "2026-01-05T18:00:00Z",
+            "time_zone": "America/Bahia",
+            "when": PORTUGUESE,
+        },
+    )
+    assert worker[:2] == (WORKER, "appointment.booked")
+
+
+@pytest.mark.parametrize(
+    ("event", "portuguese", "english"),
+    [
+        (
+            appointment(AppointmentBooked),
+            ("Agendado: Consulta com Ana, {}.", "Novo agendamento: Consulta, {}."),
+            ("Booked: Consulta with Ana, {}.", "New appointment: Consulta, {}."),
+        ),
+        (
+            appointment(AppointmentRescheduled),
+            ("Remarcado: Consulta com Ana agora é {}.", "Remarcado: Consulta agora é {}."),
+            ("Moved: Consulta with Ana is now on {}.", "Moved: Consulta is now on {}."),
+        ),
+        (
+            appointment(AppointmentConfirmed),
+            ("Confirmado: Consulta com Ana, {}.", "Confirmado: Consulta, {}."),
+            ("Confirmed: Consulta with Ana, {}.", "Confirmed: Consulta, {}."),
+        ),
+        (
+            appointment(AppointmentCanceled, canceled_by="client"),
+            ("Você cancelou: Consulta com Ana, {}.", "O cliente cancelou: Consulta, {}."),
+            ("You canceled: Consulta with Ana, {}.", "The client canceled: Consulta, {}."),
+        ),
+        (
+            appointment(AppointmentCanceled, canceled_by="worker"),
+            ("Ana cancelou: Consulta, {}.", "Você cancelou: Consulta, {}."),
+            ("Ana canceled: Consulta, {}.", "You canceled: Consulta, {}."),
+        ),
+        (
+            appointment(AppointmentCanceled, canceled_by="operator"),
+            ("Cancelado pela central: Consulta com Ana, {}.", "Cancelado pela central: Consulta, {}."),
+            ("Canceled by the office: Consulta with Ana, {}.", "Canceled by the office: Consulta, {}."),
+        ),
+        (
+            appointment(AppointmentNear),
+            ("Lembrete: Consulta com Ana, {}.", "Lembrete: Consulta, {}."),
+            ("Reminder: Consulta with Ana, {}.", "Reminder: Consulta, {}."),
+        ),
+    ],
+)
+def test_both_read_what_became_of_it(
+    event: Event, portuguese: tuple[str, str], english: tuple[str, str]
+) -> None:
+    for language, said, when in (("pt-BR", portuguese, PORTUGUESE), ("en", english, ENGLISH)):
+        to_client, to_worker = (words.format(when) for words in said)
+        assert messages(event, world(language)) == {CLIENT: [to_client], WORKER: [to_worker]}  # type: ignore[arg-type]
+
+
+def test_that_somebody_did_not_come_is_told_to_them_alone() -> None:
+    event = appointment(AppointmentMissed)
+    assert messages(event, world()) == {CLIENT: [f"Sentimos sua falta: Consulta com Ana, {PORTUGUESE}."]}
+    assert messages(event, world("en")) == {CLIENT: [f"You were missed: Consulta with Ana, {ENGLISH}."]}
+
+
+def test_what_became_free_is_told_to_whoever_waited_alone() -> None:
+    event = appointment(SlotOffered, entry_id=uuid4(), expires_at=STARTS - timedelta(minutes=15))
+    assert messages(event, world()) == {
+        CLIENT: [
+            f"Vagou um horário: Consulta com Ana, {PORTUGUESE}. Agende até seg., 5 de jan., 13:45.",
+        ]
+    }
+    assert messages(event, world("en")) == {
+        CLIENT: [f"A time became free: Consulta with Ana, {ENGLISH}. Book it until Mon, Jan 5, 1:45 PM."]
+    }
+
+
+def test_whoever_it_was_with_before_reads_what_left_by_their_own_clocks() -> None:
+    event = appointment(
+        AppointmentRescheduled,
+        previous_worker_id=RUI,
+        previous_worker_user_id=BEFORE,
+        previous_time_zone="Europe/Lisbon",
+    )
+    assert messages(event, world()) == {
+        CLIENT: [f"Remarcado: Consulta com Ana agora é {PORTUGUESE}."],
+        WORKER: [f"Novo na sua agenda: Consulta, {PORTUGUESE}."],
+        BEFORE: ["Saiu da sua agenda: Consulta, sex., 2 de jan., 12:30."],
+    }
+    assert messages(event, world("en"))[BEFORE] == [
+        "No longer in your agenda: Consulta, Fri, Jan 2, 12:30 PM."
+    ]
+    assert messages(event, world("en"))[WORKER] == [f"New in your agenda: Consulta, {ENGLISH}."]
+
+
+def test_each_reads_their_own_language() -> None:
+    mixed = world()
+    mixed = replace(mixed, people={**mixed.people, UserId(WORKER): person(WORKER, "en")})
+    assert messages(appointment(AppointmentNear), mixed) == {
+        CLIENT: [f"Lembrete: Consulta com Ana, {PORTUGUESE}."],
+        WORKER: [f"Reminder: Consulta, {ENGLISH}."],
+    }
+
+
+def test_whoever_has_no_account_is_told_nothing() -> None:
+    walk_in = appointment(AppointmentBooked, client_id=None)
+    assert list(messages(walk_in, world())) == [WORKER]
+    unlinked = appointment(AppointmentBooked, worker_user_id=None)
+    assert list(messages(unlinked, world())) == [CLIENT]
+
+
+@pytest.mark.parametrize("kind", [AppointmentBooked, AppointmentRescheduled, AppointmentNear])
+def test_whoever_is_client_and_worker_is_told_once(kind: type[Event]) -> None:
+    """A person is told each thing once: the database holds it."""
+    own = appointment(kind, worker_user_id=CLIENT)
+    assert [user_id for user_id, _, _ in told(own, world()) if user_id == CLIENT] == [CLIENT]
+
+
+def woken_by(event: Event) -> set[UUID]:
+    """Whose devices are."""
+    return {one.user_id for one in tellings_of(Happened(uuid4(), event), world()) if not one.quiet}
+
+
+@pytest.mark.parametrize(
+    ("event", "woken"),
+    [
+        (appointment(AppointmentBooked), {WORKER}),
+        (appointment(AppointmentConfirmed), {WORKER}),
+        (appointment(AppointmentRescheduled), {CLIENT, WORKER}),
+        (appointment(AppointmentCanceled, canceled_by="client"), {WORKER}),
+        (appointment(AppointmentCanceled, canceled_by="worker"), {CLIENT}),
+        (appointment(AppointmentCanceled, canceled_by="operator"), {CLIENT, WORKER}),
+        (appointment(AppointmentNear), {CLIENT}),
+    ],
+)
+def test_nobody_is_woken_for_their_own_doing(event: Event, woken: set[UUID]) -> None:
+    assert woken_by(event) == woken
+
+
+@pytest.mark.parametrize("language", ["pt-BR", "en"])
+def test_whoever_is_named_to_others_is_known_by_their_account(language: Language) -> None:
+    """When they are erased, their name goes from what others were told."""
+    event = appointment(AppointmentRescheduled, previous_worker_id=RUI, previous_worker_user_id=BEFORE)
+    tellings = tellings_of(Happened(uuid4(), event), world(language))
+    assert {one.user_id: one.about_id for one in tellings} == {CLIENT: WORKER, WORKER: None, BEFORE: WORKER}
+
+
+@pytest.mark.parametrize(
+    ("moment", "zone", "portuguese", "english"),
+    [
+        ("2026-01-05T17:00Z", "America/Bahia", "seg., 5 de jan., 14:00", "Mon, Jan 5, 2:00 PM"),
+        # By the clocks there it is another day already, or still.
+        ("2026-01-05T17:00Z", "Pacific/Kiritimati", "ter., 6 de jan., 07:00", "Tue, Jan 6, 7:00 AM"),
+        ("2026-01-05T02:00Z", "Pacific/Niue", "dom., 4 de jan., 15:00", "Sun, Jan 4, 3:00 PM"),
+        # An hour before clocks are put back, and an hour after.
+        ("2025-11-02T05:30Z", "America/New_York", "dom., 2 de nov., 01:30", "Sun, Nov 2, 1:30 AM"),
+        ("2025-11-02T07:30Z", "America/New_York", "dom., 2 de nov., 02:30", "Sun, Nov 2, 2:30 AM"),
+        ("2026-03-14T18:30Z", "Asia/Kolkata", "dom., 15 de mar., 00:00", "Sun, Mar 15, 12:00 AM"),
+    ],
+)
+def test_a_moment_is_told_as_calendar_and_clocks_there_show_it(
+    moment: str, zone: str, portuguese: str, english: str
+) -> None:
+    at = datetime.fromisoformat(moment)
+    assert local_moment(at, scheduling.zone(zone), "pt-BR") == portuguese
+    assert local_moment(at, scheduling.zone(zone), "en") == english

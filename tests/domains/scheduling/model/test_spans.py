@@ -1,0 +1,83 @@
+"""Stretches of time, compared with the seconds they are made of."""
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catraca.domains.scheduling.model.spans import (
+    ALWAYS,
+    Span,
+    covers,
+    intersect,
+    merge,
+    subtract,
+    touches,
+)
+
+# Few enough that edges meet often.
+LAST = 14
+places = st.integers(0, LAST)
+# Also empty ones, and such that end before they begin.
+any_spans = st.lists(st.tuples(places, places), max_size=12)
+merged = any_spans.map(merge)
+# What an agenda has taken: in order, without overlaps, but side by side.
+stretches = st.tuples(places, places).filter(lambda span: span[0] < span[1])
+
+
+@st.composite
+def side_by_side(draw: st.DrawFn) -> list[Span]:
+    edges = sorted(draw(st.sets(places, max_size=12)))
+    spans = pairwise(edges)
+    return [span for span in spans if draw(st.booleans())]
+
+
+def seconds(spans: list[Span]) -> set[int]:
+    return {second for start, end in spans for second in range(start, end)}
+
+
+def is_in_order(spans: list[Span]) -> bool:
+    """None is empty, and none overlaps with the next."""
+    edges = [edge for span in spans for edge in span]
+    return edges == sorted(edges) and all(start < end for start, end in spans)
+
+
+def is_merged(spans: list[Span]) -> bool:
+    edges = [edge for span in spans for edge in span]
+    return edges == sorted(set(edges))
+
+
+@given(any_spans)
+def test_merged_is_the_same_time_in_as_few_as_can_be(spans: list[Span]) -> None:
+    assert seconds(merge(spans)) == seconds(spans)
+    assert is_merged(merge(spans))
+
+
+@given(st.one_of(merged, side_by_side()), st.one_of(merged, side_by_side()))
+def test_what_is_taken_away_is_gone_and_no_more(spans: list[Span], taken: list[Span]) -> None:
+    left = subtract(spans, taken)
+    assert seconds(left) == seconds(spans) - seconds(taken)
+    assert is_in_order(left)
+
+
+@given(st.one_of(merged, side_by_side()), st.one_of(merged, side_by_side()))
+def test_what_is_in_both_is_kept(some: list[Span], others: list[Span]) -> None:
+    shared = intersect(some, others)
+    assert seconds(shared) == seconds(some) & seconds(others)
+    assert is_in_order(shared)
+
+
+@given(merged)
+def test_always_is_around_all_of_it(spans: list[Span]) -> None:
+    assert intersect(spans, [ALWAYS]) == spans
+    assert subtract(spans, [ALWAYS]) == []
+
+
+@given(merged, stretches)
+def test_what_is_covered_has_all_its_seconds_in_there(spans: list[Span], span: Span) -> None:
+    assert covers(spans, *span) == seconds([span]).issubset(seconds(spans))
+
+
+@given(st.one_of(merged, side_by_side()), stretches)
+def test_what_is_touched_has_a_second_in_there(spans: list[Span], span: Span) -> None:
+    assert touches(spans, *span) == bool(seconds([span]) & seconds(spans))

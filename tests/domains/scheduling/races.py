@@ -1,0 +1,91 @@
+"""Two who reach for one thing in an order that is fixed: one by hand, the other waits for them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any, TypeVar
+from uuid import UUID
+
+from catraca.domains.people import UserId
+from catraca.domains.scheduling.model.agendas import AppointmentId, Client, ServiceId, SubjectId
+from catraca.domains.scheduling.model.zones import moment_of
+from catraca.domains.scheduling.service import booking
+from catraca.domains.scheduling.service.booking import BookingRules, Wish
+from catraca.platform.database import Db
+from tests.domains.scheduling.clinic import Clinic, moment
+from tests.servers import until
+
+T = TypeVar("T")
+RULES = BookingRules(reminder=timedelta(hours=1), hold_ttl=timedelta(minutes=5), most_holds=3)
+WAITING = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+
+
+async def news_of(clinic: Clinic, appointment_id: object) -> list[str]:
+    """What was told of an appointment, in its order: `booked`, `canceled`."""
+    rows = await clinic.sql(
+        "SELECT routing_key, seq FROM outbox WHERE aggregate_id = $1 UNION ALL"
+        " SELECT routing_key, seq FROM outbox_sent WHERE aggregate_id = $1 ORDER BY seq",
+        UUID(str(appointment_id)),
+    )
+    return [row["routing_key"].removeprefix("appointment.") for row in rows]
+
+
+@asynccontextmanager
+async def by_hand(clinic: Clinic) -> AsyncIterator[Db]:
+    """A transaction that commits when the block ends."""
+    async with clinic.parts.database.transaction() as db:
+        yield db
+
+
+def wish_for(clinic: Clinic, clock: str) -> Wish:
+    return Wish(
+        service_id=ServiceId(clinic.service_id),
+        worker_id=SubjectId(clinic.worker_id),
+        starts=moment_of(moment(clinic.at(clock))),
+    )
+
+
+async def book_with(db: Db, clinic: Clinic, client: UUID, clock: str, hold_id: UUID) -> None:
+    """As the route does."""
+    hold = AppointmentId(hold_id)
+    whom = Client(id=UserId(client))
+    booked = await booking.book(db, wish_for(clinic, clock), whom, rules=RULES, hold_id=hold)
+    assert booked.id == hold_id
+
+
+async def hold_worker(db: Db, worker_id: UUID) -> None:
+    """As whoever writes to that agenda does."""
+    await db.execute("SELECT FROM subjects WHERE id = $1 FOR NO KEY UPDATE", worker_id)
+
+
+async def started(clinic: Clinic, request: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
+    """A request that has come as far as it gets: it is done, or waits for whoever holds what it needs."""
+    task = asyncio.create_task(request)
+
+    async def is_stuck_or_done() -> bool:
+        return task.done() or bool(await clinic.sql(WAITING))
+
+    await until(is_stuck_or_done)
+    return task
+
+
+async def until_blocked_by(clinic: Clinic, db: Db, task: "asyncio.Task[Any]") -> None:
+    """The request waits for that very transaction, or is done."""
+    pid = await db.fetchval("SELECT pg_backend_pid()")
+
+    async def is_blocked_or_done() -> bool:
+        blocked = "SELECT FROM pg_stat_activity WHERE $1 = ANY (pg_blocking_pids(pid))"
+        return task.done() or bool(await clinic.sql(blocked, pid))
+
+    await until(is_blocked_or_done)
+
+
+async def claims_of(clinic: Clinic, subject_id: UUID) -> list[Any]:
+    """All that is taken of a worker's or a room's time."""
+    rows = await clinic.sql(
+        "SELECT c.* FROM claims c JOIN subjects s ON s.no = c.subject_no WHERE s.id = $1"
+        " ORDER BY c.starts_at",
+        subject_id,
+    )
+    return list(rows)

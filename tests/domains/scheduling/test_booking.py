@@ -1,0 +1,239 @@
+"""Booking a time: one claim, one winner."""
+
+import asyncio
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from catraca.domains.scheduling.model.zones import TZDATA_VERSION
+from catraca.roles.parts import Parts
+from tests.conftest import bearer
+from tests.domains.scheduling.clinic import BASE, Clinic, moment, open_clinic, service_body
+
+
+async def test_a_free_time_is_booked_and_then_no_longer_offered(clinic: Clinic) -> None:
+    assert "09:00" in await clinic.starts()
+    client = uuid4()
+    booked = await clinic.booked(client, clinic.at("09:00"))
+    assert booked["status"] == "BOOKED"
+    assert moment(booked["starts_at"]) == moment(clinic.at("09:00"))
+    assert await clinic.starts() == [
+        f"{hour:02}:{minute:02}" for hour in range(10, 18) for minute in (0, 30) if (hour, minute) != (17, 30)
+    ]
+
+
+async def test_of_two_who_overlap_the_second_is_told_the_nearest_that_are_free(clinic: Clinic) -> None:
+    await clinic.booked(uuid4(), clinic.at("09:00"))
+    lost = await clinic.book(uuid4(), clinic.at("09:30"))
+    assert lost.status_code == 409
+    assert lost.json()["code"] == "slot_taken"
+    nearest = [moment(slot["starts_at"]) for slot in lost.json()["alternatives"]]
+    assert nearest == [moment(clinic.at(clock)) for clock in ("10:00", "10:30", "11:00", "11:30", "12:00")]
+
+
+async def test_of_many_at_once_one_gets_the_time(clinic: Clinic) -> None:
+    answers = await asyncio.gather(*(clinic.book(uuid4(), clinic.at("09:00")) for _ in range(20)))
+    assert sorted(answer.status_code for answer in answers) == [201] + [409] * 19
+    assert await clinic.overlaps() == []
+
+
+async def test_a_canceled_time_can_be_booked_again(clinic: Clinic) -> None:
+    client = uuid4()
+    booked = await clinic.booked(client, clinic.at("09:00"))
+    canceled = await clinic.act(client, booked["appointment_id"], "cancel")
+    assert canceled.json()["status"] == "CANCELED", canceled.text
+    await clinic.booked(uuid4(), clinic.at("09:00"))
+
+
+async def test_moving_into_its_own_time_is_no_overlap(clinic: Clinic) -> None:
+    client = uuid4()
+    booked = await clinic.booked(client, clinic.at("09:00"))
+    moved = await clinic.act(client, booked["appointment_id"], "reschedule", starts_at=clinic.at("09:30"))
+    assert moved.status_code == 200, moved.text
+    assert moment(moved.json()["starts_at"]) == moment(clinic.at("09:30"))
+    assert moved.json()["sequence"] == 1
+
+
+async def test_a_hold_keeps_others_out_and_becomes_the_appointment(clinic: Clinic) -> None:
+    client = uuid4()
+    held = await clinic.hold(client, clinic.at("09:00"))
+    assert held.status_code == 201, held.text
+    assert (await clinic.book(uuid4(), clinic.at("09:00"))).status_code == 409
+    booked = await clinic.booked(client, clinic.at("09:00"), hold_id=held.json()["hold_id"])
+    assert booked["appointment_id"] == held.json()["hold_id"]
+
+
+async def test_a_hold_that_is_over_counts_for_nothing(clinic: Clinic) -> None:
+    held = await clinic.hold(uuid4(), clinic.at("09:00"))
+    await clinic.let_lapse(held.json()["hold_id"])
+    assert "09:00" in await clinic.starts()
+    await clinic.booked(uuid4(), clinic.at("09:00"))
+
+
+async def test_whoever_has_the_least_booked_gets_it_then_whoever_was_idle_longest(clinic: Clinic) -> None:
+    short = await clinic.service(duration_minutes=30)
+    workers = [clinic.worker_id, await clinic.worker(), await clinic.worker()]
+    for worker_id in workers:
+        await clinic.serves(worker_id, clinic.service_id, short)
+    for worker_id, clock in zip(workers, ("09:00", "11:00", "10:00"), strict=True):
+        await clinic.booked(uuid4(), clinic.at(clock), worker_id=worker_id)
+    await clinic.booked(uuid4(), clinic.at("10:00"), worker_id=workers[0], service_id=short)
+    # The first has been idle since half past ten, but has half an hour more; the third is idle since eleven.
+    anybody = [await clinic.booked(uuid4(), clinic.at("14:00"), worker_id=None) for _ in range(3)]
+    assert [one["worker_id"] for one in anybody] == [str(workers[place]) for place in (2, 1, 0)]
+    lost = await clinic.book(uuid4(), clinic.at("14:00"), worker_id=None)
+    assert lost.status_code == 409
+    assert {slot["worker_id"] for slot in lost.json()["alternatives"]} == {str(one) for one in workers}
+
+
+async def test_of_many_at_once_who_take_anybody_each_free_worker_gets_one(clinic: Clinic) -> None:
+    workers = {str(clinic.worker_id), *[str(await clinic.worker()) for _ in range(3)]}
+    answers = await asyncio.gather(
+        *(clinic.book(uuid4(), clinic.at("09:00"), worker_id=None) for _ in range(10))
+    )
+    assert sorted(answer.status_code for answer in answers) == [201] * 4 + [409] * 6
+    assert {answer.json()["worker_id"] for answer in answers if answer.is_success} == workers
+
+
+async def test_a_service_nobody_does_and_one_that_is_retired_say_so(clinic: Clinic) -> None:
+    nobodys = await clinic.service()
+    refused = await clinic.book(uuid4(), clinic.at("09:00"), service_id=nobodys, worker_id=None)
+    assert (refused.status_code, refused.json()["faults"]) == (422, ["no_worker"])
+    assert (await clinic.book(uuid4(), clinic.at("09:00"), service_id=uuid4())).status_code == 404
+    await clinic.done("PUT", f"/services/{clinic.service_id}", service_body(retired=True))
+    refused = await clinic.book(uuid4(), clinic.at("09:00"))
+    assert (refused.status_code, refused.json()["code"]) == (409, "service_retired")
+
+
+async def test_a_time_that_is_never_offered_is_told_from_one_that_is_taken(clinic: Clinic) -> None:
+    await clinic.booked(uuid4(), clinic.at("09:00"))
+    for clock, faults in (
+        ("08:00", ["outside_hours"]),
+        ("17:30", ["outside_hours"]),
+        ("10:10", ["off_grid"]),
+        ("09:10", ["busy", "off_grid"]),
+    ):
+        refused = await clinic.book(uuid4(), clinic.at(clock))
+        assert (refused.status_code, refused.json()["code"]) == (422, "slot_not_offered"), clock
+        assert refused.json()["faults"] == faults
+        assert refused.json()["alternatives"], "the nearest are told all the same"
+    past = await clinic.book(uuid4(), clinic.at("09:00", days=-10))
+    assert past.json()["faults"] == ["too_soon"]
+    beyond = await clinic.book(uuid4(), clinic.at("09:00", days=90))
+    assert beyond.json()["faults"] == ["beyond_horizon"]
+
+
+async def test_operators_book_for_people_without_an_account_and_they_alone(clinic: Clinic) -> None:
+    jorge = {"name": "Seu Jorge", "contact": "+5571987654321"}
+    wish = clinic.wish(clinic.at("09:00"), client=jorge)
+    for role in ("passenger", "worker"):
+        assert (await clinic.asked("POST", "/appointments", wish, by=bearer(role))).status_code == 403
+    booked = await clinic.done("POST", "/appointments", wish)
+    assert booked["client"] == {"user_id": None, **jorge}
+    path = f"/appointments/{booked['appointment_id']}"
+    assert (await clinic.asked("GET", path, by=bearer())).status_code == 404
+    canceled = await clinic.done("POST", f"{path}/cancel")
+    assert canceled["client"] == booked["client"]
+    body = clinic.wish(clinic.at("10:00"), client={"user_id": str(uuid4())})
+    assert (await clinic.asked("POST", "/appointments", body)).status_code == 404, "there is no such person"
+
+
+@pytest.mark.parametrize(
+    "client",
+    [
+        {},
+        {"contact": "x"},
+        {"user_id": str(uuid4()), "name": "Ana"},
+        {"user_id": str(uuid4()), "contact": "x"},
+    ],
+)
+async def test_whom_it_is_for_must_be_clear(clinic: Clinic, client: dict[str, str]) -> None:
+    answer = await clinic.asked("POST", "/appointments", clinic.wish(clinic.at("09:00"), client=client))
+    assert answer.status_code == 422
+    (error,) = answer.json()["errors"]
+    assert (error["where"], error["code"]) == ("body.client", "client_unclear")
+
+
+async def test_a_service_account_books_for_its_clients(clinic: Clinic) -> None:
+    client = uuid4()
+    await clinic.api.get("/v1/me", headers=bearer("passenger", client))
+    wish = clinic.wish(clinic.at("09:00"), client={"user_id": str(client)})
+    booked = await clinic.asked("POST", "/appointments", wish, by=bearer("service"))
+    assert booked.status_code == 201, booked.text
+    canceled = await clinic.act(client, booked.json()["appointment_id"], "cancel")
+    assert canceled.json()["canceled_by"] == "client"
+
+
+async def test_what_is_agreed_is_told_by_the_workers_clocks(api: httpx.AsyncClient, parts: Parts) -> None:
+    clinic = await open_clinic(api, parts, zone="America/Bahia")
+    booked = await clinic.booked(uuid4(), clinic.at("09:00"))
+    assert moment(booked["starts_at"]) == moment(f"{clinic.day}T12:00:00+00:00")
+    assert booked["local_starts_at"] == f"{clinic.day}T09:00:00"
+    assert (booked["time_zone"], booked["tzdata_version"]) == ("America/Bahia", TZDATA_VERSION)
+
+
+async def test_a_body_that_is_none_is_refused_before_anybody_waits_in_line(clinic: Clinic) -> None:
+    headers = bearer() | {"content-type": "application/json"}
+    path = f"{BASE}/appointments"
+    for content, status in ((b"{", 400), (b"[]", 422), (b'"x"', 422), (b'{"worker_id": 7}', 422), (b"", 422)):
+        answer = await clinic.api.post(path, content=content, headers=headers)
+        assert answer.status_code == status, (content, answer.text)
+    other = await clinic.api.post(path, content=b"a=b", headers=bearer() | {"content-type": "text/plain"})
+    assert other.status_code in (415, 422)
+
+
+async def listed(clinic: Clinic, by: dict[str, str], **query: object) -> list[str]:
+    answer = await clinic.asked("GET", "/appointments", by=by, **query)
+    assert answer.status_code == 200, answer.text
+    return [one["appointment_id"] for one in answer.json()["appointments"]]
+
+
+async def test_clients_list_their_own_and_workers_their_agenda(clinic: Clinic) -> None:
+    ana, bia, account = uuid4(), uuid4(), uuid4()
+    await clinic.api.get("/v1/me", headers=bearer("worker", account))
+    own = await clinic.worker(user_id=str(account))
+    nine = (await clinic.booked(ana, clinic.at("09:00"), worker_id=own))["appointment_id"]
+    ten = (await clinic.booked(bia, clinic.at("10:00"), worker_id=own))["appointment_id"]
+    eleven = (await clinic.booked(ana, clinic.at("11:00")))["appointment_id"]
+    await clinic.act(ana, nine, "cancel")
+    client, worker = bearer("passenger", ana), bearer("worker", account)
+    assert await listed(clinic, client) == [nine, eleven], "what was canceled is still theirs to see"
+    assert await listed(clinic, client, worker_id=own) == [nine]
+    assert await listed(clinic, client, client_id=ana, worker_id=clinic.worker_id) == [eleven]
+    assert await listed(clinic, worker, worker_id=own) == [nine, ten]
+    assert await listed(clinic, worker, worker_id=own, client_id=bia) == [ten]
+    assert await listed(clinic, worker) == [], "as a client they have none"
+    assert await listed(clinic, worker, worker_id=clinic.worker_id) == []
+    assert await listed(clinic, bearer("passenger", account), worker_id=own) == []
+    everybody = bearer("operator")
+    assert await listed(clinic, everybody, worker_id=own) == [nine, ten]
+    assert await listed(clinic, everybody, client_id=ana, service_id=clinic.service_id) == [nine, eleven]
+    for by in (client, worker):
+        refused = await clinic.asked("GET", "/appointments", by=by, client_id=bia)
+        assert refused.status_code == 403
+    peeked = await clinic.asked("GET", "/appointments", by=worker, client_id=bia, worker_id=clinic.worker_id)
+    assert peeked.status_code == 403
+
+
+async def test_a_list_is_paged_in_order_and_within_its_range(clinic: Clinic) -> None:
+    client = uuid4()
+    by = bearer("passenger", client)
+    ids = [
+        (await clinic.booked(client, clinic.at(clock)))["appointment_id"]
+        for clock in ("11:00", "09:00", "10:00")
+    ]
+    in_order = [ids[1], ids[2], ids[0]]
+    seen: list[str] = []
+    query: dict[str, object] = {"limit": 2}
+    while True:
+        page = (await clinic.asked("GET", "/appointments", by=by, **query)).json()
+        seen += [one["appointment_id"] for one in page["appointments"]]
+        if page["next"] is None:
+            break
+        query["after"] = page["next"]
+    assert seen == in_order
+    span = {"from_": clinic.at("09:30"), "to": clinic.at("11:00")}
+    assert await listed(clinic, by, **span) == in_order[1:2]
+    for wrong in ({"from_": clinic.at("11:00"), "to": clinic.at("11:00")}, {"after": "x"}, {"limit": 101}):
+        assert (await clinic.asked("GET", "/appointments", by=by, **wrong)).status_code == 422

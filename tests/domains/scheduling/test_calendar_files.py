@@ -1,0 +1,138 @@
+"""iCalendar files, read back by a library that others read them with: nothing is lost on the way."""
+
+import subprocess
+import sys
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from uuid import UUID, uuid4
+
+import icalendar
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from catraca.domains.scheduling.model.agendas import (
+    Appointment,
+    AppointmentId,
+    Client,
+    Names,
+    ServiceId,
+    Status,
+    SubjectId,
+    SubjectNo,
+)
+from catraca.domains.scheduling.model.calendar import write_calendar
+
+SERVICE, WORKER, ROOM = (uuid4() for _ in range(3))
+STARTS = datetime(2026, 1, 5, 17, tzinfo=UTC)
+LINE_OCTETS = 75
+# As names may be: one line of visible text.
+NAMES = st.text(st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"]), min_size=1, max_size=100).filter(
+    lambda name: name.strip() == name
+)
+
+
+def appointment(**changes: object) -> Appointment:
+    usual = Appointment(
+        id=AppointmentId(UUID(int=1)),
+        service_id=ServiceId(SERVICE),
+        worker_id=SubjectId(WORKER),
+        worker_no=SubjectNo(1),
+        worker_user_id=None,
+        client=Client(name="Maria Souza", contact="+5571987654321"),
+        status="BOOKED",
+        session_id=None,
+        capacity=1,
+        starts_at=STARTS,
+        ends_at=STARTS + timedelta(hours=1),
+        local_starts_at=STARTS.replace(tzinfo=None),
+        time_zone="America/Bahia",
+        tzdata_version="2026a",
+        expires_at=None,
+        sequence=3,
+        canceled_by=None,
+        cancel_reason="moved away",
+        created_at=STARTS - timedelta(days=9),
+        changed_at=STARTS - timedelta(days=2, microseconds=1),
+    )
+    return replace(usual, **changes)  # type: ignore[arg-type]
+
+
+def named(service: str = "Consulta", worker: str = "Ana", room: str = "Sala 1") -> Names:
+    return Names({SERVICE: service}, {WORKER: worker, ROOM: room})
+
+
+def written(one: Appointment, names: Names | None = None, *, of_worker: bool = False) -> bytes:
+    return write_calendar([one], names or named(), title="Ana", of_worker=of_worker)
+
+
+def read(calendar: bytes) -> list[icalendar.Event]:
+    return icalendar.Calendar.from_ical(calendar).events  # type: ignore[attr-defined]
+
+
+def test_an_appointment_is_an_event_with_all_that_calendars_need() -> None:
+    calendar = icalendar.Calendar.from_ical(written(appointment(room_id=ROOM)))
+    assert (calendar["prodid"], calendar["version"]) == ("-//Catraca//Scheduling//EN", "2.0")
+    assert calendar["x-wr-calname"] == "Ana"
+    (event,) = calendar.events  # type: ignore[attr-defined]
+    assert event["uid"] == "00000000-0000-0000-0000-000000000001@catraca"
+    assert (event["sequence"], event["status"]) == (3, "CONFIRMED")
+    assert (event.decoded("dtstart"), event.decoded("dtend")) == (STARTS, STARTS + timedelta(hours=1))
+    assert event["dtstart"].to_ical() == b"20260105T170000Z", "in UTC, so that no calendar has to know zones"
+    assert (
+        event.decoded("dtstamp")
+        == event.decoded("last-modified")
+        == datetime(2026, 1, 3, 16, 59, 59, tzinfo=UTC)
+    )
+    assert event.decoded("created") == STARTS - timedelta(days=9)
+    assert (event["summary"], event["location"]) == ("Consulta - Ana", "Sala 1")
+
+
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [
+        ("BOOKED", "CONFIRMED"),
+        ("CONFIRMED", "CONFIRMED"),
+        ("NO_SHOW", "CONFIRMED"),
+        ("CANCELED", "CANCELLED"),
+    ],
+)
+def test_what_was_canceled_is_said_so_in_the_standards_spelling(status: Status, told: str) -> None:
+    (event,) = read(written(appointment(status=status)))
+    assert event["status"] == told
+
+
+def test_nobody_learns_who_comes_and_a_workers_own_calendar_names_nobody() -> None:
+    for of_worker in (False, True):
+        calendar = written(appointment(canceled_by="client", status="CANCELED"), of_worker=of_worker).decode()
+        assert not [part for part in ("Maria", "5571", "moved away") if part in calendar]
+    (event,) = read(written(appointment(), of_worker=True))
+    assert event["summary"] == "Consulta"
+
+
+@given(NAMES, NAMES, NAMES)
+@example(
+    "Avaliação; com, vírgulas \\ e \\n barras", "Müller \u2615 " + "ü" * 80 + ".", 'Sala: "A", 2º; andar'
+)
+@example("BEGIN:VEVENT", "END:VCALENDAR", "a;b=c:d")
+def test_any_name_comes_back_as_it_was_and_lines_are_folded(service: str, worker: str, room: str) -> None:
+    calendar = written(appointment(room_id=ROOM), named(service, worker, room))
+    assert calendar.endswith(b"END:VCALENDAR\r\n")
+    lines = calendar.split(b"\r\n")
+    assert max(len(line) for line in lines) <= LINE_OCTETS
+    assert b"\n" not in b"".join(lines)
+    for line in lines:
+        line.decode()  # no letter is torn apart
+    (event,) = read(calendar)
+    assert event["summary"] == f"{service} - {worker}"
+    assert event["location"] == room
+
+
+def test_the_same_appointments_make_the_same_file_and_none_is_one_too() -> None:
+    assert written(appointment()) == written(appointment())
+    assert read(write_calendar([], named(), title="Ana")) == []
+
+
+def test_whoever_writes_no_calendar_does_not_load_the_library() -> None:
+    code = "import sys, catraca.roles.api; sys.exit('icalendar' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0

@@ -1,0 +1,284 @@
+"""That agendas do not overlap is the schema's rule: whoever writes past the code is refused as well."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from uuid import UUID, uuid4
+
+import asyncpg
+import httpx
+import pytest
+
+from catraca.domains import scheduling
+from catraca.platform.invariants import check_invariants
+from catraca.roles.parts import Parts
+from catraca.settings import Settings
+from tests.domains.scheduling.clinic import Clinic, open_clinic
+from tests.servers import Stack
+from tests.support.http import served
+from tests.support.working import own_parts
+
+
+@dataclass
+class Scene:
+    """A group of two with a seat booked, in a room; a hold; time off; and what was canceled."""
+
+    clinic: Clinic
+    room_id: UUID
+    booked: UUID
+    held: UUID
+    canceled: UUID
+    off: UUID
+
+    def in_words(self, attempt: str) -> str:
+        names = ("room_id", "booked", "held", "canceled", "off")
+        values = {name: f"'{getattr(self, name)}'" for name in names}
+        values |= {"worker": f"(SELECT no FROM subjects WHERE id = '{self.clinic.worker_id}')"}
+        values |= {"room": f"(SELECT no FROM subjects WHERE id = '{self.room_id}')"}
+        values |= {"session": f"(SELECT session_id FROM appointments WHERE id = '{self.booked}')"}
+        return attempt.format(**values, service=f"'{self.clinic.service_id}'", new=f"'{uuid4()}'")
+
+    async def attempt(self, words: str) -> None:
+        """By hand, in one transaction."""
+        async with self.clinic.parts.database.transaction() as db:
+            await db.execute(self.in_words(words))
+
+    async def broken(self) -> set[str]:
+        verdicts = await check_invariants(self.clinic.parts.database, scheduling.INVARIANTS)
+        assert "unchecked" not in {verdict.state for verdict in verdicts}
+        return {verdict.rule.name for verdict in verdicts if verdict.state == "broken"}
+
+
+async def a_scene(api: httpx.AsyncClient, parts: Parts) -> Scene:
+    clinic = await open_clinic(api, parts, capacity=2)
+    room_id = await clinic.room()
+    await clinic.rooms_for(clinic.service_id, room_id)
+    client = uuid4()
+    booked = await clinic.booked(client, clinic.at("09:00"))
+    moved = await clinic.act(client, booked["appointment_id"], "reschedule", starts_at=clinic.at("09:30"))
+    assert moved.status_code == 200, moved.text
+    held = await clinic.held(uuid4(), clinic.at("11:00"))
+    canceled = await clinic.booked(client, clinic.at("13:00"))
+    await clinic.act(client, canceled["appointment_id"], "cancel")
+    off = await clinic.done(
+        "POST",
+        f"/workers/{clinic.worker_id}/time-off",
+        {"starts_at": clinic.at("15:00"), "ends_at": clinic.at("16:00")},
+    )
+    ids = (booked["appointment_id"], held, canceled["appointment_id"], off["time_off_id"])
+    return Scene(clinic, room_id, *(UUID(str(one)) for one in ids))
+
+
+OFF = (
+    "INSERT INTO claims (id, subject_no, starts_at, ends_at, kind) SELECT {new}, subject_no,"
+    " starts_at + interval '%s', ends_at + interval '%s', 'time_off' FROM claims WHERE id = {session}"
+)
+SESSION = (
+    "INSERT INTO claims (id, subject_no, starts_at, ends_at, kind, service_id, begins_at, finishes_at,"
+    " capacity) SELECT {new}, subject_no, starts_at %s, ends_at %s, 'session', service_id, begins_at,"
+    " finishes_at, capacity FROM claims WHERE id = {session}"
+)
+SEAT = (
+    "INSERT INTO appointments (id, service_id, worker_no, client_name, status, session_id, seat_no, capacity,"
+    " starts_at, ends_at, local_starts_at, time_zone, tzdata_version) SELECT {new}, service_id, worker_no,"
+    " 'x', 'BOOKED', session_id, %s, %s, starts_at %s, ends_at, local_starts_at, time_zone, tzdata_version"
+    " FROM appointments WHERE id = {booked}"
+)
+HOLD_TOO = (
+    "INSERT INTO appointments (id, service_id, worker_no, client_id, status, session_id, seat_no, capacity,"
+    " starts_at, ends_at, local_starts_at, time_zone, tzdata_version, expires_at, hold_no)"
+    " SELECT {new}, service_id, worker_no, client_id, status, session_id, 2, capacity, starts_at, ends_at,"
+    " local_starts_at, time_zone, tzdata_version, expires_at, hold_no FROM appointments WHERE id = {held}"
+)
+BOOKED = "UPDATE appointments SET %s WHERE id = {booked}"
+HELD = "UPDATE appointments SET %s WHERE id = {held}"
+ROOM = (
+    "INSERT INTO claims (id, subject_no, starts_at, ends_at, kind, session_id) SELECT {new}, {room},"
+    " starts_at + interval '1 day', ends_at + interval '1 day', 'room', %s FROM claims WHERE id = {session}"
+)
+APART, WHOLE, SEATED = "no_two_claims_overlap", "claims_are_finite_and_whole", "what_counts_has_a_seat"
+IN_SESSION = "seats_are_in_their_session"
+ATTEMPTS = {
+    "the same time": (OFF % ("0", "0"), APART),
+    "a second of its end": (OFF % ("3599 s", "3599 s"), APART),
+    "a second of its beginning": (OFF % ("-3599 s", "-3599 s"), APART),
+    "strictly inside": (OFF % ("10 min", "-10 min"), APART),
+    "all around it": (OFF % ("-1 h", "1 h"), APART),
+    "moved into another": (
+        "UPDATE claims SET starts_at = starts_at - interval '4 h' WHERE id = {off}",
+        APART,
+    ),
+    "a room twice": (
+        OFF.replace("WHERE id", "WHERE session_id") % ("0", "0"),
+        APART,
+    ),
+    "no time at all": (OFF % ("1 day", "23 h"), WHOLE),
+    "less than a second": (OFF % ("1 day 0.5 s", "1 day"), WHOLE),
+    "for ever": (
+        OFF.replace("ends_at + interval '%s'", "'infinity'") % "1 year",
+        WHOLE,
+    ),
+    "a session that begins before its claim": (
+        SESSION % ("+ interval '1 day'", "+ interval '1 day'"),
+        "claims_check",
+    ),
+    "a room for nobody": (ROOM % "NULL", "claims_check1"),
+    "a second room": (ROOM % "{session}", "one_room_a_session"),
+    "a room for a session that there is not": (ROOM % "gen_random_uuid()", "claims_session_id_fkey"),
+    "a seat that is another's": (SEAT % (1, 2, ""), "one_client_a_seat"),
+    "a seat beyond the capacity": (SEAT % (3, 2, ""), SEATED),
+    "a seat under another capacity": (SEAT % (3, 3, ""), IN_SESSION),
+    "a seat at another time than its session": (SEAT % (2, 2, "+ interval '5 min'"), IN_SESSION),
+    "another time than its session": (BOOKED % "ends_at = ends_at + interval '1 min'", IN_SESSION),
+    "with another worker": (BOOKED % "worker_no = {room}", IN_SESSION),
+    "in a session that there is not": (BOOKED % "session_id = {new}", IN_SESSION),
+    "in a session that is time off": (BOOKED % "session_id = {off}", IN_SESSION),
+    "booked without a seat": (BOOKED % "session_id = NULL, seat_no = NULL", SEATED),
+    "a seat of no session": (
+        "UPDATE appointments SET seat_no = 1 WHERE id = {canceled}",
+        SEATED,
+    ),
+    "canceled on its seat": (BOOKED % "status = 'CANCELED', canceled_by = 'client'", SEATED),
+    "canceled by nobody": (
+        BOOKED % "status = 'CANCELED', session_id = NULL, seat_no = NULL",
+        "appointments_check",
+    ),
+    "revived without its time": (
+        "UPDATE appointments SET status = 'BOOKED', canceled_by = NULL WHERE id = {canceled}",
+        SEATED,
+    ),
+    "its session taken from under it": ("DELETE FROM claims WHERE id = {session}", IN_SESSION),
+    "its session's time changed": (
+        "UPDATE claims SET finishes_at = finishes_at - interval '1 min' WHERE id = {session}",
+        IN_SESSION,
+    ),
+    "a hold without an end": (HELD % "expires_at = NULL", "holds_end"),
+    "a hold without a number": (HELD % "hold_no = NULL", "holds_end"),
+    "an end without a hold": (BOOKED % "expires_at = clock_timestamp()", "holds_end"),
+    "a hold of nobody's": (HELD % "client_id = NULL, client_name = 'x'", "holds_are_somebodys"),
+    "the hundred-and-first hold": (HELD % "hold_no = 101", "hold_no_check"),
+    "two holds of one number": (
+        HOLD_TOO,
+        "clients_holds_are_counted",
+    ),
+    "two clients in one": (BOOKED % "client_name = 'x'", "appointments_check"),
+    "a worker dropped from under their agenda": (
+        "DELETE FROM subjects WHERE id = {room_id}",
+        "_fkey",
+    ),
+}
+
+
+async def test_nothing_that_is_taken_can_be_taken_past_the_code(api: httpx.AsyncClient, parts: Parts) -> None:
+    scene = await a_scene(api, parts)
+    everything = "SELECT * FROM claims ORDER BY id", "SELECT * FROM appointments ORDER BY id"
+    before = [await scene.clinic.sql(query) for query in everything]
+    for name, (words, constraint) in ATTEMPTS.items():
+        with pytest.raises(asyncpg.IntegrityConstraintViolationError) as refused:
+            await scene.attempt(words)
+        assert constraint in str(refused.value.constraint_name), name
+    assert [await scene.clinic.sql(query) for query in everything] == before
+
+
+async def test_what_only_touches_is_no_overlap(api: httpx.AsyncClient, parts: Parts) -> None:
+    scene = await a_scene(api, parts)
+    await scene.attempt(OFF % ("1 h", "30 min"))
+    await scene.attempt(OFF % ("-1 h", "-1 h"))
+    assert await scene.clinic.overlaps() == []
+
+
+async def test_a_moment_is_the_same_to_the_constraint_in_every_zone(
+    api: httpx.AsyncClient, parts: Parts
+) -> None:
+    """What keeps claims apart is computed from the moment alone, whatever the session's settings are."""
+    scene = await a_scene(api, parts)
+    for zone in ("Pacific/Kiritimati", "America/St_Johns"):
+        with pytest.raises(asyncpg.ExclusionViolationError):
+            await scene.attempt(f"SET LOCAL timezone = '{zone}'; " + OFF % ("59 min", "59 min"))
+
+
+@pytest.fixture
+async def broken(stack: Stack, settings: Settings) -> AsyncIterator[Scene]:
+    """On a database of its own, for breaking."""
+    async with own_parts(stack, settings) as parts, served(parts) as here, here.client() as client:
+        yield await a_scene(client, parts)
+
+
+TELL = (
+    "INSERT INTO outbox_sent (id, aggregate_id, seq, exchange, routing_key, headers, body, created_at)"
+    " SELECT {{new}}, {about}, 99, exchange, '{key}', headers, body, created_at FROM outbox"
+    " WHERE aggregate_id = {{booked}} AND routing_key = 'appointment.rescheduled'"
+)
+MISTOLD = {
+    "of a hold": TELL.format(about="{held}", key="appointment.booked"),
+    "of one that there is not": TELL.format(about="{new}", key="appointment.booked"),
+    "twice": TELL.format(about="{booked}", key="appointment.rescheduled"),
+    "of what did not happen": TELL.format(about="{canceled}", key="appointment.no_show"),
+}
+
+
+async def test_what_was_told_and_did_not_happen_is_seen(broken: Scene) -> None:
+    for name, words in MISTOLD.items():
+        await broken.attempt(words)
+        assert await broken.broken() == {"nothing else was told of appointments"}, name
+        await broken.attempt("DELETE FROM outbox_sent WHERE seq = 99")
+    await broken.attempt(
+        "UPDATE outbox SET routing_key = 'appointment.no_show'"
+        " WHERE aggregate_id = {canceled} AND routing_key = 'appointment.canceled'"
+    )
+    both = {"nothing else was told of appointments", "every change of an appointment was told"}
+    assert await broken.broken() == both
+
+
+async def test_a_reminder_tells_of_no_change(broken: Scene) -> None:
+    reminder = TELL.format(about="{booked}", key="appointment.reminder_due")
+    await broken.attempt(reminder)
+    assert await broken.broken() == set()
+
+
+UNTOLD = {
+    "the last": "DELETE FROM outbox WHERE aggregate_id = {canceled} AND routing_key LIKE '%%canceled'",
+    "the first": "DELETE FROM outbox WHERE aggregate_id = {booked} AND routing_key LIKE '%%booked'",
+    "a change": "UPDATE appointments SET status = 'CONFIRMED', sequence = 2 WHERE id = {booked}",
+    "what it became": "UPDATE appointments SET status = 'CONFIRMED' WHERE id = {booked}",
+}
+
+
+@pytest.mark.parametrize("name", list(UNTOLD))
+async def test_what_happened_and_was_not_told_is_seen(broken: Scene, name: str) -> None:
+    await broken.attempt(UNTOLD[name].replace("%%", "%"))
+    assert "every change of an appointment was told" in await broken.broken()
+
+
+def dropped(table: str, constraint: str) -> str:
+    return f"ALTER TABLE {table} DROP CONSTRAINT {constraint}"
+
+
+# How each rule is broken, in an order in which each breach breaks one more.
+BREACHES = {
+    "every change of an appointment was told": "DELETE FROM outbox WHERE aggregate_id = {canceled}",
+    "nothing else was told of appointments": MISTOLD["twice"],
+    "holds end by themselves": "DELETE FROM timers WHERE subject_id = {held}",
+    "holds end": dropped("appointments", "holds_end"),
+    "holds are somebody's": dropped("appointments", "holds_are_somebodys"),
+    "one room a session": "DROP INDEX one_room_a_session",
+    "rooms are taken with their session": ROOM % "{session}",
+    "workers work and rooms are rooms": "UPDATE subjects SET kind = 'room', time_zone = NULL"
+    " WHERE no = {worker}",
+    "claims are kept apart": dropped("claims", APART),
+    "no overlapping claims": OFF % ("10 min", "-10 min"),
+    "no time is claimed for nobody": SESSION % ("", ""),
+    "one client a seat": dropped("appointments", "one_client_a_seat"),
+    "what counts has a seat": dropped("appointments", SEATED),
+    "seats are in their session": dropped("appointments", IN_SESSION),
+}
+
+
+async def test_the_rules_hold_and_each_breach_is_seen(broken: Scene) -> None:
+    assert await broken.broken() == set()
+    seen: set[str] = set()
+    for name, breach in BREACHES.items():
+        await broken.attempt(breach)
+        assert await broken.broken() - seen == {name}
+        seen.add(name)
+    others = {rule.name for rule in scheduling.INVARIANTS} - seen
+    assert all("offer" in name for name in others), "those of the lines are broken beside their own tests"

@@ -1,0 +1,318 @@
+"""Why a time is not offered, so that somebody can do something about it."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+from zoneinfo import ZoneInfo
+
+import httpx
+import pytest
+
+from catraca.platform.texts import LANGUAGES, text
+from catraca.roles.parts import Parts
+from tests.conftest import bearer
+from tests.domains.scheduling.clinic import ALL_WEEK, BASE, Clinic, moment, open_clinic
+from tests.domains.scheduling.clocks import next_switch
+
+STRANGER = "passenger"
+
+
+async def explain(
+    clinic: Clinic, starts_at: str, *, by: dict[str, str] | None = None, language: str = "en", **query: Any
+) -> dict[str, Any]:
+    """As a stranger, of the clinic's worker, unless said otherwise; `worker_id=None` of all."""
+    params = {
+        "service_id": clinic.service_id,
+        "worker_id": clinic.worker_id,
+        "starts_at": starts_at,
+        **query,
+    }
+    answer = await clinic.api.get(
+        f"{BASE}/availability/explain",
+        params={name: str(value) for name, value in params.items() if value is not None},
+        headers=(by or bearer(STRANGER, uuid4())) | {"accept-language": language},
+    )
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+async def reasons(clinic: Clinic, starts_at: str, **more: Any) -> dict[str, dict[str, Any]]:
+    """By their codes, of the only worker."""
+    told = await explain(clinic, starts_at, **more)
+    (worker,) = told["workers"]
+    assert told["offered"] == worker["offered"] == (not worker["reasons"])
+    return {reason.pop("code"): reason for reason in worker["reasons"]}
+
+
+def of_operator(clinic: Clinic) -> dict[str, str]:
+    return bearer("operator", clinic.operator)
+
+
+async def terms(clinic: Clinic, **changed: Any) -> None:
+    body = {"name": "Consulta", "duration_minutes": 60, "slot_step_minutes": 30, **changed}
+    await clinic.done("PUT", f"/services/{clinic.service_id}", body)
+
+
+async def test_what_is_offered_has_no_reasons(clinic: Clinic) -> None:
+    told = await explain(clinic, clinic.at("09:00"))
+    assert told["offered"]
+    assert told["reasons"] == []
+    assert told["workers"] == [
+        {
+            "worker_id": str(clinic.worker_id),
+            "time_zone": "UTC",
+            "local_starts_at": moment(clinic.at("09:00")).isoformat().replace("+00:00", "Z"),
+            "offered": True,
+            "reasons": [],
+            "notes": [],
+        }
+    ]
+    assert moment(told["alternatives"][0]["starts_at"]) == moment(clinic.at("09:00"))
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+async def test_every_reason_has_words_in_the_callers_language(clinic: Clinic, language: str) -> None:
+    await terms(clinic, min_notice_minutes=6 * 1440)
+    found = await reasons(clinic, clinic.at("07:10"), language=language)
+    assert list(found) == ["too_soon", "outside_hours"]
+    for code, reason in found.items():
+        assert reason["message"] == text(f"scheduling.{code}", language)  # type: ignore[arg-type]
+
+
+async def test_too_soon_tells_from_when_on_one_can_book(clinic: Clinic) -> None:
+    await terms(clinic, min_notice_minutes=6 * 1440)
+    before = datetime.now(UTC)
+    found = await reasons(clinic, clinic.at("09:00"))
+    earliest = datetime.fromisoformat(found["too_soon"]["earliest"]) - timedelta(days=6)
+    assert before - timedelta(minutes=5) < earliest < datetime.now(UTC) + timedelta(minutes=5)
+
+
+async def test_beyond_the_horizon_tells_until_when_one_can(api: httpx.AsyncClient, parts: Parts) -> None:
+    """By the worker's calendar."""
+    clinic = await open_clinic(api, parts, zone="America/New_York", horizon_days=2)
+    found = await reasons(clinic, clinic.at("17:00", days=1), time_zone=clinic.zone)
+    latest = datetime.fromisoformat(found["beyond_horizon"]["latest"])
+    now = datetime.now(ZoneInfo(clinic.zone))
+    assert abs(latest.replace(tzinfo=None) - now.replace(tzinfo=None) - timedelta(days=2)) < timedelta(
+        minutes=5
+    )
+
+
+async def test_outside_the_hours_tells_what_is_worked_that_day(clinic: Clinic) -> None:
+    night = [{"weekday": weekday, "start": "22:00", "end": "02:00"} for weekday in range(1, 8)]
+    await clinic.done("PUT", f"/workers/{clinic.worker_id}/rules", [*ALL_WEEK, *night])
+    day = (await reasons(clinic, clinic.at("17:30")))["outside_hours"]["day"]
+    assert day["day"] == str(clinic.day)
+    assert "closed_by" not in day
+    worked = [(moment(shift["starts_at"]), moment(shift["ends_at"])) for shift in day["shifts"]]
+    # The night before lasts into it, and its own into the next.
+    assert worked == [
+        (moment(clinic.at("22:00", days=-1)), moment(clinic.at("02:00"))),
+        (moment(clinic.at("09:00")), moment(clinic.at("18:00"))),
+        (moment(clinic.at("22:00")), moment(clinic.at("02:00", days=1))),
+    ]
+
+
+async def test_a_day_closed_by_a_rule_that_is_not_there_or_by_an_override_says_so(clinic: Clinic) -> None:
+    closed = [{"day": str(clinic.day), "shifts": []}]
+    await clinic.done("PUT", f"/workers/{clinic.worker_id}/overrides", closed)
+    day = (await reasons(clinic, clinic.at("09:00")))["outside_hours"]["day"]
+    assert day == {"day": str(clinic.day), "shifts": [], "closed_by": "override"}
+    await clinic.done("PUT", f"/workers/{clinic.worker_id}/overrides", [])
+    await clinic.done("PUT", f"/workers/{clinic.worker_id}/rules", [])
+    day = (await reasons(clinic, clinic.at("09:00")))["outside_hours"]["day"]
+    assert day == {"day": str(clinic.day), "shifts": [], "closed_by": "no_rule"}
+
+
+async def test_a_holiday_has_its_name(api: httpx.AsyncClient, parts: Parts) -> None:
+    clinic = await open_clinic(api, parts, zone="America/Sao_Paulo", horizon_days=730)
+    body = {"name": "Ana", "time_zone": clinic.zone, "holidays": {"country": "BR", "state": "SP"}}
+    await clinic.done("PUT", f"/workers/{clinic.worker_id}", body)
+    today = datetime.now(ZoneInfo(clinic.zone)).date()
+    christmas = today.replace(month=12, day=25)
+    if christmas <= today:
+        christmas = christmas.replace(year=today.year + 1)
+    at_nine = datetime(christmas.year, 12, 25, 9, tzinfo=ZoneInfo(clinic.zone)).isoformat()
+    for language, name in (("pt-BR", "Natal"), ("en", "Christmas Day")):
+        day = (await reasons(clinic, at_nine, language=language))["outside_hours"]["day"]
+        assert day == {"day": str(christmas), "shifts": [], "closed_by": "holiday", "holiday": name}
+    answer = await clinic.book(uuid4(), at_nine)
+    assert answer.json()["faults"] == ["outside_hours"]
+
+
+async def test_hours_that_clocks_skip_are_told_as_such(api: httpx.AsyncClient, parts: Parts) -> None:
+    clinic, night, worked = await _in_new_york(api, parts, "02:00", "03:00", back=False)
+    day = (await reasons(clinic, f"{night}T03:00:00-04:00"))["outside_hours"]["day"]
+    assert worked == 0
+    assert day == {"day": night, "shifts": [], "closed_by": "clocks"}
+
+
+async def test_off_the_grid_tells_the_times_on_it_before_and_after(clinic: Clinic) -> None:
+    found = (await reasons(clinic, clinic.at("10:10")))["off_grid"]
+    assert [moment(found[name]) for name in ("before", "after")] == [
+        moment(clinic.at("10:00")),
+        moment(clinic.at("10:30")),
+    ]
+    # At half past five too little is left of the day, so the next is tomorrow's.
+    await terms(clinic, slot_step_minutes=30, duration_minutes=40)
+    found = (await reasons(clinic, clinic.at("17:10")))["off_grid"]
+    assert [moment(found[name]) for name in ("before", "after")] == [
+        moment(clinic.at("17:00")),
+        moment(clinic.at("09:00", days=1)),
+    ]
+
+
+async def test_times_are_told_by_the_clocks_of_the_zone_that_is_asked_for(clinic: Clinic) -> None:
+    told = await explain(clinic, clinic.at("10:10"), time_zone="Asia/Kolkata")
+    (worker,) = told["workers"]
+    assert worker["reasons"][0]["before"].endswith("T15:30:00+05:30")
+    assert told["alternatives"][0]["starts_at"].endswith("+05:30")
+    assert worker["local_starts_at"].endswith("T10:10:00Z")
+
+
+async def test_who_or_what_is_in_the_way_is_told_to_those_only_who_may_know(clinic: Clinic) -> None:
+    anas = uuid4()
+    ana = await clinic.worker(user_id=str(await _somebody(clinic, anas)))
+    booked = await clinic.booked(uuid4(), clinic.at("09:00"), worker_id=ana)
+    off = {"starts_at": clinic.at("10:00"), "ends_at": clinic.at("11:00"), "reason": "Dentista"}
+    time_off = await clinic.done("POST", f"/workers/{ana}/time-off", off)
+    at_half_past = clinic.at("09:30")
+    way = {"appointments": [booked["appointment_id"]], "time_off": [time_off["time_off_id"]]}
+    for by in (of_operator(clinic), bearer("worker", anas)):
+        found = await reasons(clinic, at_half_past, worker_id=ana, by=by)
+        assert found["busy"]["in_the_way"] == way
+    for by in (bearer("passenger", uuid4()), bearer("worker", uuid4()), bearer("passenger", anas)):
+        found = await reasons(clinic, at_half_past, worker_id=ana, by=by)
+        assert found == {"busy": {"message": text("scheduling.busy", "en")}}
+    # A colleague who asks of everybody sees nothing of Ana's either.
+    told = await explain(clinic, at_half_past, worker_id=None, by=bearer("worker", uuid4()))
+    assert booked["appointment_id"] not in str(told)
+    assert time_off["time_off_id"] not in str(told)
+
+
+async def _somebody(clinic: Clinic, user_id: UUID) -> UUID:
+    """With an account, which is made on first use."""
+    answer = await clinic.api.get("/v1/me", headers=bearer("worker", user_id))
+    assert answer.status_code == 200, answer.text
+    return user_id
+
+
+async def test_time_off_and_a_client_look_alike_to_strangers(clinic: Clinic) -> None:
+    await clinic.booked(uuid4(), clinic.at("09:00"))
+    off = {"starts_at": clinic.at("11:00"), "ends_at": clinic.at("12:00"), "reason": "Dentista"}
+    await clinic.done("POST", f"/workers/{clinic.worker_id}/time-off", off)
+    assert await reasons(clinic, clinic.at("09:00")) == await reasons(clinic, clinic.at("11:00"))
+
+
+async def test_a_full_group_and_rooms_that_are_taken_are_told_as_such(clinic: Clinic) -> None:
+    await terms(clinic, capacity=2)
+    room = await clinic.room()
+    await clinic.rooms_for(clinic.service_id, room)
+    both = [await clinic.booked(uuid4(), clinic.at("09:00")) for _ in range(2)]
+    ids = sorted(one["appointment_id"] for one in both)
+    found = await reasons(clinic, clinic.at("09:00"), by=of_operator(clinic))
+    assert sorted(found["full"]["in_the_way"]["appointments"]) == ids
+    other = await clinic.worker()
+    found = await reasons(clinic, clinic.at("09:00"), worker_id=other, by=of_operator(clinic))
+    assert sorted(found["no_room"]["in_the_way"]["appointments"]) == ids
+    assert await reasons(clinic, clinic.at("09:00"), worker_id=other) == {
+        "no_room": {"message": text("scheduling.no_room", "en")}
+    }
+
+
+async def test_each_worker_has_reasons_of_their_own(clinic: Clinic) -> None:
+    other = await clinic.worker(rules=[])
+    await clinic.booked(uuid4(), clinic.at("09:00"))
+    told = await explain(clinic, clinic.at("09:00"), worker_id=None)
+    found = {one["worker_id"]: [reason["code"] for reason in one["reasons"]] for one in told["workers"]}
+    assert found == {str(clinic.worker_id): ["busy"], str(other): ["outside_hours"]}
+    assert not told["offered"]
+    free = await clinic.worker()
+    told = await explain(clinic, clinic.at("09:00"), worker_id=None)
+    assert told["offered"]
+    assert [one["offered"] for one in told["workers"] if one["worker_id"] == str(free)] == [True]
+
+
+async def test_where_there_is_nobody_who_could_do_it_that_is_the_reason(clinic: Clinic) -> None:
+    nobodys = await clinic.service()
+    gone = await clinic.worker()
+    body = {"name": "Ana", "time_zone": "UTC", "retired": True}
+    await clinic.done("PUT", f"/workers/{gone}", body)
+    asked: list[tuple[str, dict[str, Any]]] = [
+        ("no_worker", {"service_id": nobodys, "worker_id": None}),
+        ("not_their_service", {"service_id": nobodys}),
+        ("worker_retired", {"worker_id": gone}),
+    ]
+    for code, query in asked:
+        for language in LANGUAGES:
+            told = await explain(clinic, clinic.at("09:00"), language=language, **query)
+            assert (told["offered"], told["workers"], told["alternatives"]) == (False, [], [])
+            assert told["reasons"] == [{"code": code, "message": text(f"scheduling.{code}", language)}]
+    await terms(clinic, retired=True)
+    told = await explain(clinic, clinic.at("09:00"))
+    assert [reason["code"] for reason in told["reasons"]] == ["service_retired"]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+async def test_a_time_that_clocks_show_twice_is_noted_with_both_moments(
+    api: httpx.AsyncClient, parts: Parts, language: str
+) -> None:
+    clinic, night, _ = await _in_new_york(api, parts, "00:00", "03:00", back=True)
+    first, second = f"{night}T01:30:00-04:00", f"{night}T01:30:00-05:00"
+    for asked in (first, second, datetime.fromisoformat(second).astimezone(UTC).isoformat()):
+        told = await explain(clinic, asked, language=language)
+        assert told["offered"]
+        (note,) = told["workers"][0]["notes"]
+        assert (note["code"], note["moments"]) == ("clocks_repeat", [first, second])
+        assert note["message"] == text("scheduling.clocks_repeat", language, {"time": "01:30"})  # type: ignore[arg-type]
+    assert (await explain(clinic, f"{night}T02:00:00-05:00"))["workers"][0]["notes"] == []
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+async def test_a_time_that_clocks_never_show_is_noted_with_what_is_taken_for_it(
+    api: httpx.AsyncClient, parts: Parts, language: str
+) -> None:
+    clinic, night, worked = await _in_new_york(api, parts, "01:00", "05:00", back=False)
+    assert worked == 3
+    told = await explain(clinic, f"{night}T02:30:00-05:00", language=language)
+    (note,) = told["workers"][0]["notes"]
+    assert (note["code"], note["moments"]) == ("clocks_skip", [f"{night}T03:30:00-04:00"])
+    words = {"time": "02:30", "shown": "03:30"}
+    assert note["message"] == text("scheduling.clocks_skip", language, words)  # type: ignore[arg-type]
+    assert told["workers"][0]["local_starts_at"] == f"{night}T03:30:00-04:00"
+    # Whoever means half past two in London means what it is in New York then.
+    assert (await explain(clinic, f"{night}T02:30:00Z"))["workers"][0]["notes"] == []
+    assert (await explain(clinic, f"{night}T03:30:00-04:00"))["workers"][0]["notes"] == []
+
+
+async def _in_new_york(
+    api: httpx.AsyncClient, parts: Parts, start: str, end: str, *, back: bool
+) -> tuple[Clinic, str, int]:
+    """One that works these hours in the night of the next switch; that day, and how many hours they are."""
+    zone = "America/New_York"
+    clinic = await open_clinic(api, parts, zone=zone, horizon_days=730)
+    night = next_switch(zone, back=back)
+    rules = [{"weekday": night.isoweekday(), "start": start, "end": end}]
+    await clinic.done("PUT", f"/workers/{clinic.worker_id}/rules", rules)
+    midnight = datetime(night.year, night.month, night.day, tzinfo=ZoneInfo(zone))
+    query = {"from": midnight.isoformat(), "to": (midnight + timedelta(days=1)).isoformat()}
+    starts = await clinic.slots(**query)
+    return clinic, str(night), (len(starts) + 1) // 2
+
+
+async def test_what_there_is_not_cannot_be_explained(clinic: Clinic) -> None:
+    for query in ({"service_id": uuid4()}, {"worker_id": uuid4()}):
+        params = {"service_id": clinic.service_id, "starts_at": clinic.at("09:00"), **query}
+        answer = await clinic.api.get(
+            f"{BASE}/availability/explain",
+            params={name: str(value) for name, value in params.items()},
+            headers=bearer(STRANGER, uuid4()),
+        )
+        assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+
+
+async def test_a_hold_that_is_over_is_in_nobodys_way(clinic: Clinic) -> None:
+    held = await clinic.hold(uuid4(), clinic.at("09:00"))
+    assert "busy" in await reasons(clinic, clinic.at("09:00"))
+    await clinic.let_lapse(held.json()["hold_id"])
+    assert await reasons(clinic, clinic.at("09:00")) == {}

@@ -1,0 +1,210 @@
+"""Several clients at one time: a session claims the worker once, and each has a seat of their own."""
+
+import asyncio
+from typing import Any
+from uuid import UUID, uuid4
+
+import httpx
+import pytest
+
+from catraca.domains.scheduling import jobs
+from catraca.roles.parts import Parts
+from tests.domains.scheduling.clinic import Clinic, moment, open_clinic, service_body
+from tests.domains.scheduling.races import by_hand, claims_of, started
+
+
+@pytest.fixture
+async def clinic(api: httpx.AsyncClient, parts: Parts) -> Clinic:
+    return await open_clinic(api, parts, capacity=2)
+
+
+async def seats_left(clinic: Clinic, clock: str) -> int | None:
+    """Of what is offered then; None when nothing is."""
+    wanted = moment(clinic.at(clock))
+    found = [slot["seats_left"] for slot in await clinic.slots() if moment(slot["starts_at"]) == wanted]
+    return found[0] if found else None
+
+
+async def moved(clinic: Clinic, client: UUID, booked: dict[str, Any], clock: str) -> httpx.Response:
+    return await clinic.act(client, booked["appointment_id"], "reschedule", starts_at=clinic.at(clock))
+
+
+async def test_clients_join_until_the_seats_are_taken_and_leave_again(clinic: Clinic) -> None:
+    clients = [uuid4(), uuid4()]
+    assert await seats_left(clinic, "09:00") == 2
+    first = await clinic.booked(clients[0], clinic.at("09:00"))
+    assert await seats_left(clinic, "09:00") == 1
+    second = await clinic.booked(clients[1], clinic.at("09:00"))
+    assert await seats_left(clinic, "09:00") is None
+    lost = await clinic.book(uuid4(), clinic.at("09:00"))
+    assert (lost.status_code, lost.json()["code"]) == (409, "slot_taken")
+    assert (await clinic.book(uuid4(), clinic.at("09:30"))).status_code == 409, "the worker is busy"
+    assert len(await claims_of(clinic, clinic.worker_id)) == 1
+    await clinic.act(clients[0], first["appointment_id"], "cancel")
+    assert await seats_left(clinic, "09:00") == 1
+    await clinic.act(clients[1], second["appointment_id"], "cancel")
+    assert await claims_of(clinic, clinic.worker_id) == [], "with the last of them the time is free"
+    await clinic.booked(uuid4(), clinic.at("09:30"))
+
+
+async def test_a_session_keeps_the_capacity_it_was_opened_with(clinic: Clinic) -> None:
+    await clinic.booked(uuid4(), clinic.at("09:00"))
+    await clinic.done("PUT", f"/services/{clinic.service_id}", service_body(capacity=3))
+    assert (await seats_left(clinic, "09:00"), await seats_left(clinic, "10:00")) == (1, 3)
+    await clinic.booked(uuid4(), clinic.at("09:00"))
+    assert (await clinic.book(uuid4(), clinic.at("09:00"))).status_code == 409
+    for _ in range(3):
+        await clinic.booked(uuid4(), clinic.at("10:00"))
+    assert (await clinic.book(uuid4(), clinic.at("10:00"))).status_code == 409
+
+
+async def test_a_group_that_became_a_service_for_one_takes_nobody_more(clinic: Clinic) -> None:
+    await clinic.booked(uuid4(), clinic.at("09:00"))
+    await clinic.done("PUT", f"/services/{clinic.service_id}", service_body(capacity=1))
+    assert await seats_left(clinic, "09:00") is None
+    assert (await clinic.book(uuid4(), clinic.at("09:00"))).status_code == 409
+
+
+async def test_a_client_moves_into_and_out_of_a_group_and_the_others_stay(clinic: Clinic) -> None:
+    one, other, third = uuid4(), uuid4(), uuid4()
+    booked = await clinic.booked(one, clinic.at("09:00"))
+    await clinic.booked(other, clinic.at("09:00"))
+    full = await clinic.booked(third, clinic.at("11:00"))
+    assert (await moved(clinic, third, full, "09:00")).json()["code"] == "slot_taken"
+    overlapping = await moved(clinic, one, booked, "09:30")
+    assert overlapping.json()["code"] == "slot_taken", "the others are still there"
+    answer = await moved(clinic, one, booked, "11:00")
+    assert answer.status_code == 200, answer.text
+    assert (await seats_left(clinic, "09:00"), await seats_left(clinic, "11:00")) == (1, None)
+    assert (await moved(clinic, third, full, "09:00")).status_code == 200
+    assert (await seats_left(clinic, "09:00"), await seats_left(clinic, "11:00")) == (None, 1)
+
+
+async def test_who_was_alone_in_a_group_takes_its_time_along(clinic: Clinic) -> None:
+    client = uuid4()
+    booked = await clinic.booked(client, clinic.at("09:00"))
+    assert (await moved(clinic, client, booked, "09:30")).status_code == 200
+    (claim,) = await claims_of(clinic, clinic.worker_id)
+    assert claim["begins_at"] == moment(clinic.at("09:30"))
+
+
+@pytest.mark.parametrize("came_first", [True, False])
+async def test_a_seat_whose_hold_is_over_is_free_for_whoever_comes(clinic: Clinic, came_first: bool) -> None:
+    async def sit() -> None:
+        await clinic.booked(uuid4(), clinic.at("09:00"))
+
+    if came_first:
+        await sit()
+    hold_id = await clinic.held(uuid4(), clinic.at("09:00"))
+    if not came_first:
+        await sit()
+    await clinic.let_lapse(hold_id)
+    assert await seats_left(clinic, "09:00") == 1
+    await sit()
+    assert (await clinic.book(uuid4(), clinic.at("09:00"))).status_code == 409
+
+
+async def test_a_seat_whose_hold_is_over_is_free_for_whoever_moves_there(clinic: Clinic) -> None:
+    client = uuid4()
+    booked = await clinic.booked(client, clinic.at("11:00"))
+    await clinic.booked(uuid4(), clinic.at("09:00"))
+    await clinic.let_lapse(await clinic.held(uuid4(), clinic.at("09:00")))
+    answer = await moved(clinic, client, booked, "09:00")
+    assert answer.status_code == 200, answer.text
+
+
+async def test_a_client_takes_a_seat_each_for_more_than_one(clinic: Clinic) -> None:
+    client = uuid4()
+    first, second = [await clinic.held(client, clinic.at("09:00")) for _ in range(2)]
+    assert first != second
+    assert (await clinic.hold(client, clinic.at("09:00"))).status_code == 409
+    for hold_id in (first, second):
+        await clinic.booked(client, clinic.at("09:00"), hold_id=hold_id)
+
+
+async def test_two_swap_between_groups_that_are_full(clinic: Clinic) -> None:
+    nine = [await clinic.booked(uuid4(), clinic.at("09:00")) for _ in range(2)]
+    eleven = [await clinic.booked(uuid4(), clinic.at("11:00")) for _ in range(2)]
+    for one, other in ((nine[0], eleven[0]), (nine[1], eleven[1])):
+        swapped = await clinic.swap(one, other)
+        assert swapped.status_code == 200, swapped.text
+        times = [moment(found["starts_at"]) for found in swapped.json()["appointments"]]
+        assert times == [moment(clinic.at("11:00")), moment(clinic.at("09:00"))]
+    assert len(await claims_of(clinic, clinic.worker_id)) == 2
+
+
+@pytest.mark.parametrize("alone_first", [True, False])
+async def test_one_who_is_alone_swaps_with_one_of_a_full_group(clinic: Clinic, alone_first: bool) -> None:
+    nine = await clinic.booked(uuid4(), clinic.at("09:00"))
+    await clinic.booked(uuid4(), clinic.at("09:00"))
+    eleven = await clinic.booked(uuid4(), clinic.at("11:00"))
+    swapped = await (clinic.swap(eleven, nine) if alone_first else clinic.swap(nine, eleven))
+    assert swapped.status_code == 200, swapped.text
+    assert (await seats_left(clinic, "09:00"), await seats_left(clinic, "11:00")) == (None, 1)
+
+
+async def test_two_of_one_group_are_where_the_other_is(clinic: Clinic) -> None:
+    pair = [await clinic.booked(uuid4(), clinic.at("09:00")) for _ in range(2)]
+    swapped = await clinic.swap(*pair)
+    assert swapped.status_code == 200, swapped.text
+    assert swapped.json()["appointments"] == pair
+
+
+async def test_who_leaves_while_the_last_other_hold_ends_leaves_nothing_taken(clinic: Clinic) -> None:
+    """Neither sees the other gone; whoever is second must."""
+    client = uuid4()
+    booked = await clinic.booked(client, clinic.at("09:00"))
+    hold_id = await clinic.held(uuid4(), clinic.at("09:00"))
+    await clinic.let_lapse(hold_id)
+    async with by_hand(clinic) as db:
+        await jobs.expire_hold(db, hold_id)
+        leaving = await started(clinic, clinic.act(client, booked["appointment_id"], "cancel"))
+    assert (await leaving).status_code == 200
+    assert await claims_of(clinic, clinic.worker_id) == []
+
+
+async def test_who_moves_while_the_last_other_hold_ends_leaves_nothing_taken(clinic: Clinic) -> None:
+    client = uuid4()
+    booked = await clinic.booked(client, clinic.at("09:00"))
+    hold_id = await clinic.held(uuid4(), clinic.at("09:00"))
+    await clinic.let_lapse(hold_id)
+    async with by_hand(clinic) as db:
+        await jobs.expire_hold(db, hold_id)
+        moving = await started(clinic, moved(clinic, client, booked, "11:00"))
+    assert (await moving).status_code == 200
+    (claim,) = await claims_of(clinic, clinic.worker_id)
+    assert claim["begins_at"] == moment(clinic.at("11:00"))
+
+
+@pytest.mark.parametrize("comes", ["new", "from elsewhere"])
+async def test_whoever_joins_while_a_hold_ends_waits_and_has_its_seat(clinic: Clinic, comes: str) -> None:
+    await clinic.booked(uuid4(), clinic.at("09:00"))
+    hold_id = await clinic.held(uuid4(), clinic.at("09:00"))
+    client = uuid4()
+    elsewhere = await clinic.booked(client, clinic.at("11:00"))
+    await clinic.let_lapse(hold_id)
+    async with by_hand(clinic) as db:
+        await jobs.expire_hold(db, hold_id)
+        request = (
+            clinic.book(client, clinic.at("09:00"))
+            if comes == "new"
+            else moved(clinic, client, elsewhere, "09:00")
+        )
+        joining = await started(clinic, request)
+    assert (await joining).is_success, (await joining).text
+    assert await seats_left(clinic, "09:00") is None
+
+
+async def test_whoever_joins_what_is_freed_this_moment_opens_it_anew_or_is_told(clinic: Clinic) -> None:
+    """The only client leaves as another joins: nobody gets a seat in a session that there is not."""
+    for _ in range(10):
+        client = uuid4()
+        booked = await clinic.booked(client, clinic.at("09:00"))
+        joining, leaving = await asyncio.gather(
+            clinic.book(uuid4(), clinic.at("09:00")), clinic.act(client, booked["appointment_id"], "cancel")
+        )
+        assert (joining.status_code, leaving.status_code) == (201, 200)
+        joined = joining.json()["appointment_id"]
+        ended = await clinic.act(clinic.operator, joined, "cancel", role="operator")
+        assert ended.status_code == 200
+        assert await claims_of(clinic, clinic.worker_id) == []

@@ -1,0 +1,198 @@
+"""Series: the same time every so often, with one worker; all of it or nothing, or what can be."""
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID, uuid4
+from zoneinfo import ZoneInfo
+
+import httpx
+import pytest
+
+from catraca.domains.scheduling.model.series import occurrences
+from catraca.roles.parts import Parts
+from tests.conftest import bearer
+from tests.domains.scheduling.clinic import BASE, Clinic, moment, open_clinic
+from tests.domains.scheduling.past import move_back
+
+
+async def ask(clinic: Clinic, client: UUID, starts_at: str, **more: Any) -> httpx.Response:
+    """Weekly, four times, with the clinic's worker."""
+    headers: dict[str, str] = more.pop("headers", {})
+    body = clinic.wish(starts_at, **{"every": "week", "count": 4, **more})
+    return await clinic.api.post(f"{BASE}/series", json=body, headers=bearer("passenger", client) | headers)
+
+
+async def booked(clinic: Clinic, client: UUID, starts_at: str, **more: Any) -> dict[str, Any]:
+    answer = await ask(clinic, client, starts_at, **more)
+    assert answer.status_code == 201, answer.text
+    return answer.json()
+
+
+def starts_of(series: dict[str, Any]) -> list[datetime]:
+    return [moment(one["starts_at"]) for one in series["appointments"]]
+
+
+async def appointments_of(clinic: Clinic, client: UUID) -> list[dict[str, Any]]:
+    answer = await clinic.api.get(f"{BASE}/appointments", headers=bearer("passenger", client))
+    return answer.json()["appointments"]
+
+
+async def test_a_series_is_booked_with_one_worker_at_the_same_time_every_week(clinic: Clinic) -> None:
+    client = uuid4()
+    series = await booked(clinic, client, clinic.at("09:00"))
+    assert starts_of(series) == [moment(clinic.at("09:00", days=7 * week)) for week in range(4)]
+    assert {one["worker_id"] for one in series["appointments"]} == {str(clinic.worker_id)}
+    assert {one["series_id"] for one in series["appointments"]} == {series["series_id"]}
+    assert series["failed"] == []
+    events = await clinic.sql(
+        "SELECT aggregate_id FROM outbox WHERE aggregate_id = ANY ($1::uuid[]) UNION ALL"
+        " SELECT aggregate_id FROM outbox_sent WHERE aggregate_id = ANY ($1::uuid[])",
+        [UUID(one["appointment_id"]) for one in series["appointments"]],
+    )
+    assert len(events) == 4
+    seen = await clinic.api.get(f"{BASE}/series/{series['series_id']}", headers=bearer("passenger", client))
+    assert starts_of(seen.json()) == starts_of(series)
+
+
+async def test_a_series_of_which_one_is_taken_books_nothing_and_says_which(clinic: Clinic) -> None:
+    await clinic.booked(uuid4(), clinic.at("09:00", days=14))
+    client = uuid4()
+    refused = await ask(clinic, client, clinic.at("09:00"))
+    assert refused.status_code == 409
+    problem = refused.json()
+    assert problem["code"] == "series_taken"
+    [failed] = problem["failed"]
+    assert moment(failed["starts_at"]) == moment(clinic.at("09:00", days=14))
+    assert (failed["code"], failed["faults"]) == ("slot_taken", ["busy"])
+    assert moment(failed["alternatives"][0]["starts_at"]) == moment(clinic.at("10:00", days=14))
+    assert await appointments_of(clinic, client) == []
+
+
+async def test_a_series_that_skips_books_the_others_and_says_which_failed(clinic: Clinic) -> None:
+    await clinic.booked(uuid4(), clinic.at("09:00", days=14))
+    client = uuid4()
+    series = await booked(clinic, client, clinic.at("09:00"), on_conflict="skip")
+    assert starts_of(series) == [moment(clinic.at("09:00", days=days)) for days in (0, 7, 21)]
+    assert [moment(one["starts_at"]) for one in series["failed"]] == [moment(clinic.at("09:00", days=14))]
+    assert len(await appointments_of(clinic, client)) == 3
+
+
+async def test_a_series_of_which_nothing_can_be_is_refused_whatever_it_asks_for(clinic: Clinic) -> None:
+    refused = await ask(clinic, uuid4(), clinic.at("07:00"), on_conflict="skip")
+    assert refused.status_code == 409
+    assert [one["faults"] for one in refused.json()["failed"]] == [["outside_hours"]] * 4
+
+
+async def test_what_lies_beyond_the_horizon_fails_alone(api: httpx.AsyncClient, parts: Parts) -> None:
+    clinic = await open_clinic(api, parts, horizon_days=20)
+    series = await booked(clinic, uuid4(), clinic.at("09:00"), count=52, on_conflict="skip")
+    assert len(series["appointments"]) == 3
+    assert [one["faults"] for one in series["failed"]] == [["beyond_horizon"]] * 49
+    assert {one["code"] for one in series["failed"]} == {"slot_not_offered"}
+
+
+async def test_without_a_worker_all_of_it_is_with_whoever_can_do_the_most(clinic: Clinic) -> None:
+    other = await clinic.worker()
+    await clinic.booked(uuid4(), clinic.at("09:00", days=7))
+    # The other is the busier one, and still the only one who can do all of it.
+    for hour in ("12:00", "13:00", "14:00"):
+        await clinic.booked(uuid4(), clinic.at(hour), worker_id=other)
+    series = await booked(clinic, uuid4(), clinic.at("09:00"), worker_id=None)
+    assert {one["worker_id"] for one in series["appointments"]} == {str(other)}
+
+
+async def test_of_workers_who_can_do_as_much_the_fairest_does_it(clinic: Clinic) -> None:
+    other = await clinic.worker()
+    await clinic.booked(uuid4(), clinic.at("12:00"))
+    series = await booked(clinic, uuid4(), clinic.at("09:00"), worker_id=None)
+    assert {one["worker_id"] for one in series["appointments"]} == {str(other)}
+
+
+async def test_appointments_of_a_series_do_not_overlap_with_each_other(
+    api: httpx.AsyncClient, parts: Parts
+) -> None:
+    hours = [{"weekday": weekday, "start": "00:00", "end": "24:00"} for weekday in range(1, 8)]
+    clinic = await open_clinic(api, parts, duration_minutes=1440, buffer_after_minutes=60)
+    await clinic.done("PUT", f"/workers/{clinic.worker_id}/rules", hours)
+    refused = await ask(clinic, uuid4(), clinic.at("00:00"), every="day", count=2)
+    assert refused.json()["failed"][0]["faults"] == ["busy"], refused.text
+    series = await booked(clinic, uuid4(), clinic.at("00:00"), every="day", count=5, on_conflict="skip")
+    assert starts_of(series) == [moment(clinic.at("00:00", days=days)) for days in (0, 2, 4)]
+    assert await clinic.overlaps() == []
+
+
+async def test_two_who_want_the_same_series_do_not_share_it(clinic: Clinic) -> None:
+    answers = await asyncio.gather(*(ask(clinic, uuid4(), clinic.at("09:00")) for _ in range(6)))
+    assert sorted(answer.status_code for answer in answers) == [201] + [409] * 5
+    assert await clinic.overlaps() == []
+
+
+async def test_a_repeated_request_books_one_series(clinic: Clinic) -> None:
+    client, key = uuid4(), {"Idempotency-Key": str(uuid4())}
+    first = await booked(clinic, client, clinic.at("09:00"), headers=key)
+    again = await booked(clinic, client, clinic.at("09:00"), headers=key)
+    assert again["series_id"] == first["series_id"]
+    assert len(await appointments_of(clinic, client)) == 4
+
+
+async def test_canceling_a_series_frees_what_has_not_begun_and_can_be_repeated(clinic: Clinic) -> None:
+    client = uuid4()
+    series = await booked(clinic, client, clinic.at("09:00"))
+    await move_back(clinic, series["appointments"][0]["appointment_id"], days=4)
+    path = f"{BASE}/series/{series['series_id']}/cancel"
+    for _ in range(2):
+        left = await clinic.api.post(path, json={"reason": "moved away"}, headers=bearer("passenger", client))
+        assert left.status_code == 200, left.text
+        assert [one["status"] for one in left.json()["appointments"]] == ["BOOKED"] + ["CANCELED"] * 3
+    await clinic.booked(uuid4(), clinic.at("09:00", days=7))
+
+
+async def test_to_others_there_is_no_such_series(clinic: Clinic) -> None:
+    series = await booked(clinic, uuid4(), clinic.at("09:00"))
+    path, stranger = f"{BASE}/series/{series['series_id']}", bearer("passenger", uuid4())
+    assert (await clinic.api.get(path, headers=stranger)).status_code == 404
+    assert (await clinic.api.post(f"{path}/cancel", headers=stranger)).status_code == 404
+    assert (await clinic.api.get(path, headers=bearer("operator", clinic.operator))).status_code == 200
+
+
+@pytest.mark.parametrize("wrong", [{"count": 1}, {"count": 53}, {"every": "year"}, {"on_conflict": "hope"}])
+async def test_a_series_has_bounds(clinic: Clinic, wrong: dict[str, Any]) -> None:
+    assert (await ask(clinic, uuid4(), clinic.at("09:00"), **wrong)).status_code == 422
+
+
+def told(zone: str, first: datetime, every: Any, count: int) -> list[str]:
+    found = occurrences(zone, int(first.timestamp()), every, count)
+    return [datetime.fromtimestamp(one, ZoneInfo(zone)).isoformat() for one in found]
+
+
+def test_across_a_switch_the_clocks_show_the_same_time() -> None:
+    zone = "America/New_York"
+    first = datetime(2026, 10, 25, 9, tzinfo=ZoneInfo(zone))
+    assert told(zone, first, "week", 3) == [
+        "2026-10-25T09:00:00-04:00",
+        "2026-11-01T09:00:00-05:00",
+        "2026-11-08T09:00:00-05:00",
+    ]
+
+
+def test_what_a_switch_does_to_one_is_not_inherited_by_the_next() -> None:
+    zone = "America/New_York"
+    first = datetime(2026, 3, 7, 2, 30, tzinfo=ZoneInfo(zone))
+    assert told(zone, first, "day", 3) == [
+        "2026-03-07T02:30:00-05:00",
+        # There is no 02:30 on that day.
+        "2026-03-08T03:30:00-04:00",
+        "2026-03-09T02:30:00-04:00",
+    ]
+
+
+def test_a_month_later_is_the_same_day_or_the_last() -> None:
+    first = datetime(2027, 11, 30, 9, tzinfo=UTC)
+    assert [one[:10] for one in told("UTC", first, "month", 5)] == [
+        "2027-11-30",
+        "2027-12-30",
+        "2028-01-30",
+        "2028-02-29",
+        "2028-03-30",
+    ]

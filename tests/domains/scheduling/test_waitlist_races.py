@@ -1,0 +1,125 @@
+"""Many reach for what becomes free: one is offered it, and one has it."""
+
+import asyncio
+from contextlib import AsyncExitStack
+from uuid import UUID, uuid4
+
+from catraca.domains.scheduling.model.waiting import EntryId
+from catraca.domains.scheduling.service import waiting
+from tests.conftest import bearer
+from tests.domains.scheduling.clinic import BASE, Clinic, moment
+from tests.domains.scheduling.line import Line, cancel, invariants_hold, taken
+from tests.servers import until
+
+
+async def test_whoever_joins_while_a_time_becomes_free_does_not_overtake(clinic: Clinic, line: Line) -> None:
+    owner = await taken(clinic)
+    first = await line.join()
+    async with line.dispatching():
+        await line.settled()
+    await cancel(clinic, *owner)
+    newcomer = await line.join()
+    async with clinic.parts.database.transaction() as db:
+        await waiting.look_for(db, UUID((await line.entry(newcomer))["entry_id"]))
+    async with line.dispatching():
+        await line.becomes(first, "OFFERED")
+        await line.settled()
+    assert await line.status(newcomer) == "WAITING"
+
+
+async def test_a_client_has_one_offer_at_a_time_and_the_next_when_it_ends(clinic: Clinic, line: Line) -> None:
+    owners = [await taken(clinic, clock) for clock in ("09:00", "11:00")]
+    client = await line.join("09:00", "09:30")
+    await line.join("11:00", "11:30", client=client)
+    async with line.dispatching(2):
+        await asyncio.gather(*(cancel(clinic, *owner) for owner in owners))
+        await line.settled()
+        [offered] = [one for one in await line.entries(client) if one["status"] == "OFFERED"]
+        offer = offered["offer"]
+        await clinic.booked(client, offer["starts_at"], hold_id=offer["hold_id"])
+        await line.settled()
+    assert sorted(one["status"] for one in await line.entries(client)) == ["BOOKED", "OFFERED"]
+
+
+async def test_two_dispatchers_make_one_offer_of_each_time_in_the_order_of_the_line(
+    clinic: Clinic, line: Line
+) -> None:
+    clocks = ["09:00", "10:00", "11:00", "12:00"]
+    owners = [await taken(clinic, clock) for clock in clocks]
+    waiting = [await line.join("09:00", "12:30") for _ in range(7)]
+    async with line.dispatching(2):
+        await line.settled()
+        await asyncio.gather(*(cancel(clinic, *owner) for owner in owners))
+        await line.settled()
+    assert [await line.status(client) for client in waiting] == ["OFFERED"] * 4 + ["WAITING"] * 3
+    offered = [(await line.entry(client))["offer"]["starts_at"] for client in waiting[:4]]
+    assert sorted(moment(one) for one in offered) == [moment(clinic.at(clock)) for clock in clocks]
+    assert await clinic.overlaps() == []
+    await invariants_hold(clinic)
+
+
+async def test_of_a_stranger_and_whoever_waited_one_gets_the_time(clinic: Clinic, line: Line) -> None:
+    async with line.dispatching(2):
+        for _ in range(6):
+            owner = await taken(clinic)
+            client = await line.join()
+            await line.settled()
+            strangers = [uuid4() for _ in range(3)]
+            _, *answers = await asyncio.gather(
+                cancel(clinic, *owner), *(clinic.book(one, clinic.at("09:00")) for one in strangers)
+            )
+            await line.settled()
+            won = [
+                (who, answer.json()["appointment_id"])
+                for who, answer in zip(strangers, answers, strict=True)
+                if answer.status_code == 201
+            ]
+            assert (len(won), await line.status(client)) in [(1, "WAITING"), (0, "OFFERED")]
+            for who, appointment_id in won:
+                await cancel(clinic, who, appointment_id)
+            await line.becomes(client, "OFFERED")
+            await line.leave(client)
+            await line.settled()
+    assert await clinic.overlaps() == []
+
+
+async def test_whoever_books_and_gives_back_at_once_does_one_of_them(clinic: Clinic, line: Line) -> None:
+    for clock in ("09:00", "10:00", "11:00", "12:00"):
+        first, second = await line.join(clock, clock[:3] + "30"), await line.join(clock, clock[:3] + "30")
+        async with line.dispatching(2):
+            offer = (await line.becomes(first, "OFFERED"))["offer"]
+            hold = f"{BASE}/holds/{offer['hold_id']}"
+            booked, _ = await asyncio.gather(
+                clinic.book(first, clinic.at(clock), hold_id=offer["hold_id"]),
+                clinic.api.delete(hold, headers=bearer("passenger", first)),
+            )
+            await line.settled()
+        statuses = await line.status(first), await line.status(second)
+        if booked.status_code == 201:
+            assert statuses in [("BOOKED", "WAITING"), ("WAITING", "WAITING")]
+        else:
+            assert statuses == ("WAITING", "OFFERED")
+    assert await clinic.overlaps() == []
+    await invariants_hold(clinic)
+
+
+async def test_whoever_leaves_while_an_offer_is_made_is_not_made_it(clinic: Clinic, line: Line) -> None:
+    owner = await taken(clinic)
+    client = await line.join()
+    async with line.dispatching():
+        await line.settled()
+    await cancel(clinic, *owner)
+
+    async def somebody_waits_for_them() -> bool:
+        waiting_for_a_row = "wait_event_type = 'Lock' AND query LIKE '%waitlist_entries%FOR NO KEY UPDATE%'"
+        return bool(await clinic.sql(f"SELECT FROM pg_stat_activity WHERE {waiting_for_a_row}"))
+
+    async with AsyncExitStack() as leaving:
+        db = await leaving.enter_async_context(clinic.parts.database.transaction())
+        await waiting.leave_line(db, EntryId(UUID((await line.entry(client))["entry_id"])))
+        async with line.dispatching():
+            await until(somebody_waits_for_them)
+            await leaving.aclose()
+            await line.settled()
+    assert await line.status(client) == "CANCELED"
+    await clinic.booked(uuid4(), clinic.at("09:00"))
