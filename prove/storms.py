@@ -18,6 +18,8 @@ from tests.platform.bus.breakable import Embedded, debian, started
 from tests.rabbitmq import RabbitMq
 from tests.servers import private_folder, until
 from tests.support import effects
+from tests.support.appointment_storm import APIS, weather_appointments
+from tests.support.appointment_storm import SETTINGS as APPOINTMENT_SETTINGS
 from tests.support.confirm_commits import come_during_commit, die_around_confirm
 from tests.support.confirm_storm import weather_confirmations
 from tests.support.live_storm import LiveSize, weather_live
@@ -145,6 +147,18 @@ async def _confirmations(here: RideFleet, number: int, share: float) -> str:
     return "; ".join([*told, await weather_confirmations(here, rounds=_part(10, share), seed=number)])
 
 
+async def _appointments(_: Parts, number: int, *, share: float, on_rabbitmq: bool) -> str:
+    """A tenth of the ten thousand slots."""
+    stack_name, url = "servers" if on_rabbitmq else "embedded", await _broker_url(on_rabbitmq)
+    async with (
+        ride_place(stack_name, url) as place,
+        place.fleet(apis=APIS, settings=APPOINTMENT_SETTINGS) as here,
+    ):
+        found = await weather_appointments(here, rounds=_part(4, share), seed=number)
+        await here.settle()
+        return found
+
+
 async def _matching(_: Parts, number: int, *, share: float, on_rabbitmq: bool) -> str:
     """By turns drivers are asked one by one, and three at once."""
     whole = TownSize(offers_at_once=1 if number % 2 == 0 else 3)
@@ -255,6 +269,7 @@ STORMS = {
         *_rides("ride-paused", _ride_paused, rounds=10),
         *_rides("ride-killed", _ride_killed, rounds=10),
         *_rides("confirmations", _confirmations, rounds=20),
+        *_sized("appointments", _appointments, rounds=10, round_seconds=1800),
         Storm("matching-core", 20, 900, _matching_core, stacks=["embedded"], has_size=True),
         *_sized("matching-storm", _matching, rounds=4, round_seconds=1800),
         *_sized("live", _live, rounds=4, round_seconds=1800),

@@ -1,4 +1,4 @@
-"""Real processes around rides: two APIs and whoever carries their news, on servers that can be broken."""
+"""Real processes around rides: some APIs and whoever carries their news, on servers that can be broken."""
 
 import os
 import resource
@@ -85,10 +85,10 @@ class ApiProcess:
 
 @dataclass
 class RideFleet:
-    """The office carries the news and fires the timers; the two APIs are what the storms ask."""
+    """The office carries the news and fires the timers; the APIs are what the storms ask."""
 
     office: Fleet
-    apis: tuple[ApiProcess, ApiProcess]
+    apis: tuple[ApiProcess, ...]
     postgres: Postgres
     redis: KillableRedis
     bus: Transport
@@ -103,7 +103,7 @@ class RideFleet:
         return self.office.database
 
     async def until_redis_is_back(self) -> None:
-        """Both APIs know of it: asking them how they are is also what makes them look."""
+        """All APIs know of it: asking them how they are is also what makes them look."""
         for port in self.ports:
             await until(partial(_sees_redis, port))
 
@@ -189,9 +189,13 @@ class RidePlace:
 
     @asynccontextmanager
     async def fleet(
-        self, *, lineup: Sequence[tuple[str, ...]] = (OFFICE,), settings: Mapping[str, str] | None = None
+        self,
+        *,
+        apis: int = 2,
+        lineup: Sequence[tuple[str, ...]] = (OFFICE,),
+        settings: Mapping[str, str] | None = None,
     ) -> AsyncIterator[RideFleet]:
-        """On an empty database and empty queues, from when both APIs are ready."""
+        """On an empty database and empty queues, from when all APIs are ready."""
         _allow_many_connections()
         url = await database_beside(self.postgres.url, f"storm_{uuid4().hex}")
         if self.amqp_url is not None:
@@ -200,20 +204,20 @@ class RidePlace:
         async with fleet_at(
             self.folder, url, self.redis.url, self.amqp_url, lineup=lineup, settings=chosen
         ) as office:
-            apis = (_api(office), _api(office))
+            started_apis = tuple(_api(office) for _ in range(apis))
             bus = bus_of(office.database, self.amqp_url)
             try:
-                for api in apis:
+                for api in started_apis:
                     api.fleet.start_all()
-                for api in apis:
+                for api in started_apis:
                     await until(lambda api=api: is_ready(api.port))
-                yield RideFleet(office, apis, self.postgres, self.redis, bus)
+                yield RideFleet(office, started_apis, self.postgres, self.redis, bus)
             except AssertionError as error:
                 last = office.complaints().splitlines()[-COMPLAINTS:]
                 raise AssertionError("\n".join([str(error), *last])) from error
             finally:
                 await bus.close()
-                _end(*(api.fleet for api in apis))
+                _end(*(api.fleet for api in started_apis))
 
 
 @asynccontextmanager

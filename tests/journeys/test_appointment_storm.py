@@ -1,0 +1,45 @@
+"""Two hundred clients want the same time while servers die: everybody's time is their own.
+
+A hundredth of the ten thousand slots of `make prove`. The embedded stack has the PostgreSQL bus, the servers
+have RabbitMQ.
+"""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.servers import Stack
+from tests.support.appointment_crowd import Mishap
+from tests.support.appointment_storm import APIS, SETTINGS, weather_appointments
+from tests.support.ride_accepts import WEATHERS
+from tests.support.ride_fleet import RideFleet, ride_place
+
+pytestmark = pytest.mark.xdist_group("rides")
+
+
+@pytest.fixture(scope="module")
+def broker_url(stack: Stack, request: pytest.FixtureRequest) -> str | None:
+    return request.getfixturevalue("amqp_url") if stack.name == "servers" else None
+
+
+@pytest.fixture(scope="module")
+async def here(stack: Stack, broker_url: str | None) -> AsyncIterator[RideFleet]:
+    async with (
+        ride_place(stack.name, broker_url) as place,
+        place.fleet(apis=APIS, settings=SETTINGS) as fleet,
+    ):
+        yield fleet
+
+
+async def test_whatever_dies_nobodys_time_is_taken_twice_and_none_is_lost(here: RideFleet) -> None:
+    weather = {one.name: one for one in WEATHERS}
+    mishaps = [
+        Mishap(weather=weather["Redis up"], victim=here.apis[0], after_answers=1),
+        Mishap(weather=weather["Redis killed amid"], delay_seconds=0.05),
+        Mishap(weather=weather["Redis killed before"]),
+        Mishap(weather=weather["Redis up"]),
+        Mishap(weather=weather["Redis flushed amid"], delay_seconds=0.05),
+        Mishap(weather=weather["Redis up"], victim=here.apis[1], after_answers=20),
+    ]
+    await weather_appointments(here, rounds=1, seed=9, adjacent=30, mishaps=mishaps)
+    await here.settle()
