@@ -42,10 +42,13 @@ from bench.rows import (
     MATCH_ROW,
     NEARBY_ROW,
     RELAY_ROW,
+    SLOT_ROW,
     Row,
     Servers,
     rows,
 )
+from bench.scheduling.booking import SlotCrowdLoad
+from bench.scheduling.free import MOST_WORKERS, free_milliseconds, is_asked_for
 from bench.serving import SECRET, serve
 from bench.sign_ups.load import FEW_ROWS, MANY_ROWS
 from bench.sign_ups.load import run as run_sign_ups
@@ -55,6 +58,8 @@ from tests.rabbitmq import RabbitMq
 from tests.servers import Stack, private_folder, start_embedded, until
 
 CONNECTIONS = 32
+FREE_WANT_MS = 50
+NO_REDIS_URL = "unix:///nowhere/redis.sock"
 OFFER_DELAY = f"ride asked for to offer committed, {A_SECOND} a second"
 
 
@@ -75,8 +80,10 @@ async def main() -> None:
             delays = _measure_delays(servers) if options.only in "latency" else []
             delays += await asyncio.to_thread(_measure_accepts, servers, results)
             delays += _nearby_delays(chosen)
+            delays += _slot_delays(chosen)
             delays += await asyncio.to_thread(_measure_communities, chosen, results)
             delays += await _offer_delays(stack, broker, options.only)
+            delays += await _free_delays(stack, options.only)
             tables = [await _measure_parts(stack, running, options, folder)] if options.parts else []
             tables += await _measure_live(stack, chosen, delays)
         await broker.stop()
@@ -125,6 +132,9 @@ async def _start_servers(stack: Stack, broker: RabbitMq, running: ExitStack, onl
         many_open=await _open_rides(stack, MANY_OPEN, 4) if only in MATCH_ROW else ("", ""),
         live=await open_live(stack, running) if only in LIVE_ROW else None,
         land=await _land(stack, running, 7) if any(only in row for row in COMMUNITY_ROWS) else None,
+        without_redis_url=await _own_server(stack, running, stack.database_url, NO_REDIS_URL)
+        if only in SLOT_ROW
+        else "",
     )
 
 
@@ -194,6 +204,20 @@ async def _offer_delays(stack: Stack, broker: RabbitMq, only: str) -> list[Delay
             figures = [await offer_milliseconds(server.url, database_url, SECRET) for _ in range(2)]
         delays.append(Delay(f"{OFFER_DELAY}, {bus}", 150, *figures[-1]))  # the first one warms up
     return delays
+
+
+async def _free_delays(stack: Stack, only: str) -> list[Delay]:
+    """How long whoever asks what is free waits for the answer: as much longer as there are more workers."""
+    if not is_asked_for(only):
+        return []
+    database_url = await stack.new_database("free_time")
+    await migrate(database_url)
+    return [
+        Delay(
+            waited.name, FREE_WANT_MS if waited.workers == MOST_WORKERS else None, waited.median, waited.p99
+        )
+        for waited in await free_milliseconds(database_url)
+    ]
 
 
 async def _people_database(stack: Stack, count: int) -> str:
@@ -275,6 +299,17 @@ def _nearby_delays(measured: list[Row]) -> list[Delay]:
         for load in loads
         if isinstance(load, NearbyLoad)
     ]
+
+
+def _slot_delays(measured: list[Row]) -> list[Delay]:
+    """How long those waited who wanted one slot, from when the first of them asked."""
+    waited = {
+        name: load
+        for row in measured
+        for name, load in ((row.name, row.measured), (row.against, row.baseline))
+        if isinstance(load, SlotCrowdLoad)
+    }
+    return [Delay(name, None, *load.milliseconds()) for name, load in waited.items()]
 
 
 async def _measure_live(stack: Stack, measured: list[Row], delays: list[Delay]) -> list[Table]:

@@ -15,6 +15,10 @@ from bench.matching.world import FEW_OPEN, MANY_OPEN
 from bench.news.load import KEPT_FEW, KEPT_MANY, NewsLoad, RelayLoad
 from bench.rides.accepts import AcceptLoad, PgbenchLoad
 from bench.rides.crowd import CROWD, CrowdLoad
+from bench.scheduling.booking import CROWD as SLOT_CROWD
+from bench.scheduling.booking import BookingLoad, SlotCrowdLoad
+from bench.scheduling.pgbench import InsertLoad
+from bench.scheduling.world import WORKERS_OF_A_SERVICE
 from bench.serving import Server
 from bench.sign_ups.load import FEW_ROWS, MANY_ROWS, SignUpLoad
 from bench.wrk import KEYED_POST, PLAIN_POST, SIGN_UP, HttpLoad
@@ -29,6 +33,7 @@ COMMUNITY_ROWS = (
     "community ride asked for, nobody at home, to 202",
     "community ride confirmed to 201",
 )
+SLOT_ROW = f"booking over HTTP, {SLOT_CROWD} clients, one slot"
 MANY_PEOPLE_ROW = f"sign-ups to rows with {MANY_ROWS:,} people"
 
 
@@ -78,6 +83,8 @@ class Servers:
     live: tuple[LivePlace, Sequence[Server]] | None
     # One with many communities, where that is measured.
     land: LandPlace | None
+    # The full server with its Redis away, where that is measured.
+    without_redis_url: str
 
 
 def rows(servers: Servers) -> list[Row]:
@@ -87,6 +94,7 @@ def rows(servers: Servers) -> list[Row]:
         *_matching_rows(servers),
         *_location_rows(servers),
         *_community_rows(servers),
+        *_booking_rows(servers),
         *_live_rows(servers),
         *_news_rows(servers),
         *_sign_up_rows(servers),
@@ -177,6 +185,27 @@ def _community_rows(servers: Servers) -> list[Row]:
         Row(asked, against, None, WishLoad("ask", servers.land), plain),
         Row(confirmed, against, None, WishLoad("confirm", servers.land), plain),
     ]
+
+
+def _booking_rows(servers: Servers) -> list[Row]:
+    full = (servers.full_url, servers.full_database_url, servers.secret)
+    inserted, against = InsertLoad(*full), "pgbench inserting the same rows"
+    no_op, callers = SlotCrowdLoad(*full, no_op_path="/noop"), "a no-op POST with a key, same callers"
+    rows = [
+        Row("booking over HTTP, distinct workers", against, 0.3, BookingLoad(*full), inserted),
+        Row(
+            f"booking over HTTP, any of {WORKERS_OF_A_SERVICE} workers",
+            against,
+            None,
+            BookingLoad(*full, any_worker=True),
+            inserted,
+        ),
+        Row(SLOT_ROW, callers, None, SlotCrowdLoad(*full), no_op),
+    ]
+    if servers.without_redis_url:
+        without = SlotCrowdLoad(servers.without_redis_url, servers.full_database_url, servers.secret)
+        rows.append(Row(f"{SLOT_ROW}, Redis away", callers, None, without, no_op))
+    return rows
 
 
 def _live_rows(servers: Servers) -> list[Row]:

@@ -1,0 +1,111 @@
+"""Bookings over HTTP with everything on: of distinct hours, and of one hour that two hundred clients want."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+from urllib.parse import urlsplit
+
+from bench.scheduling.world import Agendas, Wish, count_booked, make_agendas
+from bench.wrk import HttpLoad
+
+PATH = "/v1/scheduling/appointments"
+# More than will be answered.
+BOOKINGS_A_SECOND = 2500
+CROWD = 200
+# One line a request: the client's token, and the body. Each has a key of its own.
+SCRIPT = """
+local lines = {}
+for line in io.lines("%s") do lines[#lines + 1] = line end
+local count = 0
+request = function()
+  count = count + 1
+  local token, body = lines[count]:match("(%%S+) (.+)")
+  wrk.headers["Authorization"] = "Bearer " .. token
+  wrk.headers["Idempotency-Key"] = "measured-" .. count
+  return wrk.format("POST", nil, wrk.headers, body)
+end
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class BookingLoad:
+    """Each request is another client's, for another hour: of a worker of its own, or of any of ten."""
+
+    url: str
+    database_url: str
+    secret: str
+    any_worker: bool = False
+
+    def per_second(self, *, seconds: int, connections: int, folder: Path) -> float:
+        agendas = asyncio.run(make_agendas(self.database_url, BOOKINGS_A_SECOND * seconds))
+        lines = folder / "bookings.txt"
+        wishes = agendas.wishes(self.secret, any_worker=self.any_worker)
+        lines.write_text("\n".join(f"{wish.bearer} {wish.body}" for wish in wishes))
+        load = HttpLoad(self.url + PATH, {"Content-Type": "application/json"}, SCRIPT % lines)
+        rate = load.per_second(seconds=seconds, connections=connections, folder=folder)
+        booked = asyncio.run(count_booked(self.database_url, agendas))
+        if booked < rate * seconds - 2 * connections:
+            raise RuntimeError(f"{rate * seconds:.0f} answers, but {booked} appointments")
+        return rate
+
+
+@dataclass(slots=True)
+class SlotCrowdLoad:
+    """Everybody wants one hour at once; or, with a path, a route that does nothing."""
+
+    url: str
+    database_url: str
+    secret: str
+    no_op_path: str | None = None
+    # How long each of them waited, in all rounds.
+    waited_seconds: list[float] = field(default_factory=list)
+
+    def per_second(self, *, seconds: int, connections: int, folder: Path) -> float:
+        agendas = asyncio.run(make_agendas(self.database_url, 1, clients=CROWD))
+        requests = [self._request(agendas, number) for number in range(CROWD)]
+        waited, statuses = asyncio.run(_send_at_once(self.url, requests))
+        wanted = {200: CROWD} if self.no_op_path else {201: 1, 409: CROWD - 1}
+        if statuses != wanted:
+            raise RuntimeError(f"{self.no_op_path or PATH} answered {dict(statuses)}")
+        self.waited_seconds += waited
+        return CROWD / max(waited)
+
+    def milliseconds(self) -> tuple[float, float]:
+        """Median and 99th percentile of the waits so far."""
+        waited = sorted(self.waited_seconds)
+        return waited[len(waited) // 2] * 1000, waited[len(waited) * 99 // 100] * 1000
+
+    def _request(self, agendas: Agendas, number: int) -> bytes:
+        wish = agendas.wish(self.secret, number, worker=0, hour=0)
+        return request_of(
+            wish if self.no_op_path is None else Wish(wish.bearer, '{"ok":true}'), self.no_op_path or PATH
+        )
+
+
+def request_of(wish: Wish, path: str) -> bytes:
+    return (
+        f"POST {path} HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\n"
+        f"Authorization: Bearer {wish.bearer}\r\nIdempotency-Key: measured\r\n"
+        f"Content-Length: {len(wish.body)}\r\n\r\n{wish.body}"
+    ).encode()
+
+
+async def _send_at_once(url: str, requests: Sequence[bytes]) -> tuple[list[float], Counter[int]]:
+    """Each on a connection of its own, opened before; how long each took from when the first was sent."""
+    address = urlsplit(url)
+    pairs = [await asyncio.open_connection(address.hostname, address.port) for _ in requests]
+    began = perf_counter()
+    for (_, writer), request in zip(pairs, requests, strict=True):
+        writer.write(request)
+    answers = await asyncio.gather(*(_answered(reader, began) for reader, _ in pairs))
+    for _, writer in pairs:
+        writer.close()
+    return [seconds for seconds, _ in answers], Counter(status for _, status in answers)
+
+
+async def _answered(reader: asyncio.StreamReader, began: float) -> tuple[float, int]:
+    head = await reader.readuntil(b"\r\n\r\n")
+    return perf_counter() - began, int(head.split(b" ", 2)[1])
