@@ -7,6 +7,10 @@ class Away(Exception):
     """A server beside the database does not answer right now: nobody's fault, so wait and try again."""
 
 
+# What a problem says of itself; a refusal's data stands beside it.
+MEMBERS = frozenset({"type", "title", "status", "code", "detail", "request_id"})
+
+
 class Refusal(Exception):
     """A request or act turned down for a reason the caller can understand and act on."""
 
@@ -16,6 +20,7 @@ class Refusal(Exception):
 
     def __init__(self, *, retry_after_seconds: int | None = None, **data: object) -> None:
         super().__init__(self.code)
+        assert not MEMBERS & data.keys(), "what every problem says of itself is no refusal's data"
         self.data = data
         if retry_after_seconds is not None:
             self.retry_after_seconds = retry_after_seconds

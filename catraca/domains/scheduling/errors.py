@@ -25,7 +25,7 @@ class AgendaTaken(Refusal):
 
 
 class AppointmentOver(Refusal):
-    """It has the `status` it has, and cannot become what was asked for."""
+    """It has the `appointment_status` it has, and cannot become what was asked for."""
 
     code = "appointment_over"
     status = 409

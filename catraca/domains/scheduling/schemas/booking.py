@@ -13,7 +13,7 @@ from catraca.domains.scheduling.model.agendas import Appointment, Party, Service
 from catraca.domains.scheduling.model.zones import moment_of
 from catraca.domains.scheduling.schemas import examples
 from catraca.domains.scheduling.schemas.examples import shown_as
-from catraca.domains.scheduling.schemas.fields import Body, Contact, WholeMoment
+from catraca.domains.scheduling.schemas.fields import Body, Contact, LocalTime, WholeMoment
 from catraca.domains.scheduling.service.booking import Wish
 
 
@@ -110,7 +110,7 @@ class AppointmentOut(BaseModel):
     status: Status
     starts_at: datetime
     ends_at: datetime
-    local_starts_at: Annotated[datetime, Field(description="What the clocks of `time_zone` show then.")]
+    local_starts_at: LocalTime
     time_zone: str
     tzdata_version: str
     sequence: int

@@ -4,7 +4,15 @@ from datetime import UTC, date, datetime
 from typing import Annotated, LiteralString
 from uuid import UUID
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+)
 from pydantic_core import PydanticCustomError
 
 from catraca.domains.people import Address
@@ -49,6 +57,17 @@ def _no_number(code: LiteralString) -> BeforeValidator:
 # Within these years, with the offset it was sent with; whole seconds where it is written down.
 Moment = Annotated[AwareDatetime, _no_number("datetime_parsing"), AfterValidator(_plausible)]
 WholeMoment = Annotated[Moment, AfterValidator(_whole)]
+# A clock on a wall says no offset, so it is no `date-time` as JSON Schema knows them.
+LocalTime = Annotated[
+    datetime,
+    WithJsonSchema(
+        {
+            "type": "string",
+            "pattern": r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d$",
+            "description": "What the clocks of `time_zone` show then.",
+        }
+    ),
+]
 Day = Annotated[date, _no_number("date_parsing")]
 Flag = Annotated[bool, Field(strict=True)]
 Contact = Annotated[Address, Field(examples=["+5571987654321"])]

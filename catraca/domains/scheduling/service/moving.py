@@ -210,9 +210,9 @@ async def _must_be_ahead(db: Db, found: Appointment, by: Party) -> None:
 
 def _must_be(found: Appointment, statuses: frozenset[Status], *, wanted: Status) -> None:
     if found.status not in statuses:
-        raise AppointmentOver(status=found.status, wanted=wanted)
+        raise AppointmentOver(appointment_status=found.status, wanted=wanted)
 
 
 def _must_lead_to(found: Appointment, status: Status) -> None:
     if status not in MOVES[found.status]:
-        raise AppointmentOver(status=found.status, wanted=status)
+        raise AppointmentOver(appointment_status=found.status, wanted=status)
