@@ -124,7 +124,6 @@ async def take_seat(
         id=AppointmentId(new_id()),
         client=client,
         starts=wish.starts,
-        ends=wish.starts + diary.duration,
         time_zone=agenda.worker.time_zone,
         hold=hold,
         most_holds=most_holds,

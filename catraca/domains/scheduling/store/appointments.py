@@ -42,7 +42,6 @@ class NewSeat:
     id: AppointmentId
     client: Client
     starts: Seconds
-    ends: Seconds
     time_zone: str
     hold: timedelta | None = None
     most_holds: int = 0
