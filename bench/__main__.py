@@ -53,7 +53,7 @@ from bench.serving import SECRET, serve
 from bench.sign_ups.load import FEW_ROWS, MANY_ROWS
 from bench.sign_ups.load import run as run_sign_ups
 from catraca.platform.auth import sign_token
-from catraca.platform.migrations import migrate
+from catraca.platform.database.migrations import migrate
 from tests.rabbitmq import RabbitMq
 from tests.servers import Stack, private_folder, start_embedded, until
 

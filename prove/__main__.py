@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from catraca.platform.migrations import migrate
+from catraca.platform.database.migrations import migrate
 from catraca.roles.parts import Parts, open_parts
 from prove.storms import STORMS, Storm
 from tests.conftest import settings_for

@@ -24,7 +24,7 @@ from hypothesis import settings as hypothesis_settings
 
 from catraca.platform.auth import sign_token
 from catraca.platform.database import Database
-from catraca.platform.migrations import migrate
+from catraca.platform.database.migrations import migrate
 from catraca.platform.passwords import Passwords
 from catraca.roles import api as api_role
 from catraca.roles.api import Api

@@ -19,8 +19,8 @@ import asyncpg
 import pytest
 import redis.asyncio
 
+from catraca.platform.database.migrations import migrate
 from catraca.platform.embedded.children import end_with_parent
-from catraca.platform.migrations import migrate
 from catraca.roles.listening import open_listener
 
 START_SECONDS = 60

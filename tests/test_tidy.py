@@ -24,7 +24,7 @@ SQL = re.compile(
     r"|BEGIN\b(?!:)|COMMIT\b|ROLLBACK\b|LOCK\s+TABLE\b|TRUNCATE\b|CREATE\s+(TABLE|INDEX)\b)",
     re.DOTALL,
 )
-COMMITTERS = {"platform/database.py", "platform/migrations.py"}
+COMMITTERS = {"platform/database/transactions.py", "platform/database/migrations.py"}
 
 
 @cache

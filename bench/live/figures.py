@@ -19,7 +19,7 @@ from bench.rides.accepts import accept_request
 from bench.rides.world import PASSENGER, make_rides, numbered_id, token_of
 from bench.serving import SECRET, Server, serve
 from catraca.platform.auth import sign_token
-from catraca.platform.migrations import migrate
+from catraca.platform.database.migrations import migrate
 from tests.servers import Stack, until
 
 A_SECOND = 200

@@ -6,9 +6,9 @@ from time import perf_counter, time
 from uuid import uuid4
 
 from bench.news.world import LIMIT_SECONDS, Measured, World, counting, open_world, record_events
-from catraca.platform import outbox
 from catraca.platform.bus import Consumer
-from catraca.platform.relay import Relay
+from catraca.platform.bus.relay import Relay
+from catraca.platform.database import outbox
 
 BATCH = 100
 PAUSE_SECONDS = 0.02

@@ -8,8 +8,8 @@ from uuid import UUID, uuid4
 
 from bench.news.world import LIMIT_SECONDS
 from catraca.platform.database import Database, Db
-from catraca.platform.timekeeper import Timekeeper
-from catraca.platform.timers import TimerHandlers, TimerKind, set_timer
+from catraca.platform.database.timer_runner import Timekeeper
+from catraca.platform.database.timers import TimerHandlers, TimerKind, set_timer
 
 PENDING = 100_000
 MEASURED = TimerKind("bench.measured")

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from time import time
 from uuid import UUID, uuid4
 
-from catraca.platform import outbox
 from catraca.platform.bus import Message, Queue, Topology, Transport, handlers_for
 from catraca.platform.bus.postgres import PostgresBus
-from catraca.platform.database import BY_INDEX, Database, Db
+from catraca.platform.database import BY_INDEX, Database, Db, outbox
 from catraca.platform.event import Event
 
 AGGREGATES = 1000

@@ -40,10 +40,7 @@ FILES = {
     ),
     "database": (
         "/asyncpg/",
-        "platform/database",
-        "platform/pool",
-        "platform/outbox",
-        "platform/timers",
+        "platform/database/",
         "/store/",
     ),
     "judging and telling": (

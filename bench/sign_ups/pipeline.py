@@ -7,7 +7,7 @@ from time import perf_counter
 from bench.sign_ups.world import LIMIT_SECONDS, fill, open_world
 from catraca.domains.onboarding.handlers import handles
 from catraca.events import SIGN_UP_QUEUE
-from catraca.platform.batching import Batching
+from catraca.platform.bus.batch_worker import Batching
 
 
 async def rows_per_second(database_url: str, amqp_url: str | None, *, count: int) -> float:

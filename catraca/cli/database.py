@@ -14,7 +14,7 @@ STATEMENT_SECONDS = 60.0
 async def on_database(url: str, work: "Callable[[Db], Awaitable[T]]") -> T:
     """Do it in one transaction, on a database with the schema it needs."""
     from catraca.platform.database import Database, DatabaseLimits
-    from catraca.platform.migrations import check_schema
+    from catraca.platform.database.migrations import check_schema
 
     await check_schema(url)
     limits = DatabaseLimits(connections=1, statement_seconds=STATEMENT_SECONDS)

@@ -11,7 +11,7 @@ from catraca.cli.finding import find_settings
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from catraca.platform.invariants import Verdict
+    from catraca.platform.database.invariants import Verdict
     from catraca.roles.doctor_checks.findings import Finding
 
 SIGNS = {

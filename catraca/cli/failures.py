@@ -36,9 +36,9 @@ def _exit_code(error: Exception) -> int | None:
     from pydantic import ValidationError
 
     from catraca.platform.bus import TopologyRefused
+    from catraca.platform.database.migrations import DatabaseUnreachable, SchemaProblem
     from catraca.platform.embedded import EmbeddedFailure
     from catraca.platform.errors import Refusal
-    from catraca.platform.migrations import DatabaseUnreachable, SchemaProblem
     from catraca.roles.instance import NotReady
     from catraca.roles.listening import ListenFailed
     from catraca.roles.runner import RoleFailed

@@ -21,8 +21,8 @@ def migrate(
     import json
 
     with expected_failures():
-        from catraca.platform.migrations import migrate as run
-        from catraca.platform.migrations import newest_revision
+        from catraca.platform.database.migrations import migrate as run
+        from catraca.platform.database.migrations import newest_revision
 
         done = asyncio.run(run(need_database(find_settings())))
     if as_json:

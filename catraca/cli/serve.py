@@ -106,7 +106,7 @@ def _serve_here(settings: "Settings", names: Sequence[str], metrics: "MetricsFol
 
 async def _run_roles(settings: "Settings", names: Sequence[str], listener: "socket | None") -> None:
     from catraca.platform.bus import BusAway
-    from catraca.platform.migrations import DatabaseUnreachable, check_schema
+    from catraca.platform.database.migrations import DatabaseUnreachable, check_schema
     from catraca.roles import ROLES
     from catraca.roles.parts import open_parts
     from catraca.roles.runner import DRAIN_SECONDS, Life, Role, run_roles

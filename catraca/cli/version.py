@@ -12,7 +12,7 @@ def version(
     import json
     from importlib.metadata import version as version_of
 
-    from catraca.platform.migrations import newest_revision
+    from catraca.platform.database.migrations import newest_revision
 
     found = {"version": version_of("catraca"), "schema": newest_revision()}
     typer.echo(json.dumps(found) if as_json else f"catraca {found['version']} (schema {found['schema']})")

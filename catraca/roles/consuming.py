@@ -18,7 +18,6 @@ from catraca.domains.onboarding import handlers as onboarding_handlers
 from catraca.domains.onboarding.handlers import Welcome
 from catraca.events import EVENTS, SIGN_UP_EXCHANGE, SIGN_UP_QUEUE, TOPOLOGY
 from catraca.platform import fanout
-from catraca.platform.batching import BatchHandlers, Batching
 from catraca.platform.bus import (
     Consumer,
     Queue,
@@ -28,6 +27,7 @@ from catraca.platform.bus import (
     Transport,
     check_topology,
 )
+from catraca.platform.bus.batch_worker import BatchHandlers, Batching
 from catraca.platform.database import Database
 from catraca.platform.event import Event, key_of
 from catraca.platform.mail import Mailer

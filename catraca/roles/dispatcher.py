@@ -12,10 +12,10 @@ from catraca.domains.location.jobs import Keeper
 from catraca.domains.matching.jobs import matching_timers
 from catraca.domains.rides import jobs as ride_jobs
 from catraca.domains.scheduling import jobs as scheduling_jobs
-from catraca.platform import timers
+from catraca.platform.database import timers
+from catraca.platform.database.timer_runner import Timekeeper
+from catraca.platform.database.timers import TimerHandlers
 from catraca.platform.errors import Away, Refusal
-from catraca.platform.timekeeper import Timekeeper
-from catraca.platform.timers import TimerHandlers
 from catraca.platform.waiting import within
 from catraca.roles.consuming import consume
 from catraca.roles.matchers import matcher_of

@@ -15,15 +15,15 @@ from catraca.domains import (
     scheduling,
 )
 from catraca.platform.database import Database
-from catraca.platform.event_invariants import EVENT_INVARIANTS
-from catraca.platform.invariants import (
+from catraca.platform.database.event_invariants import EVENT_INVARIANTS
+from catraca.platform.database.invariants import (
     INVARIANT_LIMITS,
     PLATFORM_INVARIANTS,
     Rule,
     Verdict,
     check_invariants,
 )
-from catraca.platform.timers import TIMER_INVARIANTS
+from catraca.platform.database.timers import TIMER_INVARIANTS
 from catraca.roles.doctor_checks.access import check_identity_provider, check_secret
 from catraca.roles.doctor_checks.bus import check_bus
 from catraca.roles.doctor_checks.findings import Check, Finding, problem

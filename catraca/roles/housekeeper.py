@@ -20,10 +20,10 @@ from catraca.domains.people.jobs import prune_password_links
 from catraca.domains.scheduling.jobs import forget_walk_ins, prune_holds
 from catraca.platform.bus import BusAway
 from catraca.platform.database import Db
+from catraca.platform.database.idempotency import prune_idempotency_keys
+from catraca.platform.database.inbox import prune_inbox
+from catraca.platform.database.outbox import prune_sent
 from catraca.platform.errors import Refusal
-from catraca.platform.idempotency import prune_idempotency_keys
-from catraca.platform.inbox import prune_inbox
-from catraca.platform.outbox import prune_sent
 from catraca.platform.waiting import within
 from catraca.roles.consuming import consume
 from catraca.roles.duties import queue_duties

@@ -12,10 +12,10 @@ from socket import socket
 from typing import TYPE_CHECKING
 
 from catraca.platform.clock import monotonic_seconds
+from catraca.platform.database.migrations import migrate
 from catraca.platform.embedded import EmbeddedFailure, EmbeddedPostgres, EmbeddedRedis, lock_state_dir
 from catraca.platform.embedded.children import Child, end_with_parent
 from catraca.platform.embedded.server import EmbeddedServer
-from catraca.platform.migrations import migrate
 from catraca.roles.listening import callable_address, claim_port, fetch
 from catraca.roles.metrics import MetricsFolder
 from catraca.roles.runner import Life, all_of, first_of

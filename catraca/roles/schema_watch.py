@@ -3,7 +3,7 @@
 import asyncio
 from contextlib import suppress
 
-from catraca.platform.migrations import DatabaseUnreachable, check_schema
+from catraca.platform.database.migrations import DatabaseUnreachable, check_schema
 from catraca.roles.runner import Life
 
 ASK_SECONDS = 1.0

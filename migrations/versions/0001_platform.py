@@ -1,6 +1,6 @@
 """What every domain stands on: idempotency keys and the audit log."""
 
-from catraca.platform.migrations import run_sql
+from catraca.platform.database.migrations import run_sql
 
 revision = "0001"
 down_revision = None

@@ -1,6 +1,6 @@
 """People: users, drivers, password links."""
 
-from catraca.platform.migrations import run_sql
+from catraca.platform.database.migrations import run_sql
 
 revision = "0002"
 down_revision = "0001"

@@ -1,6 +1,6 @@
 """News leaves with the fact: outbox, inbox, the queues of the PostgreSQL bus, dead letters, timers."""
 
-from catraca.platform.migrations import run_sql
+from catraca.platform.database.migrations import run_sql
 
 revision = "0003"
 down_revision = "0002"

@@ -1,6 +1,6 @@
 """Dead letters a person can work with: their state, their edits, and replays through the outbox."""
 
-from catraca.platform.migrations import run_sql
+from catraca.platform.database.migrations import run_sql
 
 revision = "0004"
 down_revision = "0003"

@@ -1,6 +1,6 @@
 """Onboarding: what became of each sign-up."""
 
-from catraca.platform.migrations import run_sql
+from catraca.platform.database.migrations import run_sql
 
 revision = "0005"
 down_revision = "0004"

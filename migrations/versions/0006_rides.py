@@ -1,6 +1,6 @@
 """Rides, the offers made for them, every attempt to accept one, and each step they took."""
 
-from catraca.platform.migrations import run_sql
+from catraca.platform.database.migrations import run_sql
 
 revision = "0006"
 down_revision = "0005"

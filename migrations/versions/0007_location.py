@@ -1,6 +1,6 @@
 """Location: which drivers are there, and roughly where."""
 
-from catraca.platform.migrations import run_sql
+from catraca.platform.database.migrations import run_sql
 
 revision = "0007"
 down_revision = "0006"

@@ -1,6 +1,6 @@
 """Matching: one row for each ride a driver is looked for, and what each search found."""
 
-from catraca.platform.migrations import run_sql
+from catraca.platform.database.migrations import run_sql
 
 revision = "0008"
 down_revision = "0007"

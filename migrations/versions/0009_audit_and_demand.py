@@ -1,6 +1,6 @@
 """The audit log can be read by any of its columns; demand by hour and place, and where searches fail."""
 
-from catraca.platform.migrations import run_sql
+from catraca.platform.database.migrations import run_sql
 
 revision = "0009"
 down_revision = "0008"

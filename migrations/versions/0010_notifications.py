@@ -1,6 +1,6 @@
 """Notifications: what each person is told, numbered for each from 1 without a gap; tickets for sockets."""
 
-from catraca.platform.migrations import run_sql
+from catraca.platform.database.migrations import run_sql
 
 revision = "0010"
 down_revision = "0009"

@@ -1,6 +1,6 @@
 """Links by which a passenger lets others follow a trip."""
 
-from catraca.platform.migrations import run_sql
+from catraca.platform.database.migrations import run_sql
 
 revision = "0011"
 down_revision = "0010"

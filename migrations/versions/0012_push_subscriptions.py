@@ -1,6 +1,6 @@
 """Devices that are to be reached while they are not connected, by web push."""
 
-from catraca.platform.migrations import run_sql
+from catraca.platform.database.migrations import run_sql
 
 revision = "0012"
 down_revision = "0011"

@@ -1,6 +1,6 @@
 """Communities: fences in versions, which drivers are in them, and the way out that a passenger confirms."""
 
-from catraca.platform.migrations import run_sql
+from catraca.platform.database.migrations import run_sql
 
 revision = "0013"
 down_revision = "0012"

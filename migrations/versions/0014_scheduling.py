@@ -1,6 +1,6 @@
 """Scheduling: whose time there is, what it can be booked for, and what has taken it."""
 
-from catraca.platform.migrations import run_sql
+from catraca.platform.database.migrations import run_sql
 
 revision = "0014"
 down_revision = "0013"

@@ -1,6 +1,6 @@
 """Series of appointments, and lines of clients who wait for a time to become free."""
 
-from catraca.platform.migrations import run_sql
+from catraca.platform.database.migrations import run_sql
 
 revision = "0015"
 down_revision = "0014"

@@ -8,8 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from catraca.platform import audit
-from catraca.platform.database import Database
+from catraca.platform.database import Database, audit
 from tests.servers import Stack
 from tests.support.forked import type_in
 

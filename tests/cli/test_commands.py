@@ -10,7 +10,7 @@ from uuid import uuid4
 import jwt
 import pytest
 
-from catraca.platform.migrations import newest_revision
+from catraca.platform.database.migrations import newest_revision
 
 
 def catraca(*arguments: str, folder: Path, **settings: str) -> subprocess.CompletedProcess[str]:

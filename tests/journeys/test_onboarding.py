@@ -14,7 +14,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from catraca.events import SIGN_UP_QUEUE
-from catraca.platform.bus.settling import OUTCOMES, PAUSES
+from catraca.platform.bus.outcome import OUTCOMES, PAUSES
 from catraca.platform.telemetry import render
 from tests.domains.onboarding.desk import Desk, Taken, an_address, message
 from tests.domains.onboarding.place import Place, place_on

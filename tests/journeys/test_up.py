@@ -17,9 +17,9 @@ import httpx
 import pytest
 
 import catraca
-from catraca.platform import migrations
+from catraca.platform.database import migrations
+from catraca.platform.database.migrations import known_revisions, migrate
 from catraca.platform.embedded import EmbeddedPostgres
-from catraca.platform.migrations import known_revisions, migrate
 from tests.journeys.instances import Instance, instance, is_alive, is_listening
 from tests.journeys.interpreters import interpreter_for
 from tests.servers import until

@@ -6,8 +6,7 @@ import asyncpg
 import pytest
 import structlog
 
-from catraca.platform import audit
-from catraca.platform.database import Database, Db
+from catraca.platform.database import Database, Db, audit
 from catraca.platform.errors import Forbidden
 
 

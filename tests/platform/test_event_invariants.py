@@ -7,10 +7,9 @@ from uuid import UUID, uuid4
 import pytest
 
 from catraca.events import UserCreated
-from catraca.platform import outbox
-from catraca.platform.database import Database
-from catraca.platform.event_invariants import EVENT_INVARIANTS, no_event_is_missing
-from catraca.platform.invariants import INVARIANT_LIMITS, Rule, check_invariants
+from catraca.platform.database import Database, outbox
+from catraca.platform.database.event_invariants import EVENT_INVARIANTS, no_event_is_missing
+from catraca.platform.database.invariants import INVARIANT_LIMITS, Rule, check_invariants
 from tests.servers import Stack
 
 SENT = (

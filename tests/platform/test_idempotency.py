@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from catraca.platform.database import Database
-from catraca.platform.idempotency import prune_idempotency_keys
+from catraca.platform.database.idempotency import prune_idempotency_keys
 from catraca.roles.parts import open_parts
 from catraca.settings import Settings
 from tests.conftest import bearer, free_port, listening

@@ -5,9 +5,8 @@ from uuid import uuid4
 
 import pytest
 
-from catraca.platform import invariants
-from catraca.platform.database import Database
-from catraca.platform.invariants import (
+from catraca.platform.database import Database, invariants
+from catraca.platform.database.invariants import (
     INVARIANT_LIMITS,
     PLATFORM_INVARIANTS,
     ConstraintHeld,

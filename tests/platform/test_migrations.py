@@ -10,8 +10,8 @@ from uuid import uuid4
 import asyncpg
 import pytest
 
-from catraca.platform import migrations
-from catraca.platform.migrations import (
+from catraca.platform.database import migrations
+from catraca.platform.database.migrations import (
     DatabaseUnreachable,
     SchemaOutdated,
     SchemaUnknown,
@@ -78,7 +78,7 @@ async def test_four_migrators_at_once_migrate_once(url: str) -> None:
 async def test_failing_migration_leaves_the_schema_before_it(url: str, newer: Path) -> None:
     before = known_revisions()
     (newer / "9999_broken.py").write_text(
-        "from catraca.platform.migrations import run_sql\n"
+        "from catraca.platform.database.migrations import run_sql\n"
         f"revision, down_revision = '9999', '{before[-1]}'\n"
         "def upgrade():\n"
         "    run_sql('CREATE TABLE half (id int)')\n"

@@ -4,10 +4,15 @@ import asyncio
 
 import pytest
 
-from catraca.platform import patience
+from catraca.platform.bus import outage_retry
+from catraca.platform.bus.outage_retry import (
+    LONGEST_PAUSE_SECONDS,
+    Patience,
+    Stopped,
+    _pause_seconds,
+)
 from catraca.platform.database import Database
 from catraca.platform.errors import Away, Busy, DatabaseUnavailable, OutcomeUnknown, Refusal
-from catraca.platform.patience import LONGEST_PAUSE_SECONDS, Patience, Stopped, _pause_seconds
 from catraca.platform.redis_client import RedisAway
 
 ENOUGH = 7
@@ -30,7 +35,7 @@ class Work:
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "FIRST_PAUSE_SECONDS", 0.0001)
+    monkeypatch.setattr(outage_retry, "FIRST_PAUSE_SECONDS", 0.0001)
 
 
 def test_pauses_grow_up_to_a_limit_and_no_two_consumers_keep_step() -> None:
@@ -42,7 +47,7 @@ def test_pauses_grow_up_to_a_limit_and_no_two_consumers_keep_step() -> None:
 
 
 def test_the_second_pause_is_longer_than_the_first_could_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "FIRST_PAUSE_SECONDS", 0.1)
+    monkeypatch.setattr(outage_retry, "FIRST_PAUSE_SECONDS", 0.1)
     assert max(_pause_seconds(1) for _ in range(50)) <= min(_pause_seconds(2) for _ in range(50))
     assert _pause_seconds(1000) >= LONGEST_PAUSE_SECONDS / 2
 
@@ -69,7 +74,7 @@ async def test_what_is_wrong_with_the_work_itself_is_raised_at_once(database: Da
 async def test_who_alone_finds_the_database_away_is_told_so_in_the_end(
     database: Database, error: Refusal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "BUSY_AT_MOST", ENOUGH)
+    monkeypatch.setattr(outage_retry, "BUSY_AT_MOST", ENOUGH)
     work = Work(error, 3 * ENOUGH)
     with pytest.raises(type(error)):
         await Patience(database, asyncio.Event()).through(work)
@@ -77,7 +82,7 @@ async def test_who_alone_finds_the_database_away_is_told_so_in_the_end(
 
 
 async def test_a_database_that_is_away_for_everybody_blames_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "BUSY_AT_MOST", 1)
+    monkeypatch.setattr(outage_retry, "BUSY_AT_MOST", 1)
     nowhere = await Database.open("postgresql://catraca@127.0.0.1:1/catraca")
     work = Work(DatabaseUnavailable(), ENOUGH)
     try:
@@ -89,8 +94,8 @@ async def test_a_database_that_is_away_for_everybody_blames_nobody(monkeypatch: 
 async def test_who_is_to_stop_stops_in_the_middle_of_a_pause(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "FIRST_PAUSE_SECONDS", 3600)
-    monkeypatch.setattr(patience, "LONGEST_PAUSE_SECONDS", 3600)
+    monkeypatch.setattr(outage_retry, "FIRST_PAUSE_SECONDS", 3600)
+    monkeypatch.setattr(outage_retry, "LONGEST_PAUSE_SECONDS", 3600)
     stopping = asyncio.Event()
     work = Work(Away(), 1)
     with pytest.raises(Stopped):

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
-from catraca.platform import pool as module
-from catraca.platform.pool import ConnectionPool
+from catraca.platform.database import pool as module
+from catraca.platform.database.pool import ConnectionPool
 from tests.servers import Stack, until
 
 SIZE = 3

@@ -11,13 +11,12 @@ import asyncpg
 import pytest
 from structlog.testing import capture_logs
 
-from catraca.platform import database as database_module
-from catraca.platform import timekeeper, timers
-from catraca.platform.database import Database, Db
+from catraca.platform.database import transactions as database_module
+from catraca.platform.database import Database, Db, timer_runner, timers
+from catraca.platform.database.timer_runner import Timekeeper
+from catraca.platform.database.timers import TimerHandlers, TimerKind, set_timer
 from catraca.platform.errors import Busy
 from catraca.platform.redis_client import RedisAway
-from catraca.platform.timekeeper import Timekeeper
-from catraca.platform.timers import TimerHandlers, TimerKind, set_timer
 from tests.servers import Stack, until
 from tests.support.timekeeping import (
     NOW,
@@ -127,7 +126,7 @@ async def test_a_drained_timekeeper_finishes_what_it_has_and_leaves_the_rest_to_
         stopping.set()
         halfway.let_on.set()
     in_hand = await firings(database, kind)
-    assert 0 < in_hand.total() <= timekeeper.AT_ONCE
+    assert 0 < in_hand.total() <= timer_runner.AT_ONCE
     left = await waiting_timers(database, kind)
     assert left.keys() == set(subjects) - in_hand.keys()
     assert {timer["lease"] for timer in left.values()} == {None}
@@ -190,7 +189,7 @@ async def test_failures_are_counted_and_the_delay_grows_to_a_minute(
 async def test_a_handler_that_does_not_end_is_cut_and_tried_again(
     database: Database, kind: TimerKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(timekeeper, "HANDLER_SECONDS", 0.2)
+    monkeypatch.setattr(timer_runner, "HANDLER_SECONDS", 0.2)
     subject, halfway = uuid4(), Halfway(kind)
     await set_for(database, kind, subject)
     async with keeping(database, halfway.fires):

@@ -9,12 +9,11 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from catraca.platform import database as database_module
-from catraca.platform import timekeeper, timers
-from catraca.platform.database import Database, DatabaseLimits, Db
-from catraca.platform.invariants import check_invariants
-from catraca.platform.timekeeper import Timekeeper
-from catraca.platform.timers import TimerHandlers, TimerKind, cancel_timer, set_timer
+from catraca.platform.database import transactions as database_module
+from catraca.platform.database import Database, DatabaseLimits, Db, timer_runner, timers
+from catraca.platform.database.invariants import check_invariants
+from catraca.platform.database.timer_runner import Timekeeper
+from catraca.platform.database.timers import TimerHandlers, TimerKind, cancel_timer, set_timer
 from tests.servers import Stack, until
 from tests.support.timekeeping import (
     LATER,
@@ -62,7 +61,7 @@ async def test_a_timer_fires_once_and_never_early(database: Database, kind: Time
         rows = await db.fetch("SELECT fired_at FROM test_firings WHERE kind = $1", kind)
     assert [row["fired_at"] >= due_at for row in rows] == [True]
     assert not await waiting_timers(database, kind)
-    assert timekeeper.LAG_SECONDS.labels(kind)._sum.get() > 0
+    assert timer_runner.LAG_SECONDS.labels(kind)._sum.get() > 0
 
 
 async def test_a_timer_can_be_due_at_a_moment_of_the_database(database: Database, kind: TimerKind) -> None:

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager, suppress
 import asyncpg
 import pytest
 
-from catraca.platform import wakeups as module
-from catraca.platform.wakeups import Wakeups
+from catraca.platform.database import wakeups as module
+from catraca.platform.database.wakeups import Wakeups
 from tests.servers import Stack, until
 
 

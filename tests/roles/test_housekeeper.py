@@ -10,9 +10,9 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from catraca.events import UserCreated
-from catraca.platform import inbox, outbox
 from catraca.platform.bus import Message, Topology
 from catraca.platform.bus.postgres import PostgresBus
+from catraca.platform.database import inbox, outbox
 from catraca.roles.housekeeper import Housekeeper
 from catraca.roles.parts import Parts
 from catraca.settings import Settings

@@ -7,8 +7,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from catraca.events import UserCreated
-from catraca.platform import outbox
-from catraca.platform.database import Database
+from catraca.platform.database import Database, outbox
 from tests.support.ride_callers import Caller, Told, request, token_of
 
 PATH = "/v1/scheduling"

@@ -9,8 +9,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from catraca.platform.batching import BatchHandlers, Batching
 from catraca.platform.bus import Consumer, Message, QueueHandlers, Topology, Transport
+from catraca.platform.bus.batch_worker import BatchHandlers, Batching
 from catraca.platform.bus.postgres import PostgresBus, subscription
 from catraca.platform.database import Database, Db
 from catraca.platform.telemetry import configure_logging

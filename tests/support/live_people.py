@@ -8,7 +8,7 @@ from datetime import datetime
 from uuid import UUID, uuid4
 
 from catraca.events import UserCreated
-from catraca.platform import outbox
+from catraca.platform.database import outbox
 from catraca.roles.runner import all_of
 from tests.support.live_device import Device, Notice
 from tests.support.matching_drivers import Driver

@@ -12,7 +12,7 @@ import httpx
 
 from catraca.events import TOPOLOGY
 from catraca.platform.bus import Transport
-from catraca.platform.invariants import check_invariants
+from catraca.platform.database.invariants import check_invariants
 from catraca.roles.doctor import RULES
 from tests.conftest import free_port
 from tests.servers import Stack, private_folder, until

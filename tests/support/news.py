@@ -10,9 +10,8 @@ from collections.abc import Callable
 from uuid import UUID
 
 from catraca.domains.dead_letters import handlers as dead_letter_handlers
-from catraca.platform import outbox
 from catraca.platform.bus import Message, Queue, QueueHandlers, Topology, handlers_for
-from catraca.platform.database import Db
+from catraca.platform.database import Db, outbox
 from catraca.platform.event import Event, key_of
 from catraca.platform.ids import new_id
 

@@ -15,8 +15,8 @@ from catraca.domains import people
 from catraca.events import TOPOLOGY
 from catraca.platform.bus.rabbitmq import RabbitMqBus
 from catraca.platform.database import Database
+from catraca.platform.database.migrations import migrate
 from catraca.platform.embedded.children import end_with_parent
-from catraca.platform.migrations import migrate
 from tests.conftest import SECRET
 from tests.servers import until
 from tests.support.news_room import Process, ended, stop

@@ -13,11 +13,11 @@ from typing import Any
 import msgspec
 import uvloop
 
-from catraca.platform import relay as relay_module
 from catraca.platform.bus import Consumer, Transport
+from catraca.platform.bus import relay as relay_module
 from catraca.platform.bus.postgres import subscription
+from catraca.platform.bus.relay import Relay
 from catraca.platform.database import Database
-from catraca.platform.relay import Relay
 from catraca.platform.telemetry import configure_logging
 from catraca.roles.runner import Life, all_of
 from tests.support import news

@@ -13,8 +13,8 @@ from typing import Any
 import asyncpg
 import msgspec
 
+from catraca.platform.database.migrations import migrate
 from catraca.platform.embedded.children import end_with_parent
-from catraca.platform.migrations import migrate
 from tests.servers import until
 from tests.support import news
 from tests.support.news_process import Orders

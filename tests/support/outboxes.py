@@ -8,11 +8,10 @@ from uuid import UUID, uuid4
 
 import asyncpg
 
-from catraca.platform import outbox
 from catraca.platform.bus import Message
-from catraca.platform.database import Database, DatabaseLimits, Row
+from catraca.platform.bus.relay import Relay
+from catraca.platform.database import Database, DatabaseLimits, Row, outbox
 from catraca.platform.event import Event
-from catraca.platform.relay import Relay
 from tests.servers import Stack, until
 
 # What is promised here is not promised by a deadline: tables are filled in one statement, storms crowd.

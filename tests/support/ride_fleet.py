@@ -12,10 +12,9 @@ from signal import SIGCONT, SIGKILL, SIGSTOP
 from uuid import UUID, uuid4
 
 from catraca.events import UserCreated
-from catraca.platform import outbox
 from catraca.platform.bus import Transport
-from catraca.platform.database import Database
-from catraca.platform.invariants import check_invariants
+from catraca.platform.database import Database, outbox
+from catraca.platform.database.invariants import check_invariants
 from catraca.roles.doctor import RULES
 from tests.conftest import free_port
 from tests.platform.bus.breakable import Embedded, Postgres, debian, started

@@ -12,11 +12,10 @@ from uuid import UUID, uuid4
 
 import uvloop
 
-from catraca.platform import timers
-from catraca.platform.database import Database, DatabaseLimits, Db
+from catraca.platform.database import Database, DatabaseLimits, Db, timers
+from catraca.platform.database.timer_runner import OUTCOMES, Timekeeper
+from catraca.platform.database.timers import TimerHandlers, TimerKind
 from catraca.platform.embedded.children import end_with_parent
-from catraca.platform.timekeeper import OUTCOMES, Timekeeper
-from catraca.platform.timers import TimerHandlers, TimerKind
 from tests.servers import Stack, until
 
 NOW = timedelta(0)

@@ -26,8 +26,8 @@ from catraca.events import (
     RideRequested,
     RideStarted,
 )
-from catraca.platform.batching import BatchHandlers
 from catraca.platform.bus import Message
+from catraca.platform.bus.batch_worker import BatchHandlers
 from catraca.platform.bus.handlers import EventReader
 from catraca.platform.database import Db
 from catraca.platform.event import Event, key_of

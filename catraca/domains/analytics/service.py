@@ -18,8 +18,7 @@ from catraca.domains.analytics.model import (
     percent_failed,
 )
 from catraca.events import MatchesFailing
-from catraca.platform import outbox
-from catraca.platform.database import Db, after_commit
+from catraca.platform.database import Db, after_commit, outbox
 
 log = structlog.get_logger()
 

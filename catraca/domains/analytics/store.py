@@ -15,7 +15,7 @@ from catraca.domains.analytics.model import (
     Window,
 )
 from catraca.platform.database import Db, Row
-from catraca.platform.invariants import ConstraintHeld, Invariant, Rule
+from catraca.platform.database.invariants import ConstraintHeld, Invariant, Rule
 
 PRUNED_AT_ONCE = 5000
 

@@ -1,8 +1,7 @@
 """Keeps a line of every event: which one, about what, in which order."""
 
-from catraca.platform import audit
 from catraca.platform.bus import Message, handlers_for
-from catraca.platform.database import Db
+from catraca.platform.database import Db, audit
 
 handles = handlers_for("audit_log_queue")
 

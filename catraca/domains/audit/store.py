@@ -1,4 +1,4 @@
-"""Reads the audit log; what is written there, `platform/audit.py` writes."""
+"""Reads the audit log; what is written there, `platform/database/audit.py` writes."""
 
 from uuid import UUID
 

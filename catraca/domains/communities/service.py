@@ -18,8 +18,7 @@ from catraca.domains.communities.errors import (
 from catraca.domains.communities.model import rings
 from catraca.domains.communities.model.community import Community, CommunityId, Rules
 from catraca.domains.communities.model.fences import FenceIndex
-from catraca.platform import audit
-from catraca.platform.database import Db
+from catraca.platform.database import Db, audit
 from catraca.platform.texts import Language, text
 
 

@@ -8,7 +8,7 @@ import msgspec
 
 from catraca.domains.communities.model.community import Community, CommunityId, Prices, Rules
 from catraca.platform.database import Db, Row
-from catraca.platform.invariants import ConstraintHeld, Rule
+from catraca.platform.database.invariants import ConstraintHeld, Rule
 
 COLUMNS = (
     "v.community_id, v.version, v.name, v.tariff, v.outside_tariff, v.fallback, v.neighbour_ids,"

@@ -28,9 +28,8 @@ from catraca.domains.dead_letters.model import (
     Outcome,
 )
 from catraca.domains.people import PersonalData, UserId
-from catraca.platform import audit, outbox
 from catraca.platform.bus.handlers import Unreadable
-from catraca.platform.database import Db, announce
+from catraca.platform.database import Db, announce, audit, outbox
 from catraca.platform.errors import BodyTooLarge, NotFound
 
 MATCHES_COUNTED_TO = 100_000

@@ -7,7 +7,7 @@ from uuid import UUID
 from catraca.domains.geofences import store
 from catraca.domains.geofences.service import outcomes
 from catraca.platform.database import Db
-from catraca.platform.timers import TimerHandlers
+from catraca.platform.database.timers import TimerHandlers
 
 # By then whoever comes back with one can only be told the same as of one that never was.
 KEPT_FOR: Final = timedelta(days=1)

@@ -8,8 +8,8 @@ from catraca.domains.geofences.model import Asked, Confirmation, ConfirmationId,
 from catraca.domains.people import UserId
 from catraca.domains.rides import RideId
 from catraca.platform.database import Db, Row
-from catraca.platform.event_invariants import LOOKED_AT
-from catraca.platform.invariants import ConstraintHeld, Invariant, Rule
+from catraca.platform.database.event_invariants import LOOKED_AT
+from catraca.platform.database.invariants import ConstraintHeld, Invariant, Rule
 
 COLUMNS = (
     "id, passenger_id, asked, community_id, community_version, tier, created_at, expires_at, used_at, ride_id"

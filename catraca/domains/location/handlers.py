@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from catraca.domains.location.service.showing import Show, show_positions
 from catraca.events import DriverUpdated
-from catraca.platform.batching import BatchHandlers
 from catraca.platform.bus import Message
+from catraca.platform.bus.batch_worker import BatchHandlers
 from catraca.platform.bus.handlers import EventReader
 from catraca.platform.database import Db
 from catraca.platform.event import key_of

@@ -12,8 +12,8 @@ from catraca.domains import people
 from catraca.domains.onboarding import model, service
 from catraca.domains.onboarding.model import Seal, SignUp
 from catraca.events import SIGN_UP_QUEUE, UserCreated
-from catraca.platform.batching import BatchHandlers
 from catraca.platform.bus import Message, QueueHandlers, Unreadable, handlers_for
+from catraca.platform.bus.batch_worker import BatchHandlers
 from catraca.platform.database import Db
 from catraca.platform.mail import Mailer
 

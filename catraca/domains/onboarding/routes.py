@@ -12,6 +12,7 @@ from catraca.domains.onboarding import service
 from catraca.domains.onboarding.model import FileKind, Seal
 from catraca.domains.onboarding.schemas import ImportOut, SignUpIn, SignUpOut, StatusOut
 from catraca.domains.people import fold_email
+from catraca.platform.database.idempotency import KEY_SHAPE
 from catraca.platform.errors import IdempotencyKeyInvalid, MediaTypeUnsupported, NotFound
 from catraca.platform.http.caller import Operator
 from catraca.platform.http.problems import problems
@@ -19,7 +20,6 @@ from catraca.platform.http.proxies import caller_of
 from catraca.platform.http.rate_limits import RateLimit, RateLimiter
 from catraca.platform.http.route import OpenDb, Staged, UnitOfWork, make_router
 from catraca.platform.http.wiring import wired
-from catraca.platform.idempotency import KEY_SHAPE
 from catraca.platform.texts import negotiate
 
 

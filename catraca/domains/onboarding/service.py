@@ -26,9 +26,8 @@ from catraca.domains.onboarding.model import (
 )
 from catraca.domains.people import NewPerson, PersonalData, UserId
 from catraca.events import SIGN_UP_EXCHANGE, SIGN_UP_QUEUE, UserRejected
-from catraca.platform import outbox
 from catraca.platform.bus import Headers, Message, QueueFull
-from catraca.platform.database import Db, after_commit
+from catraca.platform.database import Db, after_commit, outbox
 from catraca.platform.errors import NotFound
 from catraca.platform.ids import new_id
 from catraca.platform.texts import Language

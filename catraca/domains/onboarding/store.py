@@ -5,7 +5,7 @@ from uuid import UUID
 
 from catraca.domains.onboarding.model import Rejection, SignUp
 from catraca.platform.database import Db, Row
-from catraca.platform.invariants import ConstraintHeld, Invariant, Rule
+from catraca.platform.database.invariants import ConstraintHeld, Invariant, Rule
 
 
 async def claim_sign_ups(db: Db, sign_ups: Sequence[SignUp]) -> set[tuple[UUID, UUID]]:

@@ -30,10 +30,9 @@ from catraca.domains.people.model import (
     Verdict,
 )
 from catraca.events import UserCreated
-from catraca.platform import audit, outbox
-from catraca.platform.database import Db, Transact
+from catraca.platform.database import Db, Transact, audit, outbox
+from catraca.platform.database.idempotency import forget_responses
 from catraca.platform.errors import Forbidden, NotFound, TokenRevoked
-from catraca.platform.idempotency import forget_responses
 from catraca.platform.passwords import Passwords
 
 LINK_BYTES = 32

@@ -23,7 +23,7 @@ from catraca.domains.people.model import (
     fold_email,
 )
 from catraca.platform.database import Db, Row
-from catraca.platform.invariants import ConstraintHeld, Invariant, Rule
+from catraca.platform.database.invariants import ConstraintHeld, Invariant, Rule
 
 USERS = (
     "SELECT u.id, u.roles, u.name, u.email, u.phone, u.language, u.created_at, u.erased_at,"

@@ -5,7 +5,7 @@ from uuid import UUID
 from catraca.domains.rides.model import RideId
 from catraca.domains.rides.service import due
 from catraca.platform.database import Db
-from catraca.platform.timers import TimerHandlers
+from catraca.platform.database.timers import TimerHandlers
 
 fires = TimerHandlers()
 

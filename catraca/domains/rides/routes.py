@@ -26,9 +26,8 @@ from catraca.domains.rides.schemas import (
     RideOut,
     RidePage,
 )
-from catraca.platform import audit
 from catraca.platform.auth import Principal
-from catraca.platform.database import after_commit
+from catraca.platform.database import after_commit, audit
 from catraca.platform.errors import Forbidden
 from catraca.platform.http.caller import Caller, Operator
 from catraca.platform.http.problems import problems

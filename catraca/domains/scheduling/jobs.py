@@ -7,7 +7,7 @@ from uuid import UUID
 from catraca.domains.scheduling.service import freeing, holding, moving, telling, waiting
 from catraca.domains.scheduling.store import personal
 from catraca.platform.database import Db
-from catraca.platform.timers import TimerHandlers
+from catraca.platform.database.timers import TimerHandlers
 
 # By then nobody asks any more what became of it.
 HOLDS_KEPT_FOR: Final = timedelta(days=1)

@@ -1,8 +1,8 @@
 """The bus: events from the outbox to every queue bound to them, on RabbitMQ or in PostgreSQL alike."""
 
-from catraca.platform.bus.consumer import Consumer
 from catraca.platform.bus.handlers import QueueHandlers, Unreadable, handlers_for
 from catraca.platform.bus.message import Delivery, Headers, Message
+from catraca.platform.bus.queue_worker import Consumer
 from catraca.platform.bus.topology import Queue, Topology, TopologyRefused, check_topology
 from catraca.platform.bus.transport import (
     BusAway,

@@ -9,9 +9,9 @@ from fastapi.routing import APIRoute
 
 from catraca.platform.auth import Principal
 from catraca.platform.database import Database, Db, Transact
+from catraca.platform.database.idempotency import Claim, StoredResponse
 from catraca.platform.http.bodies import StrictRequest
 from catraca.platform.http.caller import check_caller, needs_caller
-from catraca.platform.idempotency import Claim, StoredResponse
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 REPLAYED_HEADERS = ("content-type", "location", "etag")

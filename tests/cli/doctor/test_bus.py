@@ -7,7 +7,7 @@ import aio_pika
 import pytest
 
 from catraca.events import TOPOLOGY
-from catraca.platform.migrations import migrate
+from catraca.platform.database.migrations import migrate
 from catraca.roles.doctor import look_over
 from catraca.roles.doctor_checks import bus
 from catraca.roles.doctor_checks.bus import check_bus, judge_dead_letters, judge_queues

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from catraca.platform.migrations import migrate
+from catraca.platform.database.migrations import migrate
 from catraca.settings import Settings
 from tests.cli.doctor.findings import execute
 from tests.conftest import SECRET

@@ -9,7 +9,7 @@ import pytest
 import redis.asyncio
 
 from catraca.platform import server_facts
-from catraca.platform.migrations import migrate
+from catraca.platform.database.migrations import migrate
 from catraca.platform.server_facts import (
     ClockSkew,
     PostgresFacts,

@@ -4,7 +4,7 @@ from uuid import uuid4
 
 from catraca.domains import analytics
 from catraca.platform.database import Database
-from catraca.platform.invariants import check_invariants
+from catraca.platform.database.invariants import check_invariants
 from tests.servers import Stack
 
 BREACHES = {

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from catraca.events import EVENTS
-from catraca.platform import audit
 from catraca.platform.bus import Headers, Message
+from catraca.platform.database import audit
 from catraca.platform.redaction import is_personal
 from catraca.roles.parts import Parts
 from catraca.settings import Settings

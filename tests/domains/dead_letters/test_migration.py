@@ -7,7 +7,7 @@ from uuid import uuid4
 import asyncpg
 import pytest
 
-from catraca.platform import migrations
+from catraca.platform.database import migrations
 from tests.servers import Stack
 
 BODIES = {

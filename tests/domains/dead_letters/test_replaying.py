@@ -12,11 +12,10 @@ import pytest
 
 from catraca.domains import dead_letters
 from catraca.domains.dead_letters import Duties, Filter
-from catraca.platform import outbox
 from catraca.platform.bus import Headers
-from catraca.platform.database import Database
-from catraca.platform.event_invariants import EVENT_INVARIANTS
-from catraca.platform.invariants import check_invariants
+from catraca.platform.database import Database, outbox
+from catraca.platform.database.event_invariants import EVENT_INVARIANTS
+from catraca.platform.database.invariants import check_invariants
 from catraca.roles.doctor import RULES
 from tests.conftest import bearer
 from tests.domains.dead_letters.letters import (

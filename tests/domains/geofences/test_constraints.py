@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from catraca.domains import geofences
-from catraca.platform.invariants import check_invariants
+from catraca.platform.database.invariants import check_invariants
 from catraca.settings import Settings
 from tests.domains.geofences.village import Village
 from tests.domains.location.town import Town

@@ -15,7 +15,7 @@ from catraca.domains.communities import Community, Rules
 from catraca.domains.location.jobs import Keeper
 from catraca.domains.location.store import communities as store
 from catraca.platform.clock import now
-from catraca.platform.invariants import check_invariants
+from catraca.platform.database.invariants import check_invariants
 from tests.client.people import token_of
 from tests.conftest import bearer
 from tests.domains.geofences.village import METERS_A_DEGREE, Village, square

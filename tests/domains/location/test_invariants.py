@@ -1,7 +1,7 @@
 """What `catraca doctor --invariants` watches of location: it holds, and a breach is seen."""
 
 from catraca.domains import location
-from catraca.platform.invariants import check_invariants
+from catraca.platform.database.invariants import check_invariants
 from tests.domains.location.town import Town
 
 MOVED = (

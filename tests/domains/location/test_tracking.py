@@ -17,8 +17,8 @@ from catraca.domains.location.handlers import tracking_handlers
 from catraca.domains.location.model import DriverId
 from catraca.domains.location.service.showing import show_positions
 from catraca.events import TOPOLOGY, DriverUpdated
-from catraca.platform.batching import Batching
 from catraca.platform.bus import Headers, Message, Transport
+from catraca.platform.bus.batch_worker import Batching
 from catraca.platform.clock import now
 from catraca.platform.database import Db
 from catraca.platform.event import key_of

@@ -13,9 +13,8 @@ from catraca.domains.matching.handlers import matching_handlers
 from catraca.domains.matching.jobs import matching_timers
 from catraca.domains.matching.service.advancing import MATCHING_DUE
 from catraca.domains.matching.service.waking import MATCHING_WAKE
-from catraca.platform import inbox, outbox
 from catraca.platform.bus import Message, QueueHandlers
-from catraca.platform.database import Db
+from catraca.platform.database import Db, inbox, outbox
 from catraca.platform.event import Event, encode, key_of
 from catraca.platform.ids import new_id
 from catraca.platform.redis_client import RedisClient

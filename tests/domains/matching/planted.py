@@ -344,7 +344,7 @@ SERVICE_BUGS = (
     ),
     ServiceBug(
         "the message is acknowledged before the work is committed",
-        "catraca.platform.bus.consumer",
+        "catraca.platform.bus.queue_worker",
         "admitted = await subscription.admit(db, deliveries)",
         "admitted = await self._database.run(lambda own: subscription.admit(own, deliveries))",
         checks.a_dispatchers_death_loses_no_message,

@@ -7,7 +7,7 @@ from catraca import settings
 from catraca.domains.matching import model
 from catraca.domains.matching.handlers import matching_handlers
 from catraca.domains.matching.service.waking import MATCHING_WAKE
-from catraca.platform.bus import consumer
+from catraca.platform.bus import queue_worker
 from catraca.platform.bus.postgres import PostgresBus
 from catraca.platform.database import Db
 from catraca.platform.redis_client import RedisClient
@@ -136,7 +136,7 @@ async def a_dispatchers_death_loses_no_message(office: Office) -> None:
     office.matcher.advance = advance_and_die  # type: ignore[method-assign, assignment]
     bus, queue = PostgresBus(parts.database, parts.topology), parts.topology.queue("matching_service_queue")
     handlers = next(one for one in matching_handlers(office.matcher) if one.queue == queue.name)
-    worker = consumer.Consumer(
+    worker = queue_worker.Consumer(
         queue, handlers, topology=parts.topology, transport=bus, database=parts.database
     )
     ride_id = await office.town.rides.request()

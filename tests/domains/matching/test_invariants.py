@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from catraca.domains import matching
-from catraca.platform.invariants import check_invariants
+from catraca.platform.database.invariants import check_invariants
 from catraca.settings import Settings
 from tests.domains.location.town import Town
 from tests.domains.matching.office import Office

@@ -17,9 +17,9 @@ from catraca.domains.people.service import erase_person
 from catraca.events import CandidateFound, OfferSent, RideArriving, RideMatched
 from catraca.events.catalogue import example_of
 from catraca.platform.bus import Message
+from catraca.platform.database.invariants import check_invariants
 from catraca.platform.event import Event, encode, key_of
 from catraca.platform.ids import new_id
-from catraca.platform.invariants import check_invariants
 from catraca.roles.api import PERSONAL_DATA
 from catraca.roles.parts import Parts
 from catraca.settings import Settings

@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from catraca.platform.migrations import migrate
+from catraca.platform.database.migrations import migrate
 from catraca.roles.parts import open_parts
 from tests.conftest import settings_for
 from tests.domains.onboarding.desk import QUICK, Desk

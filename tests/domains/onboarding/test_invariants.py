@@ -5,7 +5,7 @@ from uuid import uuid4
 import pytest
 
 from catraca.domains import onboarding
-from catraca.platform.invariants import check_invariants
+from catraca.platform.database.invariants import check_invariants
 from tests.domains.onboarding.desk import Desk
 
 pytestmark = pytest.mark.parametrize("stack", ["embedded"], indirect=True, scope="session")

@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from catraca.domains import people
-from catraca.platform.bus.settling import PAUSES
+from catraca.platform.bus.outcome import PAUSES
 from catraca.settings import Settings
 from tests.conftest import free_port
 from tests.domains.onboarding.desk import QUICK, Desk, an_address

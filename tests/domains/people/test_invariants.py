@@ -8,7 +8,7 @@ from catraca.domains import people
 from catraca.domains.people import service
 from catraca.domains.people.model import UserId
 from catraca.platform.database import Database
-from catraca.platform.invariants import check_invariants
+from catraca.platform.database.invariants import check_invariants
 from tests.servers import Stack
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from catraca.domains import rides
 from catraca.platform.database import Database
-from catraca.platform.invariants import check_invariants
-from catraca.platform.migrations import migrate
+from catraca.platform.database.invariants import check_invariants
+from catraca.platform.database.migrations import migrate
 from catraca.roles.parts import Parts
 from tests.domains.rides.desk import Desk
 from tests.servers import Stack

@@ -9,8 +9,8 @@ import pytest
 
 from catraca.domains import rides
 from catraca.domains.rides import withdraw_offers
+from catraca.platform.database.invariants import check_invariants
 from catraca.platform.event import key_of
-from catraca.platform.invariants import check_invariants
 from tests.conftest import bearer
 from tests.domains.rides.believed import DRIVEN, NEXT, OPEN, Answer, Believed
 from tests.domains.rides.desk import WAY, Desk

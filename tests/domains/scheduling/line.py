@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 import httpx
 
 from catraca.domains.scheduling import INVARIANTS, jobs
-from catraca.platform.invariants import check_invariants
+from catraca.platform.database.invariants import check_invariants
 from tests.conftest import bearer
 from tests.domains.scheduling.clinic import BASE, Clinic
 from tests.servers import until

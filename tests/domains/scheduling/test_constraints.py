@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from catraca.domains import scheduling
-from catraca.platform.invariants import check_invariants
+from catraca.platform.database.invariants import check_invariants
 from catraca.roles.parts import Parts
 from catraca.settings import Settings
 from tests.domains.scheduling.clinic import Clinic, open_clinic

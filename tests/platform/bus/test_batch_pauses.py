@@ -6,9 +6,8 @@ from uuid import UUID
 
 import pytest
 
-from catraca.platform import patience
-from catraca.platform.bus import BusAway, Message, Queue
-from catraca.platform.bus.settling import PAUSES
+from catraca.platform.bus import BusAway, Message, Queue, outage_retry
+from catraca.platform.bus.outcome import PAUSES
 from catraca.platform.database import Db
 from catraca.platform.errors import Busy, DatabaseUnavailable, OutcomeUnknown
 from catraca.platform.redis_client import RedisAway
@@ -23,7 +22,7 @@ FAULTS = 5
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "FIRST_PAUSE_SECONDS", 0.001)
+    monkeypatch.setattr(outage_retry, "FIRST_PAUSE_SECONDS", 0.001)
 
 
 def batched(world: World, **options: Any) -> Queue:
@@ -89,7 +88,7 @@ async def test_a_connection_that_breaks_amid_a_batch_counts_nothing(world: World
 async def test_a_message_that_finds_the_database_busy_again_and_again_is_found_and_blamed(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "BUSY_AT_MOST", 3)
+    monkeypatch.setattr(outage_retry, "BUSY_AT_MOST", 3)
     queue = batched(world)
     await world.open(queue, retry_delays_seconds=())
     messages = [world.message() for _ in range(4)]
@@ -122,7 +121,7 @@ async def test_a_message_that_finds_the_database_busy_again_and_again_is_found_a
 async def test_a_message_whose_preparation_is_busy_again_and_again_is_blamed_alone(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "BUSY_AT_MOST", 3)
+    monkeypatch.setattr(outage_retry, "BUSY_AT_MOST", 3)
     queue = batched(world)
     await world.open(queue, retry_delays_seconds=())
     bad, good = world.message(), [world.message() for _ in range(4)]
@@ -143,7 +142,7 @@ async def test_a_message_whose_preparation_is_busy_again_and_again_is_blamed_alo
 async def test_other_servers_may_be_away_for_as_long_as_they_like(
     world: World, kind: type[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "BUSY_AT_MOST", 1)
+    monkeypatch.setattr(outage_retry, "BUSY_AT_MOST", 1)
     queue, unlucky = batched(world), Unlucky(kind)
     await world.open(queue)
     async with world.batching(queue, unlucky.write, prepare=unlucky.prepare):

@@ -8,8 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from catraca.platform import patience
-from catraca.platform.bus import Message, Queue
+from catraca.platform.bus import Message, Queue, outage_retry
 from catraca.platform.bus.postgres import subscription
 from catraca.platform.database import Db
 from catraca.platform.errors import DatabaseUnavailable
@@ -192,8 +191,8 @@ async def test_who_stops_writes_at_once_what_is_prepared_and_gives_back_the_rest
 async def test_who_stops_in_a_pause_gives_everything_back(
     world: World, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "FIRST_PAUSE_SECONDS", NEVER)
-    monkeypatch.setattr(patience, "LONGEST_PAUSE_SECONDS", NEVER)
+    monkeypatch.setattr(outage_retry, "FIRST_PAUSE_SECONDS", NEVER)
+    monkeypatch.setattr(outage_retry, "LONGEST_PAUSE_SECONDS", NEVER)
     queue = batched(world, prefetch=8)
     await world.open(queue)
     await world.publish(*(messages := [world.message() for _ in range(8)]))

@@ -10,9 +10,8 @@ import pytest
 from structlog.contextvars import get_contextvars
 from structlog.testing import capture_logs
 
-from catraca.platform import patience
-from catraca.platform.bus import BusAway, Delivery, Message
-from catraca.platform.bus.settling import Apply, Settling
+from catraca.platform.bus import BusAway, Delivery, Message, outage_retry
+from catraca.platform.bus.outcome import Apply, Settling
 from catraca.platform.database import Db
 from catraca.platform.errors import Busy, DatabaseUnavailable, OutcomeUnknown
 from catraca.platform.redis_client import RedisAway
@@ -27,7 +26,7 @@ SECRET = "maria@example.org"
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "FIRST_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(outage_retry, "FIRST_PAUSE_SECONDS", 0.01)
 
 
 @pytest.mark.parametrize("kind", [Busy, DatabaseUnavailable, OutcomeUnknown, RedisAway, BusAway])
@@ -77,7 +76,7 @@ async def _holds_out(world: World, fall_away) -> None:
 async def test_who_finds_the_database_busy_again_and_again_is_itself_the_trouble(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "BUSY_AT_MOST", 3)
+    monkeypatch.setattr(outage_retry, "BUSY_AT_MOST", 3)
     queue = world.queue("blocked", concurrency=1)
     await world.open(queue, retry_delays_seconds=(0.05,))
     bad, good = world.message(), world.message()
@@ -100,7 +99,7 @@ async def test_who_finds_the_database_busy_again_and_again_is_itself_the_trouble
 async def test_redis_may_be_away_for_as_long_as_it_likes(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "BUSY_AT_MOST", 1)
+    monkeypatch.setattr(outage_retry, "BUSY_AT_MOST", 1)
 
     async def fall_away(_db: Db) -> None:
         raise RedisAway

@@ -6,7 +6,7 @@ import pytest
 
 from catraca.domains.dead_letters.store import insert_dead_letter
 from catraca.platform.bus import Message, Queue, QueueHandlers
-from catraca.platform.bus.settling import OUTCOMES
+from catraca.platform.bus.outcome import OUTCOMES
 from catraca.platform.database import Db
 from catraca.platform.errors import NotFound
 from catraca.platform.event import Event

@@ -14,13 +14,13 @@ from uuid import UUID, uuid4
 import pytest
 from structlog.testing import capture_logs
 
-from catraca.platform import patience
-from catraca.platform.bus import BusAway, Message, Queue, settling
+from catraca.platform.bus import BusAway, Message, Queue, outage_retry
+from catraca.platform.bus import outcome as settling
 from catraca.platform.bus.postgres import subscription
 from catraca.platform.clock import monotonic_seconds
 from catraca.platform.database import Database, DatabaseLimits, Db
+from catraca.platform.database.migrations import migrate
 from catraca.platform.errors import DatabaseUnavailable, Refusal
-from catraca.platform.migrations import migrate
 from tests.platform.bus.breakable import Breakable, Broker, Debian, Embedded, debian, started
 from tests.platform.bus.conftest import connector
 from tests.platform.bus.world import EFFECTS, World
@@ -91,8 +91,8 @@ async def world(broker: Breakable, keeper: Breakable) -> AsyncIterator[World]:
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "FIRST_PAUSE_SECONDS", 0.02)
-    monkeypatch.setattr(patience, "LONGEST_PAUSE_SECONDS", 0.3)
+    monkeypatch.setattr(outage_retry, "FIRST_PAUSE_SECONDS", 0.02)
+    monkeypatch.setattr(outage_retry, "LONGEST_PAUSE_SECONDS", 0.3)
     monkeypatch.setattr(subscription, "LEASE_SECONDS", TRUST_SECONDS)
     monkeypatch.setattr(subscription, "RENEW_SECONDS", TRUST_SECONDS / 5)
 
@@ -246,7 +246,7 @@ async def test_a_message_held_for_longer_than_the_broker_trusts_a_consumer_is_ap
 async def test_a_frozen_database_counts_nothing_however_often_it_is_asked(
     world: World, keeper: Breakable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "BUSY_AT_MOST", 2)
+    monkeypatch.setattr(outage_retry, "BUSY_AT_MOST", 2)
     queue = world.queue("patient", concurrency=1)
     await world.open(queue)
     frozen: list[int] = []

@@ -9,14 +9,13 @@ from uuid import UUID, uuid4
 import msgspec
 import pytest
 
-from catraca.platform import outbox
-from catraca.platform.batching import BatchHandlers, Batching
 from catraca.platform.bus import Consumer, Message, Queue, QueueHandlers, Topology, Transport
+from catraca.platform.bus.batch_worker import BatchHandlers, Batching
 from catraca.platform.bus.message import Headers
-from catraca.platform.database import Database, Db
+from catraca.platform.bus.relay import Relay
+from catraca.platform.database import Database, Db, outbox
 from catraca.platform.event import Event
 from catraca.platform.ids import new_id
-from catraca.platform.relay import Relay
 from tests.servers import until
 
 # Those that must behave alike. One worker for all that needs RabbitMQ, so that one broker is enough.

@@ -8,8 +8,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from catraca.platform import outbox
-from catraca.platform.database import Database, Row, plan_afresh
+from catraca.platform.database import Database, Row, outbox, plan_afresh
 from tests.servers import until
 from tests.support.outboxes import (
     Told,

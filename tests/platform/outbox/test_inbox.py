@@ -7,8 +7,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from catraca.platform import inbox
-from catraca.platform.database import Database, Db
+from catraca.platform.database import Database, Db, inbox
 from tests.servers import until
 from tests.support.outboxes import somebody_waits_for_a_lock
 

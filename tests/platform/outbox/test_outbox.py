@@ -12,8 +12,7 @@ import msgspec
 import pytest
 import structlog
 
-from catraca.platform import outbox
-from catraca.platform.database import Database, Db, TransactionAborted
+from catraca.platform.database import Database, Db, TransactionAborted, outbox
 from tests.support.outboxes import Told, record, waiting
 
 

@@ -7,11 +7,11 @@ from uuid import UUID, uuid4
 import pytest
 
 from catraca.events import TOPOLOGY, UserCreated
-from catraca.platform import relay as module
 from catraca.platform.bus import BusAway, Message, QueueFull, Unroutable
+from catraca.platform.bus import relay as module
 from catraca.platform.bus.postgres import PostgresBus
+from catraca.platform.bus.relay import Relay
 from catraca.platform.database import Database
-from catraca.platform.relay import Relay
 from tests.servers import until
 from tests.support.outboxes import (
     Recorder,

@@ -7,11 +7,10 @@ from uuid import uuid4
 import pytest
 import structlog
 
-from catraca.platform import outbox
-from catraca.platform import relay as module
 from catraca.platform.bus import BusAway, Message
-from catraca.platform.database import Database
-from catraca.platform.relay import Relay
+from catraca.platform.bus import relay as module
+from catraca.platform.bus.relay import Relay
+from catraca.platform.database import Database, outbox
 from catraca.roles import relay as role
 from catraca.roles.parts import Parts
 from catraca.roles.runner import Life

@@ -5,11 +5,10 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
-from catraca.platform import outbox
-from catraca.platform.database import Database
-from catraca.platform.event_invariants import EVENT_INVARIANTS
+from catraca.platform.database import Database, outbox
+from catraca.platform.database.event_invariants import EVENT_INVARIANTS
+from catraca.platform.database.invariants import check_invariants
 from catraca.platform.ids import new_id
-from catraca.platform.invariants import check_invariants
 from tests.support.outboxes import Told, record, waiting
 
 

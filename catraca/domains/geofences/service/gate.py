@@ -33,8 +33,7 @@ from catraca.domains.geofences.service.outcomes import (
 from catraca.domains.location import Near, Search
 from catraca.domains.people import UserId
 from catraca.domains.rides import Belonging, Ride, RideId
-from catraca.platform import timers
-from catraca.platform.database import Db
+from catraca.platform.database import Db, timers
 from catraca.platform.ids import new_id
 from catraca.platform.redis_client import RedisClient
 

@@ -12,10 +12,9 @@ from catraca.domains.geofences.model import Answer, Confirmation, CreatedBefore,
 from catraca.domains.people import UserId
 from catraca.domains.rides import Ride
 from catraca.events import ConfirmationExpired
-from catraca.platform import audit, outbox, timers
-from catraca.platform.database import Db, after_commit
+from catraca.platform.database import Db, after_commit, audit, outbox, timers
+from catraca.platform.database.timers import TimerKind
 from catraca.platform.errors import Refusal
-from catraca.platform.timers import TimerKind
 
 CONFIRMATION_DUE = TimerKind("geofences.confirmation_due")
 CONFIRMATIONS = Counter(

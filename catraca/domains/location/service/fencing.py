@@ -23,8 +23,7 @@ from catraca.domains.location.store import communities, presence
 from catraca.domains.location.store.communities import Change
 from catraca.domains.location.store.index import LastHeard
 from catraca.events import DriverEnteredCommunity, DriverLeftCommunity
-from catraca.platform import outbox
-from catraca.platform.database import Db, Row
+from catraca.platform.database import Db, Row, outbox
 from catraca.platform.event import Event
 
 

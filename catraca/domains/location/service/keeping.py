@@ -10,8 +10,7 @@ from catraca.domains.location.model import DriverId
 from catraca.domains.location.store import presence
 from catraca.domains.location.store.index import LastHeard
 from catraca.events import DriverIdle, DriverOffline
-from catraca.platform import outbox
-from catraca.platform.database import Db, Row
+from catraca.platform.database import Db, Row, outbox
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

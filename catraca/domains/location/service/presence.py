@@ -16,9 +16,8 @@ from catraca.domains.location.model import DriverId, Fault, Ping, PingRules, jud
 from catraca.domains.location.service import fencing
 from catraca.domains.location.store import communities, index, presence, shares
 from catraca.events import DriverOffline, DriverOnline
-from catraca.platform import audit, outbox
 from catraca.platform.clock import now
-from catraca.platform.database import Db
+from catraca.platform.database import Db, audit, outbox
 from catraca.platform.redis_client import RedisAway, RedisClient
 
 

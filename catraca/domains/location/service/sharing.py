@@ -22,8 +22,7 @@ from catraca.domains.location.model import (
 from catraca.domains.location.service.showing import driver_of
 from catraca.domains.location.store import shares as store
 from catraca.domains.rides import Ride, RideId
-from catraca.platform import audit
-from catraca.platform.database import Db
+from catraca.platform.database import Db, audit
 from catraca.platform.errors import Forbidden
 from catraca.platform.ids import new_id
 from catraca.platform.redis_client import RedisClient

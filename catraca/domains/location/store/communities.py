@@ -11,7 +11,7 @@ from uuid import UUID
 from catraca.domains.communities import CommunityId, Whereabouts
 from catraca.domains.location.model import DriverId
 from catraca.platform.database import Db
-from catraca.platform.invariants import Invariant, Rule, TriggerHeld
+from catraca.platform.database.invariants import Invariant, Rule, TriggerHeld
 
 Pair = tuple[DriverId, CommunityId]
 

@@ -11,7 +11,7 @@ from uuid import UUID
 from catraca.domains.fares import Place
 from catraca.domains.location.model import DriverId, Ping, Presence, cell_of
 from catraca.platform.database import Db, Row
-from catraca.platform.invariants import ConstraintHeld, Invariant, Rule
+from catraca.platform.database.invariants import ConstraintHeld, Invariant, Rule
 
 PRESENCE = (
     "SELECT driver_id, online, changed_at, seen_at, clock_timestamp() - seen_at AS silence,"

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from catraca.domains.location.model import LINKS_A_RIDE, Share, ShareId
 from catraca.platform.database import Db, Row
-from catraca.platform.invariants import ConstraintHeld, Rule
+from catraca.platform.database.invariants import ConstraintHeld, Rule
 
 SHARES = "SELECT id, ride_id, created_at, expires_at FROM trip_shares"
 SHARES_TOLD = 1000

@@ -36,10 +36,9 @@ from catraca.domains.matching.store import matchings as store
 from catraca.domains.matching.store import searches as search_store
 from catraca.domains.matching.store.searches import Cause
 from catraca.domains.rides import EndedSearch, HeldRide, RideId
-from catraca.platform import outbox, timers
-from catraca.platform.database import Db, after_commit
+from catraca.platform.database import Db, after_commit, outbox, timers
+from catraca.platform.database.timers import TimerKind
 from catraca.platform.redis_client import RedisClient
-from catraca.platform.timers import TimerKind
 
 MATCHING_DUE = TimerKind("matching.due")
 # How many more than are wanted are found at once: others may be faster.

@@ -9,8 +9,7 @@ from catraca.domains.matching.service import figures, telling
 from catraca.domains.matching.service.advancing import Step
 from catraca.domains.rides import HeldRide, Ride
 from catraca.events import DriverAccepted, RideMatched
-from catraca.platform import outbox
-from catraca.platform.database import Db, after_commit
+from catraca.platform.database import Db, after_commit, outbox
 from catraca.platform.redis_client import RedisClient
 
 # Longer than most rides. What keeps a driver is the offer in PostgreSQL; this only saves others the asking.

@@ -9,10 +9,9 @@ from catraca.domains.fares import Place
 from catraca.domains.location import cells_around
 from catraca.domains.matching.model import Rules
 from catraca.domains.matching.store import matchings as store
-from catraca.platform import timers
-from catraca.platform.database import Db
+from catraca.platform.database import Db, timers
+from catraca.platform.database.timers import TimerKind
 from catraca.platform.redis_client import RedisClient
-from catraca.platform.timers import TimerKind
 
 MATCHING_WAKE = TimerKind("matching.wake")
 # One driver can take one ride; a few more are woken, should the first not want them.

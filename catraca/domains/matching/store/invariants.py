@@ -1,7 +1,7 @@
 """What must hold of searches on a live system. News needs a moment to arrive: two sweeps (20 s) at most."""
 
-from catraca.platform.event_invariants import LOOKED_AT
-from catraca.platform.invariants import ConstraintHeld, Invariant, Rule, TriggerHeld
+from catraca.platform.database.event_invariants import LOOKED_AT
+from catraca.platform.database.invariants import ConstraintHeld, Invariant, Rule, TriggerHeld
 
 # Whom the searches of a day, the newest of them, have offered a ride.
 _OFFERED = (

@@ -12,9 +12,8 @@ from catraca.domains.notifications.model import Notification
 from catraca.domains.notifications.store import subscriptions as store
 from catraca.domains.notifications.store.subscriptions import Due
 from catraca.events import PushDue
-from catraca.platform import outbox
 from catraca.platform.clock import now
-from catraca.platform.database import Db
+from catraca.platform.database import Db, outbox
 from catraca.platform.web_push import PAYLOAD_BYTES, Pusher, PushGone, Urgency
 
 PUSHED = Counter("catraca_pushes_total", "Web pushes by what became of them.", ["outcome"])

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from catraca.domains.notifications.model import Notification, Telling, write_notice
 from catraca.platform.database import Db, Row
-from catraca.platform.invariants import ConstraintHeld, Invariant, Rule
+from catraca.platform.database.invariants import ConstraintHeld, Invariant, Rule
 
 PRUNED_AT_ONCE = 2000
 COLUMNS = "user_id, seq, type, data::text AS data, created_at, read_at"

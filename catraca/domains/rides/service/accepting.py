@@ -25,9 +25,8 @@ from catraca.domains.rides.store import attempts as store
 from catraca.domains.rides.store import gate
 from catraca.domains.rides.store.attempts import Judged
 from catraca.domains.rides.store.rides import lock_free_rides, lock_ride
-from catraca.platform import outbox, timers
 from catraca.platform.clock import monotonic_seconds
-from catraca.platform.database import Database, Db, KeptPlans
+from catraca.platform.database import Database, Db, KeptPlans, outbox, timers
 from catraca.platform.errors import Busy, Refusal
 from catraca.platform.event import Event
 from catraca.platform.gather import Gather

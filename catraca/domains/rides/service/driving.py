@@ -22,8 +22,7 @@ from catraca.domains.rides.service.due import set_due
 from catraca.domains.rides.store import offers as offer_store
 from catraca.domains.rides.store import rides as store
 from catraca.events import RideArriving, RideCompleted, RideReassigning, RideStarted
-from catraca.platform import audit, outbox
-from catraca.platform.database import Db
+from catraca.platform.database import Db, audit, outbox
 
 
 async def arrive(db: Db, ride_id: RideId, *, by: UserId) -> None:

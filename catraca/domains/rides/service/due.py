@@ -11,9 +11,8 @@ from catraca.domains.rides.model import OPEN, Offer, Ride, RideId
 from catraca.domains.rides.service import telling
 from catraca.domains.rides.store import offers as offer_store
 from catraca.domains.rides.store import rides as store
-from catraca.platform import outbox, timers
-from catraca.platform.database import Db
-from catraca.platform.timers import TimerKind
+from catraca.platform.database import Db, outbox, timers
+from catraca.platform.database.timers import TimerKind
 
 RIDE_DUE = TimerKind("rides.due")
 # By then whoever searches has ended the search, or is not there.

@@ -31,8 +31,7 @@ from catraca.domains.rides.service.holding import HeldRide, hold_ride
 from catraca.domains.rides.store import offers as offer_store
 from catraca.domains.rides.store import rides as store
 from catraca.events import CandidateFound, DriverRejected
-from catraca.platform import outbox
-from catraca.platform.database import Db
+from catraca.platform.database import Db, outbox
 from catraca.platform.ids import new_id
 
 TOLD_AT_MOST = 20

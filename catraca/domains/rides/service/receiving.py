@@ -5,8 +5,7 @@ from uuid import UUID
 
 from catraca.domains.rides.store import offers as store
 from catraca.events import OfferSent
-from catraca.platform import outbox
-from catraca.platform.database import Db
+from catraca.platform.database import Db, outbox
 
 
 async def acknowledge_offers(db: Db, offer_ids: Iterable[UUID]) -> None:

@@ -12,8 +12,7 @@ from catraca.domains.rides.service.telling import pickup_of
 from catraca.domains.rides.store import rides as store
 from catraca.events import RideRequested
 from catraca.events.rides import Point
-from catraca.platform import outbox
-from catraca.platform.database import Db
+from catraca.platform.database import Db, outbox
 from catraca.platform.errors import Busy
 from catraca.platform.ids import new_id
 

@@ -1,7 +1,7 @@
 """What must hold of rides on a live system: what the schema holds, and what it cannot."""
 
-from catraca.platform.event_invariants import LOOKED_AT
-from catraca.platform.invariants import ConstraintHeld, Invariant, Rule, TriggerHeld
+from catraca.platform.database.event_invariants import LOOKED_AT
+from catraca.platform.database.invariants import ConstraintHeld, Invariant, Rule, TriggerHeld
 
 _TOLD = (
     "SELECT aggregate_id, routing_key, headers, created_at FROM outbox"  # noqa: S608 - our own words

@@ -12,9 +12,8 @@ from catraca.domains.scheduling.model.agendas import ONLY_HELD, Appointment, Cli
 from catraca.domains.scheduling.model.zones import zone_names
 from catraca.domains.scheduling.schemas.booking import ClientIn
 from catraca.domains.scheduling.store.appointments import read_appointment
-from catraca.platform import audit
 from catraca.platform.auth import Principal
-from catraca.platform.database import Db
+from catraca.platform.database import Db, audit
 from catraca.platform.errors import Forbidden, NotFound
 
 

@@ -29,8 +29,7 @@ from catraca.domains.scheduling.store.appointments import NewSeat
 from catraca.domains.scheduling.store.choosing import read_around
 from catraca.domains.scheduling.store.claims import NewSession
 from catraca.events import AppointmentBooked
-from catraca.platform import timers
-from catraca.platform.database import Db
+from catraca.platform.database import Db, timers
 from catraca.platform.errors import NotFound
 from catraca.platform.ids import new_id
 

@@ -12,8 +12,7 @@ from catraca.domains.scheduling.model.calendar import write_calendar
 from catraca.domains.scheduling.service.setting_up import hold_worker
 from catraca.domains.scheduling.store import calendars as store
 from catraca.domains.scheduling.store.names import names_of
-from catraca.platform import audit
-from catraca.platform.database import Db
+from catraca.platform.database import Db, audit
 from catraca.platform.errors import NotFound
 
 TOKEN_BYTES: Final = 32

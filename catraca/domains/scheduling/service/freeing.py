@@ -14,9 +14,8 @@ from catraca.domains.scheduling.model.waiting import EntryStatus, FreedId
 from catraca.domains.scheduling.model.zones import at
 from catraca.domains.scheduling.store import freeing as store
 from catraca.domains.scheduling.store import waiting as waiting_store
-from catraca.platform import timers
-from catraca.platform.database import Db
-from catraca.platform.timers import TimerKind
+from catraca.platform.database import Db, timers
+from catraca.platform.database.timers import TimerKind
 
 TIME_FREED = TimerKind("scheduling.time_freed")
 WAIT_DUE = TimerKind("scheduling.wait_due")

@@ -9,8 +9,7 @@ from catraca.domains.scheduling.service import freeing, telling
 from catraca.domains.scheduling.store import agendas as agenda_store
 from catraca.domains.scheduling.store import appointments as store
 from catraca.domains.scheduling.store import claims
-from catraca.platform import timers
-from catraca.platform.database import Db
+from catraca.platform.database import Db, timers
 
 
 async def end_lapsed_in(db: Db, session_ids: Collection[SessionId], *, waits: bool) -> None:

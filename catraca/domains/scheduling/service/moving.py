@@ -31,8 +31,7 @@ from catraca.events import (
     AppointmentNear,
     AppointmentRescheduled,
 )
-from catraca.platform import timers
-from catraca.platform.database import Db
+from catraca.platform.database import Db, timers
 from catraca.platform.errors import Busy, NotFound
 
 # An appointment that moves between two looks at it is looked at again, so often.

@@ -23,8 +23,7 @@ from catraca.domains.scheduling.model.zones import moment_of, zone_names
 from catraca.domains.scheduling.service import freeing
 from catraca.domains.scheduling.store import agendas as store
 from catraca.domains.scheduling.store import appointments as appointment_store
-from catraca.platform import audit
-from catraca.platform.database import Db
+from catraca.platform.database import Db, audit
 from catraca.platform.errors import NotFound
 from catraca.platform.ids import new_id
 

@@ -7,9 +7,8 @@ from prometheus_client import Counter
 
 from catraca.domains.scheduling.model.agendas import Appointment
 from catraca.events.appointments import AppointmentEvent
-from catraca.platform import outbox, timers
-from catraca.platform.database import Db, after_commit
-from catraca.platform.timers import TimerKind
+from catraca.platform.database import Db, after_commit, outbox, timers
+from catraca.platform.database.timers import TimerKind
 
 REMINDER_DUE = TimerKind("scheduling.reminder_due")
 HOLD_DUE = TimerKind("scheduling.hold_due")

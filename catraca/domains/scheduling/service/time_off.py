@@ -9,8 +9,7 @@ from catraca.domains.scheduling.service import freeing, holding
 from catraca.domains.scheduling.store import claims
 from catraca.domains.scheduling.store.agendas import hold_subjects
 from catraca.domains.scheduling.store.claims import TimeOff
-from catraca.platform import audit
-from catraca.platform.database import Db
+from catraca.platform.database import Db, audit
 from catraca.platform.errors import NotFound
 
 # Of what is in the way, so many are told.

@@ -25,9 +25,8 @@ from catraca.domains.scheduling.store import diaries
 from catraca.domains.scheduling.store import freeing as freeing_store
 from catraca.domains.scheduling.store import waiting as store
 from catraca.events import SlotOffered
-from catraca.platform import timers
 from catraca.platform.clock import now
-from catraca.platform.database import Db
+from catraca.platform.database import Db, timers
 from catraca.platform.errors import NotFound
 from catraca.platform.ids import new_id
 

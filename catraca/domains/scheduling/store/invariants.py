@@ -1,7 +1,7 @@
 """What must hold of agendas, for `catraca doctor --invariants`."""
 
-from catraca.platform.event_invariants import LOOKED_AT
-from catraca.platform.invariants import ConstraintHeld, Invariant, Rule
+from catraca.platform.database.event_invariants import LOOKED_AT
+from catraca.platform.database.invariants import ConstraintHeld, Invariant, Rule
 
 # What tells of a change; the others only remind, or offer.
 _TELLS = (

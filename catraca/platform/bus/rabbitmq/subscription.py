@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Sequence
 import structlog
 from prometheus_client import Counter
 
-from catraca.platform import inbox
 from catraca.platform.bus.message import Delivery, each_once
 from catraca.platform.bus.rabbitmq.connection import Link
 from catraca.platform.bus.rabbitmq.encoding import Address
@@ -17,7 +16,7 @@ from catraca.platform.bus.rabbitmq.session import Session
 from catraca.platform.bus.rabbitmq.watch import Watch
 from catraca.platform.bus.topology import Queue
 from catraca.platform.bus.transport import BusAway
-from catraca.platform.database import Db
+from catraca.platform.database import Db, inbox
 from catraca.platform.waiting import within
 
 log = structlog.get_logger()

@@ -14,11 +14,11 @@ from prometheus_client import Counter, Histogram
 
 from catraca.platform.bus.handlers import Unreadable
 from catraca.platform.bus.message import Delivery
+from catraca.platform.bus.outage_retry import Patience, Stopped
 from catraca.platform.bus.topology import Queue, Topology
 from catraca.platform.bus.transport import Subscription
 from catraca.platform.clock import monotonic_seconds
 from catraca.platform.database import Database
-from catraca.platform.patience import Patience, Stopped
 
 log = structlog.get_logger()
 

@@ -10,10 +10,9 @@ from uuid import UUID, uuid4
 import structlog
 from prometheus_client import Counter, Histogram
 
-from catraca.platform import outbox
 from catraca.platform.bus.transport import BusAway, PublishFailed, SharesDatabase, Transport
 from catraca.platform.clock import now
-from catraca.platform.database import Database, Db, Row, plan_afresh
+from catraca.platform.database import Database, Db, Row, outbox, plan_afresh
 from catraca.platform.errors import Refusal
 from catraca.platform.waiting import within
 

@@ -17,12 +17,12 @@ from typing import Generic, TypeVar
 from prometheus_client import Histogram
 
 from catraca.platform.bus.message import Delivery, Message
-from catraca.platform.bus.settling import HANDLER_SECONDS, OUTCOMES, Settling, Verdicts
+from catraca.platform.bus.outage_retry import AWAY, Stopped
+from catraca.platform.bus.outcome import HANDLER_SECONDS, OUTCOMES, Settling, Verdicts
 from catraca.platform.bus.topology import Queue, Topology
 from catraca.platform.bus.transport import Subscription, Transport
 from catraca.platform.clock import monotonic_seconds
 from catraca.platform.database import Database, Db
-from catraca.platform.patience import AWAY, Stopped
 
 T = TypeVar("T")
 

@@ -12,10 +12,9 @@ from uuid import uuid4
 import structlog
 from prometheus_client import Counter, Histogram
 
-from catraca.platform import timers
-from catraca.platform.database import Database, Db
-from catraca.platform.patience import AWAY
-from catraca.platform.timers import DueTimer, Handler, TimerHandlers, TimerKind
+from catraca.platform.bus.outage_retry import AWAY
+from catraca.platform.database import Database, Db, timers
+from catraca.platform.database.timers import DueTimer, Handler, TimerHandlers, TimerKind
 from catraca.platform.waiting import within
 
 log = structlog.get_logger()

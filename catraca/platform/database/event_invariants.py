@@ -3,7 +3,7 @@
 Looked at are those that wait and the newest of those that were sent: enough to notice, and cheap at any size.
 """
 
-from catraca.platform.invariants import ConstraintHeld, Invariant, Rule
+from catraca.platform.database.invariants import ConstraintHeld, Invariant, Rule
 
 LOOKED_AT = 100_000
 

@@ -7,12 +7,12 @@ import structlog
 
 from catraca.platform.bus.handlers import QueueHandlers
 from catraca.platform.bus.message import Delivery
-from catraca.platform.bus.settling import HANDLER_SECONDS, OUTCOMES, Settling
+from catraca.platform.bus.outage_retry import Stopped
+from catraca.platform.bus.outcome import HANDLER_SECONDS, OUTCOMES, Settling
 from catraca.platform.bus.topology import Queue, Topology
 from catraca.platform.bus.transport import Subscription, Transport
 from catraca.platform.clock import monotonic_seconds
 from catraca.platform.database import Database, Db
-from catraca.platform.patience import Stopped
 
 
 class Consumer:

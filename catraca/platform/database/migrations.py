@@ -15,7 +15,7 @@ import asyncpg
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-FOLDER = Path(__file__).resolve().parents[2] / "migrations"
+FOLDER = Path(__file__).resolve().parents[3] / "migrations"
 MIGRATION_LOCK = 0x6361_7472_6163_6101  # "catraca" and a number: the advisory lock of migrators
 CONNECT_SECONDS = 5.0
 MIGRATE_SECONDS = 600.0

@@ -21,7 +21,7 @@ from typing import NewType
 from uuid import UUID
 
 from catraca.platform.database import LONG_TRANSACTION_SECONDS, Db, announce
-from catraca.platform.invariants import ConstraintHeld, Invariant, Rule
+from catraca.platform.database.invariants import ConstraintHeld, Invariant, Rule
 
 TimerKind = NewType("TimerKind", str)
 Handler = Callable[[Db, UUID], Awaitable[None]]

@@ -12,9 +12,9 @@ import structlog
 from prometheus_client import Counter, Histogram
 
 from catraca.platform.clock import monotonic_seconds
+from catraca.platform.database.pool import ConnectionPool
+from catraca.platform.database.wakeups import Wakeups
 from catraca.platform.errors import Busy, DatabaseUnavailable, OutcomeUnknown, Refusal
-from catraca.platform.pool import ConnectionPool
-from catraca.platform.wakeups import Wakeups
 
 log = structlog.get_logger()
 
