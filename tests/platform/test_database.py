@@ -10,8 +10,8 @@ from uuid import uuid4
 import asyncpg
 import pytest
 
-from catraca.platform.database import transactions as module
 from catraca.platform.database import Database, DatabaseLimits, Db, TransactionAborted, after_commit
+from catraca.platform.database import transactions as module
 from catraca.platform.errors import Busy, DatabaseUnavailable, OutcomeUnknown
 from tests.servers import Stack, until
 

@@ -11,8 +11,8 @@ import asyncpg
 import pytest
 from structlog.testing import capture_logs
 
-from catraca.platform.database import transactions as database_module
 from catraca.platform.database import Database, Db, timer_runner, timers
+from catraca.platform.database import transactions as database_module
 from catraca.platform.database.timer_runner import Timekeeper
 from catraca.platform.database.timers import TimerHandlers, TimerKind, set_timer
 from catraca.platform.errors import Busy

@@ -9,8 +9,8 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from catraca.platform.database import transactions as database_module
 from catraca.platform.database import Database, DatabaseLimits, Db, timer_runner, timers
+from catraca.platform.database import transactions as database_module
 from catraca.platform.database.invariants import check_invariants
 from catraca.platform.database.timer_runner import Timekeeper
 from catraca.platform.database.timers import TimerHandlers, TimerKind, cancel_timer, set_timer

@@ -6,7 +6,7 @@ from catraca.domains.matching.model import DriverNear
 from catraca.domains.matching.service.advancing import MATCHING_DUE, Matcher
 from catraca.domains.matching.service.waking import MATCHING_WAKE
 from catraca.platform.database import Db
-from catraca.platform.timers import TimerHandlers
+from catraca.platform.database.timers import TimerHandlers
 
 
 def matching_timers(matcher: Matcher) -> TimerHandlers:

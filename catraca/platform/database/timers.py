@@ -20,8 +20,8 @@ from datetime import datetime, timedelta
 from typing import NewType
 from uuid import UUID
 
-from catraca.platform.database import LONG_TRANSACTION_SECONDS, Db, announce
 from catraca.platform.database.invariants import ConstraintHeld, Invariant, Rule
+from catraca.platform.database.transactions import LONG_TRANSACTION_SECONDS, Db, announce
 
 TimerKind = NewType("TimerKind", str)
 Handler = Callable[[Db, UUID], Awaitable[None]]
