@@ -7,17 +7,21 @@ PIP_INSTALL := $(BIN)/python -m pip --disable-pip-version-check --no-input insta
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help up test check bench prove format lock clean
+.PHONY: help up test test-all check bench prove format lock clean
 
 help: ## Show this help
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  \033[36mmake %-8s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[36mmake %-8s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 up: .venv/.runtime ## Run Catraca here, with everything it needs (Ctrl-C stops it; DEMO=1: a city moves in it)
 	@exec $(BIN)/catraca up $(if $(DEMO),--demo)
 
-test: check ## Check, then run every test on real servers
+test: check ## Check, then test on real servers (five minutes on two cores)
 	@sh tests/install-servers.sh
 	$(BIN)/pytest -n 4 --dist loadgroup
+
+test-all: check ## The same with every test on both stacks, storms and generated requests (long)
+	@sh tests/install-servers.sh
+	$(BIN)/pytest -n 4 --dist loadgroup --all
 
 check: .venv/.dev ## Format, lint, types, import directions, tidiness (fast)
 	$(BIN)/ruff format --check .

@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 from functools import cache, partial
+from pathlib import Path
 from uuid import UUID, uuid4
 
 import httpx
@@ -52,8 +53,27 @@ SECRET = "the tests' own secret, long enough to sign with"
 QUICK_HASHER = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
 
 
+# Tests of these folders run on both stacks in `make test` too; the others do in `make test-all` only.
+BOTH_STACKS = ("platform", "journeys", "roles")
+BOTH_STACKS_FILES = ("test_constraints.py", "test_invariants.py", "test_migration.py")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--all", action="store_true", help="the whole suite: `long` tests, and both stacks")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Choose the stacks of each test that uses them, unless the test names its own."""
+    marked = any("stack" in mark.args[0] for mark in metafunc.definition.iter_markers("parametrize"))
+    if "stack" in metafunc.fixturenames and not marked:
+        path = metafunc.definition.path.relative_to(Path(__file__).parent)
+        both = path.parts[0] in BOTH_STACKS or path.name in BOTH_STACKS_FILES
+        names = ["embedded", "servers"] if both or metafunc.config.getoption("--all") else ["servers"]
+        metafunc.parametrize("stack", names, indirect=True, scope="session")
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    """Files go to memory if they may; workers have it from the environment of whoever started them."""
+    """Put files into memory if possible; xdist workers inherit the folder from the environment."""
     if "TMPDIR" in os.environ or (folder := folder_in_memory()) is None:
         return
     # Each test's own folder stays on the disk: pytest keeps the last ones, and its names for them are long.
@@ -63,12 +83,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep each `xdist_group` on one worker.
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Drop `long` tests unless all are asked for, and keep each `xdist_group` on one worker.
 
-    pytest-xdist 3.8 reads the group at the end of a test's id, and since pytest 9.2 no longer gets it written
-    there (its issue 1386): without a word, the groups would be torn apart.
+    pytest-xdist 3.8 reads the group at the end of a test's id, which pytest 9.2 and later do not
+    write there (issue 1386 of pytest-xdist): without this, groups would be split silently.
     """
+    if not config.getoption("--all"):
+        long = [item for item in items if item.get_closest_marker("long")]
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if item not in set(long)]
     for item in items:
         group = item.get_closest_marker("xdist_group")
         if group is not None and "PYTEST_XDIST_WORKER" in os.environ:
@@ -113,11 +137,11 @@ async def servers_stack() -> AsyncIterator[Stack]:
         yield stack
 
 
-@pytest.fixture(scope="session", params=["embedded", "servers"])
+@pytest.fixture(scope="session")
 def stack(request: pytest.FixtureRequest) -> Stack:
-    """Running servers. Everything that uses it runs twice: embedded, and Debian's servers.
+    """Running servers: embedded, or Debian's. `pytest_generate_tests` decides which tests run on which.
 
-    Once started, both go on to the end: tests come in an order that asks now for one, now for the other.
+    Once started, both run to the end, because the order of tests alternates between them.
     """
     return request.getfixturevalue(f"{request.param}_stack")
 

@@ -11,7 +11,8 @@ from catraca.domains.analytics import jobs
 from catraca.domains.analytics.model import KEPT, by_hour, cell_of, fact_of, start_of
 from catraca.events import MatchingTimeout, NoDriversAvailable, RideStarted
 from catraca.events.catalogue import example_of
-from catraca.platform.database import RETRIED_TRANSACTIONS, Database
+from catraca.platform.database import Database
+from catraca.platform.database.transactions import RETRIED_TRANSACTIONS
 from catraca.platform.event import Event
 from tests.domains.analytics.counting import count, count_in_vain, demand, rows
 from tests.domains.analytics.news import FAR, HERE, NEARBY, NOON, failed, matched, reassigning, requested

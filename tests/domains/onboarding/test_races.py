@@ -10,7 +10,7 @@ import pytest
 
 from catraca.domains.onboarding import SignUp
 from catraca.domains.onboarding.service import write_sign_ups
-from catraca.platform.database import RETRIED_TRANSACTIONS
+from catraca.platform.database.transactions import RETRIED_TRANSACTIONS
 from catraca.roles.parts import open_parts
 from tests.domains.onboarding.desk import Desk, an_address, on_both_buses, sound
 from tests.servers import until
