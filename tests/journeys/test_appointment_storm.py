@@ -14,7 +14,7 @@ from tests.support.appointment_storm import APIS, SETTINGS, weather_appointments
 from tests.support.ride_accepts import WEATHERS
 from tests.support.ride_fleet import RideFleet, ride_place
 
-pytestmark = pytest.mark.xdist_group("rides")
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("rides")]
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from tests.support.ride_accepts import WEATHERS
 from tests.support.ride_fleet import ApiProcess, RideFleet, ride_place
 from tests.support.ride_gate import CommitGate
 
-pytestmark = pytest.mark.xdist_group("rides")
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("rides")]
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ import pytest
 from tests.journeys.instances import Instance, instance, is_alive
 from tests.servers import until
 
-pytestmark = pytest.mark.xdist_group("journeys")
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("journeys")]
 UNDER_WAY = "SELECT count(*) FROM rides WHERE status NOT IN ('COMPLETED', 'CANCELED')"
 
 

@@ -12,7 +12,7 @@ from tests.support.matching_storm import Size
 from tests.support.matching_town import Hurry
 from tests.support.ride_fleet import ride_place
 
-pytestmark = pytest.mark.xdist_group("rides")
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("rides")]
 
 SEED = 7
 

@@ -13,7 +13,7 @@ from tests.support.matching_storm import Size, weather_matching
 from tests.support.matching_town import Hurry
 from tests.support.ride_fleet import ride_place
 
-pytestmark = pytest.mark.xdist_group("rides")
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("rides")]
 
 # With this one Redis dies first: what the last rides leave there is seen.
 SEED = 12

@@ -21,7 +21,7 @@ from tests.support.news_room import NewsRoom, news_room
 from tests.support.news_storms import die_in_windows, jostle
 from tests.support.news_windows import WINDOWS
 
-pytestmark = pytest.mark.xdist_group("news")
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("news")]
 
 # Every role twice, in fewer processes than `make prove` has; of each pair one ends politely and one by force.
 LINEUP = (("relay", "housekeeper"), ("dispatcher", "notifier"))

@@ -42,6 +42,7 @@ async def gated(here: RideFleet) -> AsyncIterator[tuple[ApiProcess, CommitGate]]
         yield api_and_gate
 
 
+@pytest.mark.long
 async def test_of_a_hundred_drivers_one_has_the_ride_whatever_becomes_of_redis(here: RideFleet) -> None:
     await accept_at_once(here, drivers=100, rounds=1)
     await here.settle()
@@ -57,10 +58,12 @@ async def test_repeats_hear_the_first_answer_and_change_nothing(here: RideFleet)
     await here.settle()
 
 
+@pytest.mark.long
 async def test_of_all_that_may_happen_to_an_offer_at_one_instant_one_thing_does(here: RideFleet) -> None:
     await race(here, rounds=100, seed=5)
 
 
+@pytest.mark.long
 async def test_a_process_that_wakes_after_the_offer_expired_cannot_take_the_ride(
     here: RideFleet, gated: tuple[ApiProcess, CommitGate]
 ) -> None:

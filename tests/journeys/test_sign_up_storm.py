@@ -16,7 +16,7 @@ from tests.support.sign_up_fleet import Place
 from tests.support.sign_up_outage import outlast_outage
 from tests.support.sign_up_storm import Size, weather_sign_ups
 
-pytestmark = pytest.mark.xdist_group("news")
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("news")]
 
 HUNDREDTH = Size(
     sign_ups=1000,
