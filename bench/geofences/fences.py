@@ -14,8 +14,8 @@ import shapely
 
 from bench.location.world import place_at
 from catraca.domains.communities import Community, CommunityId, FenceIndex, Rules
-from catraca.domains.fares import Place
 from catraca.platform.clock import now
+from catraca.platform.geo import Place
 
 FENCES = 10_000
 SIDE = math.isqrt(FENCES)

@@ -12,9 +12,10 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 from uuid import uuid4
 
-from bench.location.world import METERS_A_DEGREE, driver_id, place_of, put_online
+from bench.location.world import driver_id, place_of, put_online
 from bench.wrk import HttpLoad
 from catraca.platform.auth import sign_token
+from catraca.platform.geo import METERS_A_DEGREE
 
 PINGS_A_LIST = 100
 # More than are under way at a time, so that no driver's pings overtake each other.

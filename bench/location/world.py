@@ -8,17 +8,16 @@ from uuid import NAMESPACE_OID, uuid5
 
 import asyncpg
 
-from catraca.domains.fares import Place
 from catraca.domains.location.model import DriverId, Ping, cell_of
 from catraca.domains.location.store import index
 from catraca.platform.clock import now
+from catraca.platform.geo import METERS_A_DEGREE, Place
 from catraca.platform.redis_client import RedisClient, RedisLimits
 
 CENTRE = Place(-12.98, -45.0)
 IN_REACH = 100
 RADIUS_METERS = 5000.0
 APART_METERS = math.sqrt(math.pi * RADIUS_METERS**2 / IN_REACH)
-METERS_A_DEGREE = 111_195.0
 SHOWN_AT_ONCE = 1000
 
 

@@ -7,12 +7,13 @@ from uuid import UUID, uuid4
 import asyncpg
 
 from bench.location.world import place_of, put_online
-from catraca.domains.fares import Place, Tariff
+from catraca.domains.fares import Tariff
 from catraca.domains.location import cell_of
 from catraca.domains.people import UserId
 from catraca.domains.rides import RideId, request_ride
 from catraca.domains.rides.model import RideRequest
 from catraca.platform.database import Database, Db
+from catraca.platform.geo import Place
 
 DRIVERS = 4000
 FEW_OPEN, MANY_OPEN = 100, 10_000

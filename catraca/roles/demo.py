@@ -13,6 +13,7 @@ from catraca.domains.communities import CommunityId, Prices, Rules, Wanted
 from catraca.domains.people import NewPerson, UserId
 from catraca.domains.scheduling import NewWorker, Rule, ServiceId, Terms
 from catraca.platform.database import Database, Db
+from catraca.platform.geo import METERS_A_DEGREE
 
 OPERATOR = NewPerson(
     id=UserId(UUID("c1dade00-0000-4000-8000-000000000001")),
@@ -89,7 +90,6 @@ def _community_id(number: int) -> CommunityId:
     return CommunityId(UUID(f"c1dade00-0000-4000-8000-0000000003{number:02d}"))
 
 
-METERS_A_DEGREE = 111_195
 COMMUNITIES = (
     _community(1, "Centro Histórico", -12.9725, -38.5098, radius_meters=700, neighbour=2),
     _community(2, "Campo Grande", -12.9915, -38.5185, radius_meters=900, neighbour=1),

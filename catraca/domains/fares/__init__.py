@@ -1,24 +1,5 @@
-"""Fares: what a ride costs."""
+"""Fares: the price of a ride."""
 
-from catraca.domains.fares.model import (
-    Place,
-    Tariff,
-    Trip,
-    estimate_trip,
-    fare_cents,
-    straight_line_meters,
-    tariff_with,
-)
-from catraca.domains.fares.schemas import Latitude, Longitude
+from catraca.domains.fares.model import Tariff, fare_cents, tariff_with
 
-__all__ = [
-    "Latitude",
-    "Longitude",
-    "Place",
-    "Tariff",
-    "Trip",
-    "estimate_trip",
-    "fare_cents",
-    "straight_line_meters",
-    "tariff_with",
-]
+__all__ = ["Tariff", "fare_cents", "tariff_with"]

@@ -1,4 +1,4 @@
-"""HTTP for fares: what would it cost?"""
+"""HTTP for fares: quotes."""
 
 from typing import Annotated
 
@@ -17,7 +17,7 @@ router = make_router(prefix="/v1", route_class=Staged)
 ROUTERS = [router]
 
 
-@router.post("/quotes", tags=["rides"], summary="Ask what a ride would cost", responses=problems(401, 422))
+@router.post("/quotes", tags=["rides"], summary="Quote a fare", responses=problems(401, 422))
 async def quote(body: QuoteIn, caller: Caller, prices: Prices) -> QuoteOut:
-    """Answers distance, duration and fare; a ride asked for now with the same ends costs the same."""
+    """Returns distance, duration and fare. A ride requested now with the same ends costs the same."""
     return QuoteOut.of(body.trip(), prices)

@@ -1,14 +1,10 @@
-"""What the quote's route takes and gives."""
-
-from typing import Annotated
+"""Request and response of the quote route."""
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from catraca.domains.fares.model import Place, Tariff, Trip, estimate_trip, fare_cents
+from catraca.domains.fares.model import Tariff, fare_cents
 from catraca.domains.people import Body
-
-Latitude = Annotated[float, Field(strict=True, ge=-90, le=90, allow_inf_nan=False)]
-Longitude = Annotated[float, Field(strict=True, ge=-180, le=180, allow_inf_nan=False)]
+from catraca.platform.geo import Latitude, Longitude, Place, Trip, estimate_trip
 
 
 class QuoteIn(Body):
@@ -47,7 +43,7 @@ class QuoteOut(BaseModel):
 
     distance_meters: int = Field(description="By road, estimated.")
     duration_seconds: int = Field(description="By road, estimated.")
-    fare_cents: int = Field(description="In hundredths of the currency; what such a ride costs.")
+    fare_cents: int = Field(description="Fare of such a ride, in hundredths of the currency.")
     currency: str
 
     @classmethod

@@ -10,10 +10,10 @@ from uuid import UUID
 import msgspec
 
 from catraca.domains.communities import CommunityId, Tier
-from catraca.domains.fares import Place
 from catraca.domains.people import UserId
 from catraca.domains.rides import Kind, Ride, RideId, RideRequest
 from catraca.platform.errors import Refusal
+from catraca.platform.geo import Place
 
 ConfirmationId = NewType("ConfirmationId", UUID)
 

@@ -11,9 +11,9 @@ from uuid import UUID
 
 import msgspec
 
-from catraca.domains.fares import Place, straight_line_meters
 from catraca.domains.people import User
 from catraca.domains.rides import Ride
+from catraca.platform.geo import Place, straight_line_meters
 
 DriverId = NewType("DriverId", UUID)
 ShareId = NewType("ShareId", UUID)

@@ -8,7 +8,6 @@ from uuid import UUID
 from fastapi import Depends, Query, Response
 
 from catraca.domains.communities import Fences
-from catraca.domains.fares import Place
 from catraca.domains.location.errors import DriverNotOnline
 from catraca.domains.location.model import MAX_LATITUDE, DriverId, PingRules
 from catraca.domains.location.schemas import (
@@ -38,6 +37,7 @@ from catraca.domains.location.service.showing import read_position
 from catraca.platform.auth import Principal
 from catraca.platform.clock import now
 from catraca.platform.errors import Forbidden
+from catraca.platform.geo import Place
 from catraca.platform.http.caller import Caller
 from catraca.platform.http.problems import problems
 from catraca.platform.http.route import (

@@ -18,7 +18,6 @@ from pydantic import (
 from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
-from catraca.domains.fares import Place
 from catraca.domains.location.model import (
     MAX_LATITUDE,
     DriverId,
@@ -33,6 +32,7 @@ from catraca.domains.location.service.pings import Taken
 from catraca.domains.location.service.presence import Standing
 from catraca.domains.location.service.searching import Near
 from catraca.domains.people import Body
+from catraca.platform.geo import Place
 from catraca.platform.leases import Lease
 
 PINGS_AT_ONCE = 100

@@ -4,7 +4,6 @@ from datetime import datetime
 from uuid import UUID
 
 from catraca.domains import location, people, rides
-from catraca.domains.fares import Place
 from catraca.domains.matching.service import figures
 from catraca.domains.matching.service.advancing import Matcher
 from catraca.domains.matching.service.settling import let_go_of_all, settle_match
@@ -28,6 +27,7 @@ from catraca.events import (
 from catraca.platform.bus import Message, QueueHandlers, handlers_for
 from catraca.platform.clock import now
 from catraca.platform.database import Db
+from catraca.platform.geo import Place
 
 
 def matching_handlers(matcher: Matcher) -> tuple[QueueHandlers, ...]:

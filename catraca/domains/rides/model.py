@@ -7,7 +7,6 @@ from typing import Final, Literal, NewType, TypedDict
 from uuid import UUID
 
 from catraca.domains.communities import CommunityId, Prices, Tier
-from catraca.domains.fares import Place
 from catraca.domains.people import UserId
 from catraca.domains.rides.errors import (
     CancelReasonInvalid,
@@ -18,6 +17,7 @@ from catraca.domains.rides.errors import (
     RideMoveNotAllowed,
 )
 from catraca.platform.errors import IdempotencyKeyReused, Refusal
+from catraca.platform.geo import Place
 
 RideId = NewType("RideId", UUID)
 OfferId = NewType("OfferId", UUID)

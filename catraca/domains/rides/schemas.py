@@ -10,7 +10,6 @@ from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
 from catraca.domains.communities import Tier
-from catraca.domains.fares import Latitude, Longitude, Place
 from catraca.domains.people import Address, Body, Reason, User, left_out
 from catraca.domains.rides.model import (
     DRIVEN,
@@ -28,6 +27,7 @@ from catraca.domains.rides.model import (
 )
 from catraca.domains.rides.service.reading import Part, RideView
 from catraca.domains.rides.store.attempts import RecordedAttempt
+from catraca.platform.geo import Latitude, Longitude, Place
 
 RIDE_ID = "0198a8b2-3c00-7000-8000-000000000001"
 DRIVER_ID = "0198a7f0-5d2e-7c41-9f0a-3b1c2d4e5f60"

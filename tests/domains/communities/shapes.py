@@ -10,7 +10,7 @@ import shapely
 from shapely.geometry.base import BaseGeometry
 
 from catraca.domains.communities import Community, CommunityId, Fence, Rules
-from catraca.domains.communities.model.fences import METERS_A_DEGREE
+from catraca.platform.geo import METERS_A_DEGREE
 
 LAT, LON = -12.97, -38.5
 START = datetime(2025, 1, 1, tzinfo=UTC)

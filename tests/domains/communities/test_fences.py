@@ -10,7 +10,7 @@ from shapely.geometry.base import BaseGeometry
 
 from catraca.domains.communities import Community, FenceIndex
 from catraca.domains.communities.model.fences import Margin
-from catraca.domains.fares import Place, straight_line_meters
+from catraca.platform.geo import Place, straight_line_meters
 from tests.domains.communities.shapes import (
     LAT,
     LON,

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catraca.domains.fares import Place, Tariff, Trip, estimate_trip, fare_cents, straight_line_meters
+from catraca.domains.fares import Tariff, fare_cents
+from catraca.platform.geo import Trip
 
 TARIFF = Tariff(base_cents=500, per_km_cents=180, per_minute_cents=30, minimum_cents=800, currency="BRL")
 cents = st.integers(0, 1_000_000)
@@ -20,7 +21,6 @@ tariffs = st.builds(
     currency=st.just("BRL"),
 )
 trips = st.builds(Trip, st.integers(0, 30_000_000), st.integers(0, 5_000_000))
-places = st.builds(Place, st.floats(-90, 90), st.floats(-180, 180))
 
 
 def exactly(tariff: Tariff, trip: Trip) -> Fraction:
@@ -78,32 +78,3 @@ def test_a_way_in_pieces_costs_what_it_costs_whole_but_for_the_rounding(
     per_way = replace(tariff, base_cents=0, minimum_cents=0)
     whole = fare_cents(per_way, Trip(trip.distance_meters * pieces, trip.duration_seconds * pieces))
     assert abs(whole - pieces * fare_cents(per_way, trip)) <= (pieces + 1) // 2 + 1
-
-
-@given(places, places)
-def test_a_trip_is_whole_meters_and_seconds_and_the_same_there_and_back(start: Place, end: Place) -> None:
-    there, back = estimate_trip(start, end), estimate_trip(end, start)
-    assert type(there.distance_meters) is type(there.duration_seconds) is int
-    assert there.distance_meters >= 0
-    assert abs(there.distance_meters - back.distance_meters) <= 2
-    # Half the way round the earth, by roads a third longer.
-    assert there.distance_meters <= 26_100_000
-
-
-@given(places)
-def test_nowhere_is_no_distance(place: Place) -> None:
-    assert estimate_trip(place, place) == Trip(0, 0)
-
-
-@pytest.mark.parametrize(
-    ("start", "end", "kilometers"),
-    [
-        (Place(0, 0), Place(0, 1), 111.195),
-        (Place(0, 0), Place(90, 0), 10_007.557),
-        (Place(0, 0), Place(0, 180), 20_015.115),
-        (Place(0, 179.5), Place(0, -179.5), 111.195),  # across the date line
-        (Place(90, 0), Place(90, 180), 0),  # all meridians meet there
-    ],
-)
-def test_distances_that_are_known(start: Place, end: Place, kilometers: float) -> None:
-    assert straight_line_meters(start, end) == pytest.approx(kilometers * 1000, abs=2)

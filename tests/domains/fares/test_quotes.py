@@ -3,7 +3,8 @@
 import httpx
 import pytest
 
-from catraca.domains.fares import Place, Tariff, estimate_trip, fare_cents
+from catraca.domains.fares import Tariff, fare_cents
+from catraca.platform.geo import Place, estimate_trip
 from catraca.roles.parts import Parts
 from tests.conftest import bearer
 from tests.support.http import served

@@ -7,13 +7,13 @@ from uuid import UUID
 
 import msgspec
 
-from catraca.domains.fares import Place
 from catraca.domains.location import Ping, Tracking
 from catraca.domains.location.model import DriverId
 from catraca.events import DriverUpdated
 from catraca.platform.bus import Message
 from catraca.platform.clock import now
 from catraca.platform.errors import DatabaseUnavailable
+from catraca.platform.geo import Place
 from tests.domains.location.town import LAT, LNG, Town, spot
 from tests.servers import until
 from tests.support.working import working

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from catraca.domains.fares import Place, straight_line_meters
 from catraca.domains.location.model import (
     MAX_LATITUDE,
     UNTIMELY,
@@ -20,6 +19,7 @@ from catraca.domains.location.model import (
     judge_pings,
 )
 from catraca.domains.location.store.index import read_ping, write_ping
+from catraca.platform.geo import Place, straight_line_meters
 
 NOW = datetime(2031, 5, 30, 14, tzinfo=UTC)
 HERE = Place(-12.9777, -38.5016)

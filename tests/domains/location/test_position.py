@@ -6,10 +6,10 @@ from uuid import UUID
 import httpx
 import pytest
 
-from catraca.domains.fares import Place
 from catraca.domains.location import Ping
 from catraca.domains.location.store.index import write_ping
 from catraca.platform.clock import now
+from catraca.platform.geo import Place
 from tests.conftest import bearer
 from tests.domains.location.outages import stopped
 from tests.domains.location.town import LAT, LNG, Town, somebody, spot

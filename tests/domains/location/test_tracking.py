@@ -11,7 +11,6 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from catraca.domains.fares import Place
 from catraca.domains.location import Ping, ShownPosition, Tracking, decode_positions, encode_positions
 from catraca.domains.location.handlers import tracking_handlers
 from catraca.domains.location.model import DriverId
@@ -22,6 +21,7 @@ from catraca.platform.bus.batch_worker import Batching
 from catraca.platform.clock import now
 from catraca.platform.database import Db
 from catraca.platform.event import key_of
+from catraca.platform.geo import Place
 from tests.conftest import bearer
 from tests.domains.location.town import LAT, LNG, Town, spot
 from tests.servers import Stack, on_one_stack, until

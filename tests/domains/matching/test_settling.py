@@ -5,11 +5,11 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from catraca.domains.fares import Place, estimate_trip
 from catraca.domains.matching import Rules
 from catraca.domains.matching.service import figures
 from catraca.domains.matching.service.settling import RIDE_LEASE
 from catraca.events import MatchingTimeout, NoDriversAvailable
+from catraca.platform.geo import Place, estimate_trip
 from tests.conftest import bearer
 from tests.domains.location.town import LAT, LNG, STEP
 from tests.domains.matching.office import RULES, Office

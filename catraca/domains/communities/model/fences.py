@@ -4,14 +4,13 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, NamedTuple, Self, cast
+from typing import Any, NamedTuple, Self, cast
 
 import shapely
 from shapely.geometry.base import BaseGeometry
 
 from catraca.domains.communities.model.community import Community, CommunityId
-
-METERS_A_DEGREE: Final = 111_195.0
+from catraca.platform.geo import METERS_A_DEGREE
 
 
 class Margin(NamedTuple):

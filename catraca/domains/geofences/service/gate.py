@@ -7,7 +7,7 @@ from uuid import UUID
 
 from catraca.domains import communities, location, rides
 from catraca.domains.communities import Community, Fences, Tier, Whose
-from catraca.domains.fares import Place, Tariff, estimate_trip
+from catraca.domains.fares import Tariff
 from catraca.domains.geofences import store
 from catraca.domains.geofences.errors import ConfirmationContradicted, NoCommunityHere
 from catraca.domains.geofences.model import (
@@ -34,6 +34,7 @@ from catraca.domains.location import Near, Search
 from catraca.domains.people import UserId
 from catraca.domains.rides import Belonging, Ride, RideId
 from catraca.platform.database import Db, timers
+from catraca.platform.geo import Place, estimate_trip
 from catraca.platform.ids import new_id
 from catraca.platform.redis_client import RedisClient
 

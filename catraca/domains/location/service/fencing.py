@@ -17,7 +17,6 @@ from catraca.domains.communities import (
     settle,
     settle_first,
 )
-from catraca.domains.fares import Place
 from catraca.domains.location.model import DriverId, Ping
 from catraca.domains.location.store import communities, presence
 from catraca.domains.location.store.communities import Change
@@ -25,6 +24,7 @@ from catraca.domains.location.store.index import LastHeard
 from catraca.events import DriverEnteredCommunity, DriverLeftCommunity
 from catraca.platform.database import Db, Row, outbox
 from catraca.platform.event import Event
+from catraca.platform.geo import Place
 
 
 @dataclass(frozen=True, slots=True)

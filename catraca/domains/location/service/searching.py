@@ -11,11 +11,11 @@ from prometheus_client import Counter
 
 from catraca.domains import people, rides
 from catraca.domains.communities import CommunityId, Whose
-from catraca.domains.fares import Place, straight_line_meters
 from catraca.domains.location.model import MAX_LATITUDE, DriverId, Found, Ping, Source, cells_around
 from catraca.domains.location.store import communities, index, presence
 from catraca.platform.clock import now
 from catraca.platform.database import Db
+from catraca.platform.geo import Place, straight_line_meters
 from catraca.platform.redis_client import RedisAway, RedisClient
 
 SEARCHES = Counter("catraca_location_searches_total", "Searches for drivers near by.", ["source"])

@@ -12,8 +12,8 @@ from uuid import UUID
 
 import msgspec
 
-from catraca.domains.fares import Place
 from catraca.domains.location.model import DriverId, Ping
+from catraca.platform.geo import Place
 from catraca.platform.redis_client import RedisAway, RedisClient, Script
 
 WHOLE_KEY = "catraca:location:whole"

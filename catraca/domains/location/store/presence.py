@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from catraca.domains.fares import Place
 from catraca.domains.location.model import DriverId, Ping, Presence, cell_of
 from catraca.platform.database import Db, Row
 from catraca.platform.database.invariants import ConstraintHeld, Invariant, Rule
+from catraca.platform.geo import Place
 
 PRESENCE = (
     "SELECT driver_id, online, changed_at, seen_at, clock_timestamp() - seen_at AS silence,"

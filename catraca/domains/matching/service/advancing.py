@@ -11,7 +11,6 @@ from datetime import timedelta
 from uuid import UUID
 
 from catraca.domains import rides
-from catraca.domains.fares import Place
 from catraca.domains.matching.model import (
     DriverNear,
     Effect,
@@ -38,6 +37,7 @@ from catraca.domains.matching.store.searches import Cause
 from catraca.domains.rides import EndedSearch, HeldRide, RideId
 from catraca.platform.database import Db, after_commit, outbox, timers
 from catraca.platform.database.timers import TimerKind
+from catraca.platform.geo import Place
 from catraca.platform.redis_client import RedisClient
 
 MATCHING_DUE = TimerKind("matching.due")

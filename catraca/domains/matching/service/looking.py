@@ -9,13 +9,13 @@ from uuid import UUID
 
 from catraca.domains import communities, location, rides
 from catraca.domains.communities import Whose
-from catraca.domains.fares import Place
 from catraca.domains.location import Near, Search, Source
 from catraca.domains.matching.model import Candidate, Matching
 from catraca.domains.matching.store.searches import Cause, Outcome, SearchRecord, Seen, Verdict
 from catraca.domains.people import UserId
 from catraca.domains.rides import HeldRide, Response
 from catraca.platform.database import Db
+from catraca.platform.geo import Place
 from catraca.platform.redis_client import RedisClient
 
 # What is written down of one look: the nearest.

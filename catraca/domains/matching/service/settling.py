@@ -4,12 +4,12 @@ from datetime import timedelta
 from uuid import UUID
 
 from catraca.domains import location
-from catraca.domains.fares import Place, estimate_trip
 from catraca.domains.matching.service import figures, telling
 from catraca.domains.matching.service.advancing import Step
 from catraca.domains.rides import HeldRide, Ride
 from catraca.events import DriverAccepted, RideMatched
 from catraca.platform.database import Db, after_commit, outbox
+from catraca.platform.geo import Place, estimate_trip
 from catraca.platform.redis_client import RedisClient
 
 # Longer than most rides. What keeps a driver is the offer in PostgreSQL; this only saves others the asking.

@@ -5,12 +5,12 @@ from datetime import timedelta
 from uuid import UUID
 
 from catraca.domains import location
-from catraca.domains.fares import Place
 from catraca.domains.location import cells_around
 from catraca.domains.matching.model import Rules
 from catraca.domains.matching.store import matchings as store
 from catraca.platform.database import Db, timers
 from catraca.platform.database.timers import TimerKind
+from catraca.platform.geo import Place
 from catraca.platform.redis_client import RedisClient
 
 MATCHING_WAKE = TimerKind("matching.wake")

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from uuid import UUID
 
-from catraca.domains.fares import Place
 from catraca.domains.location import cell_of
 from catraca.domains.matching.model import Matching, Rules
 from catraca.platform.database import Db
+from catraca.platform.geo import Place
 
 COLUMNS = "ride_id, round, started_at, phase, search, offers, next_search_at, wake_at"
 

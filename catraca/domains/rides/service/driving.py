@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import TypedDict
 from uuid import UUID
 
-from catraca.domains.fares import Tariff, Trip, fare_cents, tariff_with
+from catraca.domains.fares import Tariff, fare_cents, tariff_with
 from catraca.domains.people import UserId
 from catraca.domains.rides.errors import DistanceMissing, RideNotFound
 from catraca.domains.rides.model import (
@@ -23,6 +23,7 @@ from catraca.domains.rides.store import offers as offer_store
 from catraca.domains.rides.store import rides as store
 from catraca.events import RideArriving, RideCompleted, RideReassigning, RideStarted
 from catraca.platform.database import Db, audit, outbox
+from catraca.platform.geo import Trip
 
 
 async def arrive(db: Db, ride_id: RideId, *, by: UserId) -> None:

@@ -3,7 +3,7 @@
 from datetime import timedelta
 from uuid import UUID
 
-from catraca.domains.fares import Tariff, Trip, estimate_trip, fare_cents, tariff_with
+from catraca.domains.fares import Tariff, fare_cents, tariff_with
 from catraca.domains.people import UserId
 from catraca.domains.rides.errors import RideAlreadyOpen
 from catraca.domains.rides.model import Belonging, Ride, RideId, RideRequest
@@ -14,6 +14,7 @@ from catraca.events import RideRequested
 from catraca.events.rides import Point
 from catraca.platform.database import Db, outbox
 from catraca.platform.errors import Busy
+from catraca.platform.geo import Trip, estimate_trip
 from catraca.platform.ids import new_id
 
 

@@ -12,7 +12,6 @@ from uuid import UUID
 import msgspec
 
 from catraca.domains.communities import Prices
-from catraca.domains.fares import Trip
 from catraca.domains.people import UserId
 from catraca.domains.rides.model import (
     Actor,
@@ -26,6 +25,7 @@ from catraca.domains.rides.model import (
     Step,
 )
 from catraca.platform.database import Db, Row
+from catraca.platform.geo import Trip
 
 COLUMNS = (
     "id, passenger_id, type, community_id, community_version, tier, tariff, asked_price_cents,"
