@@ -12,7 +12,6 @@ import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from hashlib import sha256
 from typing import Any, Protocol, cast
 from uuid import UUID
 
@@ -21,6 +20,7 @@ from jwt.utils import base64url_decode
 
 from catraca.platform.clock import monotonic_seconds, now
 from catraca.platform.errors import Forbidden, TokenExpired, TokenInvalid, TokenRevoked
+from catraca.platform.ids import token_digest
 
 ROLES = frozenset({"passenger", "driver", "worker", "operator", "service"})
 TOKEN_TYPES = frozenset({"at+jwt", "application/at+jwt", "jwt"})
@@ -97,7 +97,7 @@ class TokenVerifier:
     async def verify(self, token: str) -> Principal:
         if len(token) > MAX_TOKEN_CHARACTERS or not token.isascii():
             raise TokenInvalid
-        digest = sha256(token.encode()).digest()
+        digest = token_digest(token)
         known = self._good.get(digest)
         if known is not None and monotonic_seconds() - known[0] < REMEMBERED_SECONDS:
             principal = known[1]

@@ -1,6 +1,8 @@
-"""UUIDv7 (RFC 9562): ids that sort by the time they were made, so that indexes grow at one end."""
+"""Ids and secret tokens. Ids are UUIDv7 (RFC 9562): they sort by time, so that indexes grow at one end."""
 
+import hashlib
 import os
+import secrets
 import threading
 import time
 from uuid import UUID
@@ -10,7 +12,7 @@ _last_tick = 0
 
 
 def new_id() -> UUID:
-    """A new UUIDv7, strictly greater than every one this process made before."""
+    """A new UUIDv7, greater than every id that this process has made."""
     global _last_tick
     # 48 bits of milliseconds, then 12 bits of the millisecond's fraction: one tick is about 244 ns.
     nanoseconds = time.time_ns()
@@ -20,3 +22,13 @@ def new_id() -> UUID:
         tick = _last_tick = max(tick, _last_tick + 1)
     random_bits = int.from_bytes(os.urandom(8)) >> 2
     return UUID(int=(tick >> 12) << 80 | 0x7 << 76 | (tick & 0xFFF) << 64 | 0b10 << 62 | random_bits)
+
+
+def new_token() -> str:
+    """256 random bits in 43 URL-safe characters, for links and tickets."""
+    return secrets.token_urlsafe(32)
+
+
+def token_digest(token: str) -> bytes:
+    """The SHA-256 of a token. The database holds digests only, so that reading it gives no access."""
+    return hashlib.sha256(token.encode()).digest()

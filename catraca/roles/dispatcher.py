@@ -16,7 +16,7 @@ from catraca.platform.database import timers
 from catraca.platform.database.timer_runner import Timekeeper
 from catraca.platform.database.timers import TimerHandlers
 from catraca.platform.errors import Away, Refusal
-from catraca.platform.waiting import within
+from catraca.platform.pauses import within
 from catraca.roles.consuming import consume
 from catraca.roles.matchers import matcher_of
 from catraca.roles.parts import Parts

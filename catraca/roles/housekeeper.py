@@ -24,7 +24,7 @@ from catraca.platform.database.idempotency import prune_idempotency_keys
 from catraca.platform.database.inbox import prune_inbox
 from catraca.platform.database.outbox import prune_sent
 from catraca.platform.errors import Refusal
-from catraca.platform.waiting import within
+from catraca.platform.pauses import within
 from catraca.roles.consuming import consume
 from catraca.roles.duties import queue_duties
 from catraca.roles.parts import Parts

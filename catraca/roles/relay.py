@@ -5,7 +5,7 @@ from prometheus_client import Gauge
 from catraca.platform.bus.relay import Relay as Sender
 from catraca.platform.database import outbox
 from catraca.platform.errors import Refusal
-from catraca.platform.waiting import within
+from catraca.platform.pauses import within
 from catraca.roles.parts import Parts
 from catraca.roles.runner import Life, all_of
 

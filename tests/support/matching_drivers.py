@@ -8,7 +8,7 @@ from uuid import UUID
 
 from catraca.platform.clock import now
 from catraca.platform.errors import Refusal
-from catraca.platform.waiting import within
+from catraca.platform.pauses import within
 from catraca.roles.runner import all_of
 from tests.support.matching_town import Town, somewhere
 from tests.support.ride_callers import Caller, request, token_of

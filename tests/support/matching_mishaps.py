@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from signal import SIGKILL
 
-from catraca.platform.waiting import within
+from catraca.platform.pauses import within
 from catraca.roles.runner import all_of
 from tests.rabbitmq import RabbitMq
 from tests.servers import until

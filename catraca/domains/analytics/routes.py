@@ -8,8 +8,8 @@ from fastapi import Query
 from catraca.domains.analytics import store
 from catraca.domains.analytics.model import DemandFilter, cells_within
 from catraca.domains.analytics.schemas import AlertPage, CellName, Cursor, DemandPage, place_of
+from catraca.platform.forms import Moment
 from catraca.platform.http.caller import Operator
-from catraca.platform.http.moments import Moment
 from catraca.platform.http.problems import problems
 from catraca.platform.http.route import OpenDb, UnitOfWork, make_router
 

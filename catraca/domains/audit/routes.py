@@ -8,8 +8,8 @@ from fastapi import Depends, Query
 from catraca.domains.audit import store
 from catraca.domains.audit.model import Filter
 from catraca.domains.audit.schemas import Action, EntryPage, Name
+from catraca.platform.forms import Moment
 from catraca.platform.http.caller import Operator
-from catraca.platform.http.moments import Moment
 from catraca.platform.http.problems import problems
 from catraca.platform.http.route import OpenDb, UnitOfWork, make_router
 

@@ -22,8 +22,8 @@ from catraca.domains.dead_letters.schemas import (
     ReplayIn,
     ReplayOut,
 )
+from catraca.platform.forms import Moment
 from catraca.platform.http.caller import Operator
-from catraca.platform.http.moments import Moment
 from catraca.platform.http.problems import problems
 from catraca.platform.http.route import OpenDb, UnitOfWork, make_router
 from catraca.platform.http.wiring import wired

@@ -21,8 +21,8 @@ from catraca.domains.dead_letters.model import (
     State,
 )
 from catraca.platform.errors import BodyMalformed
+from catraca.platform.forms import Moment
 from catraca.platform.http.bodies import parse_json
-from catraca.platform.http.moments import Moment
 
 LETTER: JsonDict = {
     "id": "0198a7f0-5d2e-7c41-9f0a-3b1c2d4e5f60",

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from catraca.platform.database import Database
 from catraca.platform.errors import Away, Busy, DatabaseUnavailable, OutcomeUnknown, Refusal
-from catraca.platform.waiting import within
+from catraca.platform.pauses import within
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from catraca.platform.bus.transport import BusAway, PublishFailed, SharesDatabas
 from catraca.platform.clock import now
 from catraca.platform.database import Database, Db, Row, outbox, plan_afresh
 from catraca.platform.errors import Refusal
-from catraca.platform.waiting import within
+from catraca.platform.pauses import within
 
 log = structlog.get_logger()
 

@@ -5,7 +5,6 @@ later every time, for ever: `catraca doctor` names it. A server that is away cou
 """
 
 import asyncio
-import random
 from collections.abc import Iterable
 from uuid import uuid4
 
@@ -15,7 +14,7 @@ from prometheus_client import Counter, Histogram
 from catraca.platform.bus.outage_retry import AWAY
 from catraca.platform.database import Database, Db, timers
 from catraca.platform.database.timers import DueTimer, Handler, TimerHandlers, TimerKind
-from catraca.platform.waiting import within
+from catraca.platform.pauses import Backoff, within
 
 log = structlog.get_logger()
 
@@ -68,7 +67,7 @@ class Timekeeper:
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Fire timers until told to stop; what is in hand by then is finished, or given back."""
-        pause_seconds = 0.0
+        backoff = Backoff(first_seconds=FIRST_PAUSE_SECONDS, longest_seconds=LONGEST_PAUSE_SECONDS)
         with self._database.wakeups.waiting_for(timers.WAKE_TOPIC) as woken:
             async with asyncio.TaskGroup() as hands:
                 while not stopping.is_set():
@@ -76,11 +75,11 @@ class Timekeeper:
                     try:
                         idle_seconds = await self._look(hands)
                     except AWAY as error:
-                        pause_seconds = min(LONGEST_PAUSE_SECONDS, pause_seconds * 2 + FIRST_PAUSE_SECONDS)
+                        pause_seconds = backoff.next_seconds()
                         log.warning("timekeeper_pauses", reason=type(error).__name__, seconds=pause_seconds)
-                        await within(pause_seconds * random.uniform(0.5, 1), stopping)  # noqa: S311
+                        await within(pause_seconds, stopping)
                         continue
-                    pause_seconds = 0.0
+                    backoff.reset()
                     if self._room == 0:
                         await within(timers.LOOK_SECONDS, self._room_made, stopping)
                     elif idle_seconds > 0:

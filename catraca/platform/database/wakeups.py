@@ -13,7 +13,7 @@ from typing import Any
 
 import asyncpg
 
-from catraca.platform.waiting import within
+from catraca.platform.pauses import within
 
 CHANNEL = "catraca"
 # Between two notifications of one process.

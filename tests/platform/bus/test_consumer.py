@@ -14,9 +14,9 @@ from catraca.platform.bus import BusAway, Delivery, Message, outage_retry
 from catraca.platform.bus.outcome import Apply, Settling
 from catraca.platform.database import Db
 from catraca.platform.errors import Busy, DatabaseUnavailable, OutcomeUnknown
+from catraca.platform.pauses import within
 from catraca.platform.redis_client import RedisAway
 from catraca.platform.telemetry import render
-from catraca.platform.waiting import within
 from tests.platform.bus.world import World, on_every_bus
 
 pytestmark = on_every_bus

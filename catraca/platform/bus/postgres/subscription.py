@@ -12,7 +12,7 @@ from catraca.platform.bus.topology import Queue, Topology
 from catraca.platform.clock import monotonic_seconds
 from catraca.platform.database import Database, Db, announce
 from catraca.platform.errors import Refusal
-from catraca.platform.waiting import within
+from catraca.platform.pauses import within
 
 # A dead consumer's messages come back after this long; a living one renews in time.
 LEASE_SECONDS = 5.0

@@ -17,7 +17,7 @@ from catraca.platform.bus.rabbitmq.watch import Watch
 from catraca.platform.bus.topology import Queue
 from catraca.platform.bus.transport import BusAway
 from catraca.platform.database import Db, inbox
-from catraca.platform.waiting import within
+from catraca.platform.pauses import within
 
 log = structlog.get_logger()
 

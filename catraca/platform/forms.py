@@ -1,0 +1,132 @@
+"""Request bodies, their fields, and pages of results, as all routes share them."""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any, Generic, Self, TypeVar
+from uuid import UUID
+
+from fastapi import Query
+from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic.config import JsonDict
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticCustomError
+
+from catraca.platform.lines import LINE_PATTERN, Malformed, clean_line
+
+Item = TypeVar("Item")
+Cursor = TypeVar("Cursor")
+Value = TypeVar("Value")
+
+
+class Body(BaseModel):
+    """A request's body. Unknown fields are refused."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Answer(BaseModel):
+    """A response built from an object with attributes of the same names."""
+
+    model_config = ConfigDict(from_attributes=True, populate_by_name=True)
+
+
+def examples(*examples: JsonDict) -> ConfigDict:
+    """A `model_config` with examples for OpenAPI."""
+    return ConfigDict(json_schema_extra={"examples": list(examples)})
+
+
+def left_out() -> Any:
+    """The default of a field that may be left out but not null: `model_fields_set` lists the sent fields."""
+    return None
+
+
+# Fields
+
+
+def cleaned(clean: Callable[[str], str]) -> AfterValidator:
+    """A validator that normalizes a text; `Malformed` becomes the field's error code."""
+
+    def check(text: str) -> str:
+        try:
+            return clean(text)
+        except Malformed as malformed:
+            raise PydanticCustomError(malformed.code, malformed.code) from malformed
+
+    return AfterValidator(check)
+
+
+def line(max_characters: int) -> tuple[FieldInfo, AfterValidator]:
+    """The metadata of a one-line text field: `Annotated[str, *line(80)]`."""
+    shape: JsonDict = {"minLength": 1, "maxLength": max_characters, "pattern": LINE_PATTERN}
+    return Field(json_schema_extra=shape), cleaned(
+        lambda text: clean_line(text, max_characters=max_characters)
+    )
+
+
+def each_once(ids: list[UUID]) -> list[UUID]:
+    """A validator that refuses repeated ids."""
+    if len(set(ids)) < len(ids):
+        raise PydanticCustomError("repeated", "repeated")
+    return ids
+
+
+def _dated(value: object) -> object:
+    """Refuse numbers: they could be seconds or milliseconds."""
+    if isinstance(value, datetime) or (isinstance(value, str) and value[4:5] == "-"):
+        return value
+    raise PydanticCustomError("datetime_parsing", "not a moment")
+
+
+def _in_utc(moment: datetime) -> datetime:
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:  # within hours of year 1 or 9999
+        return moment.replace(tzinfo=UTC)
+
+
+NAME_MAX_CHARACTERS = 120
+REASON_MAX_CHARACTERS = 300
+ADDRESS_MAX_CHARACTERS = 300
+
+Name = Annotated[str, *line(NAME_MAX_CHARACTERS)]
+Reason = Annotated[str, *line(REASON_MAX_CHARACTERS)]
+Address = Annotated[str, *line(ADDRESS_MAX_CHARACTERS)]
+Moment = Annotated[AwareDatetime, BeforeValidator(_dated), AfterValidator(_in_utc)]
+
+
+# Pages
+
+PageLimit = Annotated[int, Query(ge=1, le=100)]
+PageCursor = Annotated[UUID | None, Query(description="The previous page's `next`.")]
+Next = Annotated[Cursor | None, Field(description="The cursor of the next page; null on the last page.")]
+
+
+def split_page(
+    found: Sequence[Value], *, limit: int, cursor: Callable[[Value], Cursor]
+) -> tuple[Sequence[Value], Cursor | None]:
+    """The first `limit` values, and the cursor of the next page or None.
+
+    Read `limit + 1` rows: the extra row shows that there is a next page.
+    """
+    page = found[:limit]
+    return page, cursor(page[-1]) if len(found) > limit else None
+
+
+class Page(BaseModel, Generic[Item, Cursor]):
+    """One page of a list. Subclass it to give it a name in OpenAPI: `class UserPage(Page[UserOut, UUID])`."""
+
+    items: list[Item]
+    next: Next[Cursor]
+
+    @classmethod
+    def split(
+        cls,
+        found: Sequence[Value],
+        *,
+        limit: int,
+        item: Callable[[Value], Item],
+        cursor: Callable[[Value], Cursor],
+    ) -> Self:
+        """See `split_page`."""
+        page, after = split_page(found, limit=limit, cursor=cursor)
+        return cls(items=[item(value) for value in page], next=after)
