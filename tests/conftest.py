@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import random
 import shutil
 import socket
 import tempfile
@@ -10,7 +11,7 @@ import tempfile
 os.environ["PROMETHEUS_MULTIPROC_DIR"] = tempfile.mkdtemp(prefix="catraca-metrics-")
 
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
 from functools import cache, partial
@@ -232,10 +233,18 @@ async def api(api_url: str) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
+# Below the range from which the kernel takes the ports of outgoing connections (32768 and up): one of those
+# could take a port between the end of one server here and the start of the next on the same port.
+_PORTS = iter(random.sample(range(10_000, 32_768), 20_000))
+
+
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port that nothing listens on and that this process has not returned before."""
+    for port in _PORTS:
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise RuntimeError("no free port is left")
 
 
 def bearer(

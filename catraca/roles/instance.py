@@ -13,10 +13,16 @@ from typing import TYPE_CHECKING
 
 from catraca.platform.clock import monotonic_seconds
 from catraca.platform.database.migrations import migrate
-from catraca.platform.embedded import EmbeddedFailure, EmbeddedPostgres, EmbeddedRedis, lock_state_dir
+from catraca.platform.embedded import (
+    EmbeddedFailure,
+    EmbeddedPostgres,
+    EmbeddedRedis,
+    StateFolder,
+    lock_state_dir,
+)
 from catraca.platform.embedded.children import Child, end_with_parent
 from catraca.platform.embedded.server import EmbeddedServer
-from catraca.roles.listening import callable_address, claim_port, fetch
+from catraca.roles.listening import callable_address, fetch, open_listener
 from catraca.roles.metrics import MetricsFolder
 from catraca.roles.runner import Life, all_of, first_of
 from catraca.roles.supervisor import Supervisor, how_it_ended
@@ -64,19 +70,22 @@ class Instance:
         """Run until a signal; then stop the demo, the workers, Redis and PostgreSQL, in this order."""
         settings = self.settings
         with lock_state_dir(settings.state_dir) as folder:
+            await folder.wait_for_earlier_workers(self.say)
             metrics = MetricsFolder(folder.path)
-            listener = await claim_port(settings.host, settings.port, metrics, self.say)
+            listener = open_listener(settings.host, settings.port)
             metrics.join()
             self.life.heed_signals()
             async with AsyncExitStack() as held:
                 try:
-                    await first_of(self._live(held, listener, metrics), self.life.stopping.wait())
+                    await first_of(self._live(held, listener, metrics, folder), self.life.stopping.wait())
                     self.say("Stopping: finishing what is in hand (Ctrl-C again hurries)")
                 finally:
                     now = asyncio.get_running_loop().time()
                     self._stop_by = now + STOP_SECONDS + settings.drain_delay
 
-    async def _live(self, held: AsyncExitStack, listener: socket, metrics: MetricsFolder) -> None:
+    async def _live(
+        self, held: AsyncExitStack, listener: socket, metrics: MetricsFolder, folder: StateFolder
+    ) -> None:
         servers = self._servers(held)
         self.say("Starting " + " and ".join([*(one.title for one in servers.values()), "the workers"]))
         await all_of(*(server.start() for server in servers.values()))
@@ -96,6 +105,7 @@ class Instance:
             },
             listener=listener,
             output=log.fileno(),
+            inherited=[folder.workers],
         )
         seconds = WORKER_DRAIN_SECONDS + settings.drain_delay
         held.push_async_callback(supervisor.drain, self.life.hurrying, seconds=seconds)

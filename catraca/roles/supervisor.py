@@ -43,13 +43,18 @@ class Supervisor:
         environment: Mapping[str, str],
         listener: socket | None = None,
         output: int | None = None,
+        inherited: Sequence[int] = (),
     ) -> None:
+        """`inherited` are more descriptors that every worker keeps open, such as a lock."""
         self._count = count
         self._metrics = metrics
         self._say = say
         self._environment = {**os.environ, **environment}
         self._listener = listener
         self._output = output
+        self._inherited = [metrics.fileno(), *inherited]
+        if listener is not None:
+            self._inherited.append(listener.fileno())
         self._living: set[Child] = set()
         self._early_deaths: deque[float] = deque(maxlen=EARLY_DEATHS_ALLOWED)
         # -P: a file in the caller's folder must not pass for one of our modules.
@@ -99,8 +104,8 @@ class Supervisor:
             stdin=subprocess.DEVNULL,
             stdout=self._output,
             stderr=self._output,
-            # With the lock, a worker that dies or hangs while it starts is known for one of ours.
-            pass_fds=[one.fileno() for one in (self._metrics, self._listener) if one is not None],
+            # Locks among them show that a worker lives, even one that hangs before its first instruction.
+            pass_fds=self._inherited,
             # Ctrl-C in the terminal must reach the supervisor alone, which then drains in order.
             start_new_session=True,
             preexec_fn=end_with_parent(signal.SIGTERM),

@@ -204,10 +204,20 @@ def parent_of(pid: int) -> int | None:
 
 
 def is_alive(pid: int) -> bool:
+    return _state(pid) not in "ZX"
+
+
+def is_frozen(pid: int) -> bool:
+    """True once the process has stopped; a SIGSTOP takes effect only when the process is next scheduled."""
+    return _state(pid) == "T"
+
+
+def _state(pid: int) -> str:
+    """The process's state letter as in proc(5); X when it is gone."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
-        return False
+        return "X"
 
 
 def is_listening(port: int) -> bool:

@@ -24,6 +24,15 @@ class StateFolderInUse(EmbeddedFailure):
         self.pid = pid
 
 
+class WorkersStillRun(EmbeddedFailure):
+    """A process of an earlier `catraca up` on this state folder does not end."""
+
+    def __init__(self, lock: object) -> None:
+        super().__init__(
+            f"a worker of an earlier run does not end: kill it; `fuser {lock}` shows its process id"
+        )
+
+
 class DataFolderForeign(EmbeddedFailure):
     """The PostgreSQL data folder is of another major version, or is no data folder at all."""
 
