@@ -2,16 +2,14 @@
 
 import asyncio
 import os
-import random
 import shutil
-import socket
 import tempfile
 
 # Before anything imports prometheus_client, which decides on import where its figures live.
 os.environ["PROMETHEUS_MULTIPROC_DIR"] = tempfile.mkdtemp(prefix="catraca-metrics-")
 
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 from functools import cache, partial
@@ -38,6 +36,7 @@ from tests.scratch import folder_in_memory
 from tests.servers import (
     Stack,
     StartStack,
+    free_port,
     private_folder,
     prompt_listener,
     start_debian,
@@ -231,20 +230,6 @@ async def api_url(parts: Parts) -> AsyncIterator[str]:
 async def api(api_url: str) -> AsyncIterator[httpx.AsyncClient]:
     async with httpx.AsyncClient(base_url=api_url, headers={"accept-language": "en"}, timeout=30) as client:
         yield client
-
-
-# Below the range from which the kernel takes the ports of outgoing connections (32768 and up): one of those
-# could take a port between the end of one server here and the start of the next on the same port.
-_PORTS = iter(random.sample(range(10_000, 32_768), 20_000))
-
-
-def free_port() -> int:
-    """A port that nothing listens on and that this process has not returned before."""
-    for port in _PORTS:
-        with socket.socket() as probe, suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
-    raise RuntimeError("no free port is left")
 
 
 def bearer(

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import socket
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import aiormq
 
 from catraca.platform.embedded.children import end_with_parent
+from tests.servers import free_port
 
 PROGRAMS = Path("/usr/lib/rabbitmq/bin")
 STOP_SECONDS = 20
@@ -45,7 +45,7 @@ class RabbitMq:
     def start(self) -> None:
         """Launch; `answers` tells when it serves. From the main thread, with whose end it ends."""
         if not self.port:
-            self.port, self._mapper_port, self._peer_port = _free_ports(3)
+            self.port, self._mapper_port, self._peer_port = (free_port() for _ in range(3))
             self._prepare()
         if self._mapper is None:
             # In the foreground, before the server would start one that stays behind.
@@ -155,14 +155,3 @@ class RabbitMq:
                 process.kill()
                 process.wait()
         self._server = self._mapper = None
-
-
-def _free_ports(count: int) -> list[int]:
-    probes = [socket.socket() for _ in range(count)]
-    try:
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [probe.getsockname()[1] for probe in probes]
-    finally:
-        for probe in probes:
-            probe.close()

@@ -5,6 +5,7 @@ RabbitMQ is slow to start, so it is a fixture of its own (`amqp_url`), there onl
 
 import asyncio
 import os
+import random
 import shutil
 import signal
 import socket
@@ -184,6 +185,20 @@ async def until(condition, *, seconds: float = START_SECONDS):
             if value:
                 return value
             await asyncio.sleep(0.02)
+
+
+# Below the range from which the kernel takes the ports of outgoing connections (32768 and up): one of those
+# could take a port between the end of one server here and the start of the next on the same port.
+_PORTS = iter(random.sample(range(10_000, 32_768), 20_000))
+
+
+def free_port() -> int:
+    """A port that nothing listens on and that this process has not returned before."""
+    for port in _PORTS:
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise RuntimeError("no free port is left")
 
 
 def prompt_listener(port: int = 0) -> socket.socket:

@@ -13,7 +13,7 @@ import pytest
 from catraca.events import TOPOLOGY
 from catraca.roles import ROLES
 from catraca.roles.consuming import check_wiring
-from tests.servers import Stack
+from tests.servers import Stack, free_port
 from tests.support.wirings import FAULTS
 
 ROOT = Path(__file__).parents[2]
@@ -74,14 +74,11 @@ async def test_up_gives_up_when_its_workers_refuse_and_shows_why(stack: Stack, t
     (tmp_path / "sitecustomize.py").write_text(
         "from tests.support.wirings import FAULTS\nFAULTS['unbound key']()\n"
     )
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     code, printed, errors = await ended(
         *("-m", "catraca", "up"),
         PYTHONPATH=f"{tmp_path}:{ROOT}",
         CATRACA_STATE_DIR=str(tmp_path / "state"),
-        CATRACA_PORT=str(port),
+        CATRACA_PORT=str(free_port()),
         CATRACA_DATABASE_URL=await stack.new_database(f"wiring_{uuid4().hex}"),
         CATRACA_REDIS_URL=stack.redis_url,
     )
