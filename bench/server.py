@@ -18,7 +18,7 @@ from catraca.platform.telemetry import configure_logging
 from catraca.roles.api import Api
 from catraca.roles.parts import open_parts
 from catraca.roles.runner import Life, run_roles
-from catraca.settings import Settings
+from catraca.settings import Settings, read_settings
 
 
 class Nothing(BaseModel):
@@ -70,9 +70,9 @@ async def serve_full(settings: Settings) -> None:
 
 
 if __name__ == "__main__":
-    settings = Settings()
+    settings = read_settings()
     if sys.argv[1] == "bare":
-        serve_bare(settings.port)
+        serve_bare(settings.process.port)
     else:
         configure_logging("warning")
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

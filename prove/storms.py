@@ -82,9 +82,9 @@ async def _news_crowd(parts: Parts, _: int, *, on_rabbitmq: bool) -> None:
 
 async def _news_rolling(parts: Parts, _: int, *, on_rabbitmq: bool) -> None:
     url, broker_url = await _beside(parts, "news_rolling"), await _broker_url(on_rabbitmq)
-    assert parts.settings.redis_url is not None
+    assert parts.settings.servers.redis_url is not None
     with TemporaryDirectory(prefix="catraca-") as folder:
-        async with fleet_at(Path(folder), url, parts.settings.redis_url, broker_url) as fleet:
+        async with fleet_at(Path(folder), url, parts.settings.servers.redis_url, broker_url) as fleet:
             await roll(fleet, passes=2)
 
 
@@ -191,7 +191,7 @@ def _part(whole: int, share: float) -> int:
 async def _own_place(parts: Parts, on_rabbitmq: bool) -> AsyncIterator[Place]:
     """With a PostgreSQL to be broken: Debian's beside RabbitMQ, the embedded one where it is the bus."""
     folder = private_folder()
-    redis_url, amqp_url = parts.settings.redis_url, await _broker_url(on_rabbitmq)
+    redis_url, amqp_url = parts.settings.servers.redis_url, await _broker_url(on_rabbitmq)
     assert redis_url is not None
     try:
         async with debian(folder) if on_rabbitmq else started(Embedded(folder)) as postgres:
@@ -202,8 +202,8 @@ async def _own_place(parts: Parts, on_rabbitmq: bool) -> AsyncIterator[Place]:
 
 
 async def _beside(parts: Parts, name: str) -> str:
-    assert parts.settings.database_url is not None
-    return await database_beside(parts.settings.database_url, name)
+    assert parts.settings.servers.database_url is not None
+    return await database_beside(parts.settings.servers.database_url, name)
 
 
 async def _broker_url(wanted: bool) -> str | None:

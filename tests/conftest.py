@@ -30,7 +30,7 @@ from catraca.roles import api as api_role
 from catraca.roles.api import Api
 from catraca.roles.parts import Parts, open_parts
 from catraca.roles.runner import Life
-from catraca.settings import Settings
+from catraca.settings import Settings, read_settings
 from tests.rabbitmq import RabbitMq
 from tests.scratch import folder_in_memory
 from tests.servers import (
@@ -172,7 +172,7 @@ def settings(stack: Stack) -> Settings:
 
 def settings_for(stack: Stack) -> Settings:
     """Settings for a process of its own on this stack, with limits out of the way."""
-    return Settings(
+    return read_settings(
         port=free_port(),
         state_dir=stack.folder,
         database_url=stack.database_url,
@@ -201,8 +201,8 @@ def database(parts: Parts) -> Database:
 async def listening(parts: Parts, more_routers: Sequence[APIRouter] = ()) -> AsyncIterator[str]:
     """An API of this process on a real socket, until the block ends; answers its URL."""
     life = Life()
-    url = f"http://127.0.0.1:{parts.settings.port}"
-    with prompt_listener(parts.settings.port) as listener:
+    url = f"http://127.0.0.1:{parts.settings.process.port}"
+    with prompt_listener(parts.settings.process.port) as listener:
         running = asyncio.create_task(Api(replace(parts, listener=listener), more_routers).run(life))
 
         async def ready() -> bool:

@@ -5,6 +5,7 @@ import stat
 import subprocess
 import sys
 import threading
+from dataclasses import FrozenInstanceError
 from datetime import timedelta
 from ipaddress import ip_network
 from pathlib import Path
@@ -15,7 +16,7 @@ import typer
 from pydantic import ValidationError
 
 from catraca.cli.failures import expected_failures
-from catraca.settings import Settings, UnfitForProduction
+from catraca.settings import GROUP_OF, GROUPS, Settings, UnfitForProduction, read_settings, variable_of
 
 # A value other than the default for every setting there is, as written and as read.
 GIVEN: dict[str, tuple[str, Any]] = {
@@ -186,20 +187,29 @@ def bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv(name)
 
 
+def value_of(settings: Settings, name: str) -> Any:
+    return getattr(getattr(settings, GROUP_OF[name]), name)
+
+
 def test_every_setting_is_in_this_table() -> None:
-    assert GIVEN.keys() == Settings.model_fields.keys()
+    assert GIVEN.keys() == GROUP_OF.keys()
+
+
+def test_setting_names_are_unique() -> None:
+    names = [name for group in GROUPS.values() for name in group.model_fields]
+    assert len(names) == len(GROUP_OF)
 
 
 @pytest.mark.parametrize("name", GIVEN)
 def test_a_setting_reads_from_its_variable(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     written, read = GIVEN[name]
-    assert getattr(Settings(), name) != read, "the table must differ from the default to prove anything"
+    assert value_of(read_settings(), name) != read, "the table must differ from the default to prove anything"
     if name in BESIDE:
-        monkeypatch.setenv(f"CATRACA_{BESIDE[name].upper()}", GIVEN[BESIDE[name]][0])
-    monkeypatch.setenv(f"CATRACA_{name.upper()}", written)
-    assert getattr(Settings(), name) == read
-    monkeypatch.setenv(f"CATRACA_{name.upper()}", "")
-    assert getattr(Settings(), name) == getattr(Settings.model_construct(), name), "empty is unset"
+        monkeypatch.setenv(variable_of(BESIDE[name]), GIVEN[BESIDE[name]][0])
+    monkeypatch.setenv(variable_of(name), written)
+    assert value_of(read_settings(), name) == read
+    monkeypatch.setenv(variable_of(name), "")
+    assert value_of(read_settings(), name) == value_of(Settings.defaults(), name), "empty is unset"
 
 
 @pytest.mark.parametrize("name", ALSO_BARE)
@@ -208,18 +218,18 @@ def test_a_setting_of_the_contracts_also_reads_from_its_bare_name(
 ) -> None:
     written, read = GIVEN[name]
     monkeypatch.setenv(name.upper(), written)
-    assert getattr(Settings(), name) == read
+    assert value_of(read_settings(), name) == read
     other, meant = ("true", True) if isinstance(read, bool) else ("7", 7)
-    monkeypatch.setenv(f"CATRACA_{name.upper()}", other)
-    assert getattr(Settings(), name) == meant, "who sets both means the one with the prefix"
-    monkeypatch.setenv(f"CATRACA_{name.upper()}", "")
-    assert getattr(Settings(), name) == read, "empty is unset"
+    monkeypatch.setenv(variable_of(name), other)
+    assert value_of(read_settings(), name) == meant, "who sets both means the one with the prefix"
+    monkeypatch.setenv(variable_of(name), "")
+    assert value_of(read_settings(), name) == read, "empty is unset"
 
 
 def test_no_other_setting_reads_from_a_bare_name(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in GIVEN.keys() - set(ALSO_BARE):
         monkeypatch.setenv(name.upper(), GIVEN[name][0])
-    assert Settings() == Settings.model_construct()
+    assert read_settings() == Settings.defaults()
 
 
 @pytest.mark.parametrize("name", WRONG)
@@ -227,10 +237,10 @@ def test_a_wrong_value_is_refused_and_its_variable_named(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """In one line, without the value, which may hold a password."""
-    variable = f"CATRACA_{name.upper()}"
+    variable = variable_of(name)
     monkeypatch.setenv(variable, WRONG[name])
     with pytest.raises(typer.Exit) as ended, expected_failures():
-        Settings()
+        read_settings()
     said = capsys.readouterr().err
     assert ended.value.exit_code == 2
     assert said.startswith(f"catraca: {variable}: ")
@@ -242,9 +252,9 @@ def test_a_wrong_value_is_refused_and_its_variable_named(
 def test_a_setting_that_needs_another_says_so(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv(variable := f"CATRACA_{name.upper()}", GIVEN[name][0])
+    monkeypatch.setenv(variable := variable_of(name), GIVEN[name][0])
     with pytest.raises(typer.Exit) as ended, expected_failures():
-        Settings()
+        read_settings()
     said = capsys.readouterr().err
     assert ended.value.exit_code == 2
     assert said.startswith(f"catraca: {variable} needs CATRACA_{BESIDE[name].upper()}")
@@ -266,15 +276,15 @@ def test_settings_that_contradict_each_other_are_both_named(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     for name, value in (smaller, larger):
-        monkeypatch.setenv(f"CATRACA_{name.upper()}", value)
+        monkeypatch.setenv(variable_of(name), value)
     with pytest.raises(typer.Exit) as ended, expected_failures():
-        Settings()
+        read_settings()
     said = capsys.readouterr().err
     assert ended.value.exit_code == 2
     assert said.startswith(f"catraca: CATRACA_{smaller[0].upper()} is ")
     assert f"CATRACA_{larger[0].upper()}" in said
     monkeypatch.setenv(f"CATRACA_{smaller[0].upper()}", larger[1])
-    assert getattr(Settings(), smaller[0]) == getattr(Settings(), larger[0]), "as much is well"
+    assert value_of(read_settings(), smaller[0]) == value_of(read_settings(), larger[0]), "as much is well"
 
 
 @pytest.mark.parametrize("lock_ttl", ["1", "15", "1h"])
@@ -282,9 +292,9 @@ def test_settings_that_contradict_each_other_are_both_named(
 def test_a_driver_is_locked_for_longer_than_an_offer_lives(
     lock_ttl: str, driver_response_timeout: str
 ) -> None:
-    settings = Settings(lock_ttl=lock_ttl, driver_response_timeout=driver_response_timeout)
-    assert settings.offer_lease > settings.driver_response_timeout
-    assert settings.offer_lease >= settings.lock_ttl
+    settings = read_settings(lock_ttl=lock_ttl, driver_response_timeout=driver_response_timeout)
+    assert settings.offer_lease > settings.rides.driver_response_timeout
+    assert settings.offer_lease >= settings.location.lock_ttl
 
 
 def test_the_command_line_names_every_wrong_variable_at_once() -> None:
@@ -302,16 +312,18 @@ def test_the_command_line_names_every_wrong_variable_at_once() -> None:
 
 def test_settings_do_not_change_under_way() -> None:
     with pytest.raises(ValidationError):
-        Settings().port = 1
+        read_settings().process.port = 1
+    with pytest.raises(FrozenInstanceError):
+        read_settings().process = Settings.defaults().process
 
 
 def test_what_was_applied_is_remembered_for_longer_than_a_dead_letter_can_be_replayed() -> None:
-    settings = Settings(dead_letter_retention="2d")
-    assert settings.inbox_retention > settings.dead_letter_retention == timedelta(days=2)
+    bus = read_settings(dead_letter_retention="2d").bus
+    assert bus.inbox_retention > bus.dead_letter_retention == timedelta(days=2)
 
 
 def test_passwords_stay_out_of_representations() -> None:
-    settings = Settings(
+    settings = read_settings(
         secret="hunter2" * 6,
         database_url="postgresql://u:hunter2@db/x",
         redis_url="redis://:hunter2@cache",
@@ -349,8 +361,8 @@ def test_production_needs_a_secret_of_its_own(
 ) -> None:
     """Generated is fit on one machine; over a network every machine would generate another."""
     given = {"secret": secret, "database_url": database_url}
-    Settings(**given).ensure_fit()
-    settings = Settings(environment="production", **given)
+    read_settings(**given).ensure_fit()
+    settings = read_settings(environment="production", **given)
     if fit:
         settings.ensure_fit()
     else:
@@ -360,7 +372,7 @@ def test_production_needs_a_secret_of_its_own(
 
 
 def test_a_generated_secret_is_made_once_and_for_its_owner_alone(tmp_path: Path) -> None:
-    settings = Settings(state_dir=tmp_path / "new")
+    settings = read_settings(state_dir=tmp_path / "new")
     found: list[str] = []
     together = threading.Barrier(8)
 

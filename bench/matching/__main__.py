@@ -11,9 +11,9 @@ import uvloop
 
 from bench.matching.pipeline import matches_per_second
 from catraca.platform.telemetry import configure_logging
-from catraca.settings import Settings
+from catraca.settings import read_settings
 
 if __name__ == "__main__":
     configure_logging("warning")
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        print(runner.run(matches_per_second(Settings(), count=int(sys.argv[1]))))
+        print(runner.run(matches_per_second(read_settings(), count=int(sys.argv[1]))))

@@ -24,7 +24,7 @@ from catraca.platform.telemetry import configure_logging
 from catraca.roles.api import Api
 from catraca.roles.parts import open_parts
 from catraca.roles.runner import Life, run_roles
-from catraca.settings import Settings
+from catraca.settings import Settings, read_settings
 
 EVERY_SECONDS = 0.004
 AUTHENTICATION = "authentication, with looking people up"
@@ -127,4 +127,4 @@ async def serve(settings: Settings) -> None:
 if __name__ == "__main__":
     configure_logging("warning")
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(serve(Settings()))
+        runner.run(serve(read_settings()))

@@ -10,7 +10,7 @@ from catraca.cli.dead_letters import app as dead_letters
 from catraca.cli.demo import demo
 from catraca.cli.doctor import doctor
 from catraca.cli.events import events
-from catraca.cli.migrating import migrate
+from catraca.cli.migrate import migrate
 from catraca.cli.rides import app as rides
 from catraca.cli.scheduling import app as scheduling
 from catraca.cli.serve import serve

@@ -18,9 +18,8 @@ from catraca.cli.community_files import (
     plain,
     read_features,
 )
-from catraca.cli.database import on_database
+from catraca.cli.database import find_settings, need_database, on_database
 from catraca.cli.failures import REFUSED, expected_failures, fail
-from catraca.cli.finding import find_settings, need_database
 
 if TYPE_CHECKING:
     from catraca.domains.communities import Imported, NeighbourUnknown

@@ -5,9 +5,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
-from catraca.cli.database import on_database
+from catraca.cli.database import find_settings, need_database, on_database
 from catraca.cli.failures import FAILED, REFUSED, expected_failures, fail
-from catraca.cli.finding import find_settings, need_database
 
 if TYPE_CHECKING:
     from catraca.domains.dead_letters import Duties, Filter

@@ -46,9 +46,9 @@ def demo(
         from catraca.cli.demo_screen import Screen
         from catraca.client.demo import City
         from catraca.roles.demo import DRIVERS, PASSENGERS
-        from catraca.settings import Settings
+        from catraca.settings import read_settings
 
-        settings = Settings()
+        settings = read_settings()
         ensure_demo_fits(settings)
         address = (url or _usual_address(settings)).rstrip("/")
         sign = _signer(settings)
@@ -74,16 +74,16 @@ def demo(
 
 def ensure_demo_fits(settings: "Settings") -> None:
     """Its people are made up, and so are their tokens."""
-    if settings.environment == "production":
+    if settings.process.environment == "production":
         fail("the demo's people do not belong into production (CATRACA_ENVIRONMENT)", REFUSED)
-    if settings.jwks_url:
+    if settings.access.jwks_url:
         fail("the demo cannot make tokens of your identity provider (CATRACA_JWKS_URL)", REFUSED)
 
 
 def _usual_address(settings: "Settings") -> str:
     from catraca.roles.listening import callable_address
 
-    return f"http://{callable_address(settings.host, settings.port)}"
+    return f"http://{callable_address(settings.process.host, settings.process.port)}"
 
 
 def _signer(settings: "Settings") -> Callable[[UUID, str], str]:

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from catraca.cli.database import find_settings
 from catraca.cli.failures import FAILED, expected_failures
-from catraca.cli.finding import find_settings
 
 if TYPE_CHECKING:
     from rich.console import Console

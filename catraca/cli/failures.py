@@ -33,8 +33,6 @@ def expected_failures() -> Generator[None]:
 
 def _exit_code(error: Exception) -> int | None:
     # Imported on failure only: a command must not load every part to be able to fail.
-    from pydantic import ValidationError
-
     from catraca.platform.bus import TopologyRefused
     from catraca.platform.database.migrations import DatabaseUnreachable, SchemaProblem
     from catraca.platform.embedded import EmbeddedFailure
@@ -43,9 +41,9 @@ def _exit_code(error: Exception) -> int | None:
     from catraca.roles.listening import ListenFailed
     from catraca.roles.runner import RoleFailed
     from catraca.roles.supervisor import WorkersFailed
-    from catraca.settings import UnfitForProduction
+    from catraca.settings import UnfitForProduction, WrongSettings
 
-    if isinstance(error, (ValidationError, SchemaProblem, TopologyRefused, UnfitForProduction)):
+    if isinstance(error, (WrongSettings, SchemaProblem, TopologyRefused, UnfitForProduction)):
         return REFUSED
     if isinstance(error, Refusal):
         return FAILED if error.retry_after_seconds else REFUSED
@@ -54,22 +52,7 @@ def _exit_code(error: Exception) -> int | None:
 
 
 def _words(error: Exception) -> str:
-    from pydantic import ValidationError
-
     from catraca.platform.errors import Refusal
     from catraca.platform.texts import text
 
-    if isinstance(error, Refusal):
-        return text(f"refusals.{error.code}", "en", error.data)
-    if not isinstance(error, ValidationError):
-        return str(error)
-    # Without the value, which may be a secret; once a variable, though each of its parts may be wrong.
-    wrong: dict[str, str] = {}
-    for found in error.errors(include_input=False, include_url=False):
-        message = found["msg"].removeprefix("Value error, ")
-        if found["loc"]:
-            name = "CATRACA_" + str(found["loc"][0]).upper().removeprefix("CATRACA_")
-            wrong[name] = f"{name}: {message}"
-        else:  # of several together, which it names itself
-            wrong[message] = message
-    return "; ".join(wrong.values())
+    return text(f"refusals.{error.code}", "en", error.data) if isinstance(error, Refusal) else str(error)

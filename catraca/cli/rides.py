@@ -5,9 +5,8 @@ from uuid import UUID
 
 import typer
 
-from catraca.cli.database import on_database
+from catraca.cli.database import find_settings, need_database, on_database
 from catraca.cli.failures import expected_failures, fail
-from catraca.cli.finding import find_settings, need_database
 
 if TYPE_CHECKING:
     from catraca.domains.matching import Explanation

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from catraca.cli.database import on_database
+from catraca.cli.database import find_settings, need_database, on_database
 from catraca.cli.failures import FAILED, expected_failures
-from catraca.cli.finding import find_settings, need_database
 
 if TYPE_CHECKING:
     from datetime import timedelta

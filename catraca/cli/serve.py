@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from catraca.cli.database import find_settings, need_database
 from catraca.cli.failures import REFUSED, expected_failures, fail
-from catraca.cli.finding import find_settings, need_database
 
 if TYPE_CHECKING:
     from socket import socket
@@ -47,7 +47,7 @@ def serve(
         settings.ensure_fit()
         need_database(settings)
         _check_wiring()
-        count = workers or settings.workers
+        count = workers or settings.process.workers
         if count > 1:
             _serve_in_workers(settings, names, count, metrics)
         else:
@@ -88,7 +88,7 @@ def _serve_here(settings: "Settings", names: Sequence[str], metrics: "MetricsFol
 
     from catraca.platform.telemetry import configure_logging
 
-    configure_logging(settings.log_level)
+    configure_logging(settings.process.log_level)
 
     async def run() -> None:
         from catraca.roles.listening import claim_port
@@ -97,7 +97,7 @@ def _serve_here(settings: "Settings", names: Sequence[str], metrics: "MetricsFol
         if fd is not None:
             listener = socket.socket(fileno=fd)
         elif "api" in names:
-            listener = await claim_port(settings.host, settings.port, metrics, _tell)
+            listener = await claim_port(settings.process.host, settings.process.port, metrics, _tell)
         await _run_roles(settings, names, listener)
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -114,18 +114,18 @@ async def _run_roles(settings: "Settings", names: Sequence[str], listener: "sock
 
     life = Life()
     life.heed_signals()
-    assert settings.database_url is not None
+    assert settings.servers.database_url is not None
     late: list[Role] = []
     try:
-        await check_schema(settings.database_url)
+        await check_schema(settings.servers.database_url)
     except DatabaseUnreachable:
         # A database that is away is no reason not to start; what comes back is looked at then.
-        late = [SchemaWatch(settings.database_url)]
+        late = [SchemaWatch(settings.servers.database_url)]
     async with open_parts(settings, listener=listener) as parts:
         with suppress(BusAway):  # no reason either; but queues that differ from ours are refused
             await parts.bus.declare()
         roles = [ROLES[name](parts) for name in names]
-        await run_roles([*roles, *late], life, drain_seconds=DRAIN_SECONDS + settings.drain_delay)
+        await run_roles([*roles, *late], life, drain_seconds=DRAIN_SECONDS + settings.process.drain_delay)
 
 
 def _serve_in_workers(
@@ -138,10 +138,14 @@ def _serve_in_workers(
     from catraca.roles.runner import Life, first_of
     from catraca.roles.supervisor import DRAIN_SECONDS, Supervisor
 
-    configure_logging(settings.log_level)
+    configure_logging(settings.process.log_level)
 
     async def run() -> None:
-        listener = await claim_port(settings.host, settings.port, metrics, _tell) if "api" in names else None
+        listener = (
+            await claim_port(settings.process.host, settings.process.port, metrics, _tell)
+            if "api" in names
+            else None
+        )
         life = Life()
         life.heed_signals()
         supervisor = Supervisor(
@@ -155,7 +159,7 @@ def _serve_in_workers(
         try:
             await first_of(supervisor.keep(), life.stopping.wait())
         finally:
-            await supervisor.drain(life.hurrying, seconds=DRAIN_SECONDS + settings.drain_delay)
+            await supervisor.drain(life.hurrying, seconds=DRAIN_SECONDS + settings.process.drain_delay)
 
     asyncio.run(run())
 
@@ -168,6 +172,9 @@ def _tell(what: str) -> None:
 
 def _worker_environment(settings: "Settings") -> dict[str, str]:
     """What this process found out and its workers should not have to."""
-    found = {"CATRACA_DATABASE_URL": settings.database_url, "CATRACA_REDIS_URL": settings.redis_url}
+    found = {
+        "CATRACA_DATABASE_URL": settings.servers.database_url,
+        "CATRACA_REDIS_URL": settings.servers.redis_url,
+    }
     given = {name: value for name, value in found.items() if value is not None}
-    return {**given, "CATRACA_STATE_DIR": str(settings.state_dir.resolve())}
+    return {**given, "CATRACA_STATE_DIR": str(settings.process.state_dir.resolve())}

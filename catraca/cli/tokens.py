@@ -23,12 +23,12 @@ def token(
 
     with expected_failures():
         from catraca.platform.auth import ROLES, sign_token
-        from catraca.settings import Settings
+        from catraca.settings import read_settings
 
         if unknown := set(role) - ROLES:
             fail(f"no such role: {', '.join(sorted(unknown))}; there are {', '.join(sorted(ROLES))}", REFUSED)
-        settings = Settings()
-        if settings.jwks_url:
+        settings = read_settings()
+        if settings.access.jwks_url:
             fail("tokens come from your identity provider here (CATRACA_JWKS_URL)", REFUSED)
         secret = settings.signing_secret()
         lifetime = timedelta(seconds=ttl)

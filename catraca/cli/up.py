@@ -39,9 +39,9 @@ def up(
         from catraca.cli.progress import Progress
         from catraca.cli.welcome import Welcome
         from catraca.roles.instance import Instance
-        from catraca.settings import Settings
+        from catraca.settings import Settings, read_settings
 
-        settings = Settings()
+        settings = read_settings()
         settings.ensure_fit()
         if demo:
             ensure_demo_fits(settings)
@@ -54,7 +54,7 @@ def up(
 
         instance = Instance(
             settings=settings,
-            workers=workers or settings.workers,
+            workers=workers or settings.process.workers,
             say=progress.say,
             ready=ready,
             demo=demo,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal, TextIO
 
 import typer
 
+from catraca.cli.database import find_settings, need_database
 from catraca.cli.failures import FAILED, REFUSED, expected_failures, fail
-from catraca.cli.finding import find_settings, need_database
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID

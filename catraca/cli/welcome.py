@@ -39,8 +39,8 @@ class Welcome:
 
     @classmethod
     def to(cls, settings: "Settings", city: "DemoCity | None", *, seconds: float) -> "Welcome":
-        url = f"http://{callable_address(settings.host, settings.port)}"
-        return cls(url, settings.state_dir.resolve(), seconds, demo_tokens(settings, city))
+        url = f"http://{callable_address(settings.process.host, settings.process.port)}"
+        return cls(url, settings.process.state_dir.resolve(), seconds, demo_tokens(settings, city))
 
     def print_json(self) -> None:
         """One object, for programs."""
@@ -73,7 +73,7 @@ class Welcome:
 
 def demo_tokens(settings: "Settings", city: "DemoCity | None") -> list[DemoToken]:
     """Tokens of three people of the demo city; none where an identity provider signs them."""
-    if city is None or settings.jwks_url:
+    if city is None or settings.access.jwks_url:
         return []
     secret, rules = settings.signing_secret(), settings.token_rules()
     return [

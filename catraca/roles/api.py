@@ -131,12 +131,12 @@ class Api:
         app = build_app(self._parts, self._health, self._routers)
         hub = hub_of(app)
         server = HttpServer(app, limits=ServerLimits(streams=STREAMS))
-        listener = self._parts.listener or open_listener(settings.host, settings.port)
+        listener = self._parts.listener or open_listener(settings.process.host, settings.process.port)
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         await first_of(asyncio.wait([serving]), life.stopping.wait())
         self._health.draining = True
         # Load balancers ask now and then whether we are ready; until they know, connections still come.
-        await asyncio.wait([serving], timeout=settings.drain_delay)
+        await asyncio.wait([serving], timeout=settings.process.drain_delay)
         await hub.drain()
         server.should_exit = True
         await serving
@@ -164,7 +164,7 @@ def build_app(parts: Parts, health: Health, routers: Sequence[APIRouter] = ROUTE
             return known.tokens_valid_after
         return await parts.database.run(
             lambda db: people.ensure_user(
-                db, principal.id, roles=principal.roles, driver_approval=settings.driver_approval
+                db, principal.id, roles=principal.roles, driver_approval=settings.people.driver_approval
             )
         )
 
@@ -172,8 +172,8 @@ def build_app(parts: Parts, health: Health, routers: Sequence[APIRouter] = ROUTE
     authenticator = Authenticator(TokenVerifier(_keys(settings), rules), tokens_valid_after)
     limiter = RateLimiter(parts.redis, key=settings.signing_secret().encode())
     limits = CallerLimits(
-        principal=RateLimit.parse(settings.rate_limit_principal),
-        anonymous=RateLimit.parse(settings.rate_limit_anonymous),
+        principal=RateLimit.parse(settings.http.rate_limit_principal),
+        anonymous=RateLimit.parse(settings.http.rate_limit_anonymous),
     )
 
     async def revoked(principals: Sequence[Principal]) -> list[bool]:
@@ -185,7 +185,7 @@ def build_app(parts: Parts, health: Health, routers: Sequence[APIRouter] = ROUTE
 
     fences = communities.Fences()
     location_parts = _location_parts(parts, fences)
-    hub = notifications.Hub(parts.database, settings.redis_url, revoked=revoked)
+    hub = notifications.Hub(parts.database, settings.servers.redis_url, revoked=revoked)
     return create_app(
         HttpParts(
             database=parts.database,
@@ -193,10 +193,10 @@ def build_app(parts: Parts, health: Health, routers: Sequence[APIRouter] = ROUTE
             limiter=limiter,
             health=health,
             caller_limits=limits,
-            request_limits=RequestLimits(body_bytes=settings.max_body_bytes, streams=STREAMS),
-            trusted_proxies=settings.trusted_proxies,
-            cors_origins=settings.cors_origins,
-            metrics_public=settings.metrics_public,
+            request_limits=RequestLimits(body_bytes=settings.http.max_body_bytes, streams=STREAMS),
+            trusted_proxies=settings.http.trusted_proxies,
+            cors_origins=settings.http.cors_origins,
+            metrics_public=settings.http.metrics_public,
             wired=[
                 _people_parts(settings, rules, location.personal_data(parts.redis)),
                 _onboarding_parts(settings, parts.bus),
@@ -219,7 +219,7 @@ def build_app(parts: Parts, health: Health, routers: Sequence[APIRouter] = ROUTE
                     limiter=limiter,
                     principals=limits.principal,
                     strangers=limits.anonymous,
-                    origins=settings.cors_origins,
+                    origins=settings.http.cors_origins,
                     push=_push_parts(settings),
                 ),
                 DeadLetterParts(queue_duties(parts.topology)),
@@ -233,15 +233,17 @@ def build_app(parts: Parts, health: Health, routers: Sequence[APIRouter] = ROUTE
 
 def _people_parts(settings: Settings, rules: TokenRules, *more: people.PersonalData) -> PeopleParts:
     signer = None
-    if not settings.jwks_url:
-        signer = TokenSigner(secret=settings.signing_secret(), lifetime=settings.token_ttl, rules=rules)
+    if not settings.access.jwks_url:
+        signer = TokenSigner(
+            secret=settings.signing_secret(), lifetime=settings.people.token_ttl, rules=rules
+        )
     return PeopleParts(
         signer=signer,
         passwords=Passwords(),
-        driver_approval=settings.driver_approval,
-        password_link_lifetime=settings.password_link_ttl,
-        sign_ins_per_account=RateLimit.parse(settings.rate_limit_sign_in_account),
-        sign_ins_per_address=RateLimit.parse(settings.rate_limit_sign_in_address),
+        driver_approval=settings.people.driver_approval,
+        password_link_lifetime=settings.people.password_link_ttl,
+        sign_ins_per_account=RateLimit.parse(settings.people.rate_limit_sign_in_account),
+        sign_ins_per_address=RateLimit.parse(settings.people.rate_limit_sign_in_address),
         personal_data=[*PERSONAL_DATA, *more],
     )
 
@@ -252,18 +254,18 @@ def _onboarding_parts(settings: Settings, bus: Transport) -> OnboardingParts:
         # What arrives while the bus is busy with the last sign-ups goes together.
         publish=Gather(bus.publish).ask,
         publish_many=bus.publish,
-        sign_ups_per_address=RateLimit.parse(settings.rate_limit_sign_up_address),
-        sign_ups_per_email=RateLimit.parse(settings.rate_limit_sign_up_email),
+        sign_ups_per_address=RateLimit.parse(settings.onboarding.rate_limit_sign_up_address),
+        sign_ups_per_email=RateLimit.parse(settings.onboarding.rate_limit_sign_up_email),
     )
 
 
 def _tariff(settings: Settings) -> Tariff:
     return Tariff(
-        base_cents=settings.tariff_base_cents,
-        per_km_cents=settings.tariff_per_km_cents,
-        per_minute_cents=settings.tariff_per_minute_cents,
-        minimum_cents=settings.tariff_minimum_cents,
-        currency=settings.currency,
+        base_cents=settings.fares.tariff_base_cents,
+        per_km_cents=settings.fares.tariff_per_km_cents,
+        per_minute_cents=settings.fares.tariff_per_minute_cents,
+        minimum_cents=settings.fares.tariff_minimum_cents,
+        currency=settings.fares.currency,
     )
 
 
@@ -271,34 +273,34 @@ def _ride_parts(parts: Parts, tariff: Tariff) -> RideParts:
     return RideParts(
         accepting=rides.Accepting(parts.database, parts.redis),
         tariff=tariff,
-        search=parts.settings.global_matching_timeout,
-        offer_ttl=parts.settings.driver_response_timeout,
+        search=parts.settings.rides.global_matching_timeout,
+        offer_ttl=parts.settings.rides.driver_response_timeout,
     )
 
 
 def _geofence_parts(parts: Parts, tariff: Tariff, fences: communities.Fences) -> GeofenceParts:
     settings = parts.settings
     terms = geofences.Terms(
-        enabled=settings.enable_geofence,
-        ttl=settings.confirmation_ttl,
+        enabled=settings.geofences.enable_geofence,
+        ttl=settings.geofences.confirmation_ttl,
         tariff=tariff,
-        search=settings.global_matching_timeout,
-        radius_meters=settings.max_search_radius,
-        fresh=settings.presence_timeout,
+        search=settings.rides.global_matching_timeout,
+        radius_meters=settings.matching.max_search_radius,
+        fresh=settings.location.presence_timeout,
     )
     tokens = geofences.TokenMaker(settings.signing_secret())
     return GeofenceParts(
         gate=geofences.Gate(parts.redis, fences, terms, tokens),
-        guesses=RateLimit.parse(settings.rate_limit_confirmation),
+        guesses=RateLimit.parse(settings.geofences.rate_limit_confirmation),
     )
 
 
 def _scheduling_parts(parts: Parts) -> SchedulingParts:
     settings = parts.settings
     rules = scheduling.BookingRules(
-        reminder=settings.appointment_reminder,
-        hold_ttl=settings.hold_ttl,
-        most_holds=settings.max_holds,
+        reminder=settings.scheduling.appointment_reminder,
+        hold_ttl=settings.scheduling.hold_ttl,
+        most_holds=settings.scheduling.max_holds,
     )
     return SchedulingParts(turns=Turns(parts.redis), rules=rules)
 
@@ -306,9 +308,9 @@ def _scheduling_parts(parts: Parts) -> SchedulingParts:
 def _location_parts(parts: Parts, fences: communities.Fences) -> LocationParts:
     settings, transact = parts.settings, parts.database.run
     rules = location.PingRules(
-        max_age=settings.presence_timeout,
-        max_speed_mps=settings.ping_max_speed,
-        max_accuracy_meters=settings.ping_max_accuracy,
+        max_age=settings.location.presence_timeout,
+        max_speed_mps=settings.location.ping_max_speed,
+        max_accuracy_meters=settings.location.ping_max_accuracy,
     )
     tracking = location.Tracking(transact, parts.bus.publish_transient)
     return LocationParts(
@@ -316,17 +318,21 @@ def _location_parts(parts: Parts, fences: communities.Fences) -> LocationParts:
         desk=location.PingDesk(parts.redis, transact, rules=rules, tracking=tracking),
         rules=rules,
         fences=fences,
-        presence_timeout=settings.presence_timeout,
-        lock_ttl=settings.lock_ttl,
+        presence_timeout=settings.location.presence_timeout,
+        lock_ttl=settings.location.lock_ttl,
     )
 
 
 def _push_parts(settings: Settings) -> PushParts | None:
-    if settings.push_contact is None:
+    if settings.notifications.push_contact is None:
         return None
-    key = PushKey(settings.signing_secret(), contact=settings.push_contact)
-    return PushParts(public_key=key.public, hosts=PushHosts(settings.push_hosts))
+    key = PushKey(settings.signing_secret(), contact=settings.notifications.push_contact)
+    return PushParts(public_key=key.public, hosts=PushHosts(settings.notifications.push_hosts))
 
 
 def _keys(settings: Settings) -> KeySource:
-    return RemoteKeys(settings.jwks_url) if settings.jwks_url else SharedSecret(settings.signing_secret())
+    return (
+        RemoteKeys(settings.access.jwks_url)
+        if settings.access.jwks_url
+        else SharedSecret(settings.signing_secret())
+    )

@@ -63,28 +63,28 @@ def handlers_of(settings: Settings, redis: RedisClient) -> tuple[QueueHandlers |
 
 
 def _welcome(settings: Settings) -> Welcome | None:
-    if settings.mail_url is None or settings.password_page_url is None:
+    if settings.onboarding.mail_url is None or settings.onboarding.password_page_url is None:
         return None
     return Welcome(
-        mailer=Mailer(settings.mail_url, sender=settings.mail_from),
+        mailer=Mailer(settings.onboarding.mail_url, sender=settings.onboarding.mail_from),
         seal=Seal(settings.signing_secret()),
-        password_page_url=settings.password_page_url,
-        link_lifetime=settings.password_link_ttl,
+        password_page_url=settings.onboarding.password_page_url,
+        link_lifetime=settings.people.password_link_ttl,
     )
 
 
 def _teller(settings: Settings, redis: RedisClient) -> Teller:
     return Teller(
         lambda payload: fanout.publish(redis, CHANNEL, payload),
-        currency=settings.currency,
-        pushes=settings.push_contact is not None,
+        currency=settings.fares.currency,
+        pushes=settings.notifications.push_contact is not None,
     )
 
 
 def _pusher(settings: Settings) -> Pusher | None:
-    if settings.push_contact is None:
+    if settings.notifications.push_contact is None:
         return None
-    return Pusher(PushKey(settings.signing_secret(), contact=settings.push_contact))
+    return Pusher(PushKey(settings.signing_secret(), contact=settings.notifications.push_contact))
 
 
 def _show_to_sockets(redis: RedisClient) -> location_handlers.Show:
@@ -96,14 +96,14 @@ def _show_to_sockets(redis: RedisClient) -> location_handlers.Show:
 
 def _alert_rule(settings: Settings) -> AlertRule:
     return AlertRule(
-        percent=settings.failure_alert_percent,
-        window=settings.failure_alert_window,
-        minimum=settings.failure_alert_minimum,
+        percent=settings.analytics.failure_alert_percent,
+        window=settings.analytics.failure_alert_window,
+        minimum=settings.analytics.failure_alert_minimum,
     )
 
 
 # The same, for those who only ask what is handled.
-HANDLED = handlers_of(Settings.model_construct(), RedisClient(None))
+HANDLED = handlers_of(Settings.defaults(), RedisClient(None))
 
 
 def check_wiring(

@@ -59,7 +59,7 @@ def timers_of(parts: Parts) -> tuple[TimerHandlers, ...]:
         ride_jobs.fires,
         geofence_jobs.fires,
         scheduling_jobs.fires,
-        scheduling_jobs.waitlist_timers(parts.settings.waitlist_offer_ttl),
+        scheduling_jobs.waitlist_timers(parts.settings.scheduling.waitlist_offer_ttl),
         matching_timers(matcher_of(parts.settings, parts.redis)),
     )
 
@@ -80,13 +80,15 @@ class Dispatcher:
     async def _keep_drivers(self, life: Life) -> None:
         settings = self._parts.settings
         rhythm = location.Rhythm(
-            presence_timeout=settings.presence_timeout,
-            idle_after=settings.idle_after,
-            position_interval=settings.position_interval,
-            edges=EdgeRules(pings=settings.community_edge_pings, dwell=settings.community_edge_dwell),
+            presence_timeout=settings.location.presence_timeout,
+            idle_after=settings.location.idle_after,
+            position_interval=settings.location.position_interval,
+            edges=EdgeRules(
+                pings=settings.location.community_edge_pings, dwell=settings.location.community_edge_dwell
+            ),
         )
         # Twice as often as a position is due, so that none is late by more than half of that.
-        every = settings.position_interval / 2
+        every = settings.location.position_interval / 2
         keeper = Keeper(self._parts.redis, self._parts.database.run, rhythm=rhythm, patrol_interval=every)
         await all_of(
             _now_and_then(keeper.fill_map, FILL_SECONDS, life),

@@ -92,9 +92,9 @@ async def _bounded(name: str, check: Check, settings: Settings) -> list[Finding]
 
 async def check_rules(settings: Settings, rules: tuple[Rule, ...] = RULES) -> list[Verdict]:
     """Every rule against the live database."""
-    if settings.database_url is None:
+    if settings.servers.database_url is None:
         return [Verdict(rule, "unchecked", ("no database",)) for rule in rules]
-    database = await Database.open(settings.database_url, limits=INVARIANT_LIMITS)
+    database = await Database.open(settings.servers.database_url, limits=INVARIANT_LIMITS)
     try:
         return await check_invariants(database, rules)
     finally:

@@ -76,22 +76,26 @@ class Housekeeper:
         """One round of every duty. Safe at any number of housekeepers: rows are taken with SKIP LOCKED."""
         settings = self._parts.settings
         duties: dict[str, Callable[[Db], Awaitable[int]]] = {
-            "idempotency_keys": partial(prune_idempotency_keys, older_than=settings.idempotency_retention),
+            "idempotency_keys": partial(
+                prune_idempotency_keys, older_than=settings.http.idempotency_retention
+            ),
             "password_links": prune_password_links,
-            "outbox_sent": partial(prune_sent, older_than=settings.outbox_retention),
-            "inbox": partial(prune_inbox, older_than=settings.inbox_retention),
+            "outbox_sent": partial(prune_sent, older_than=settings.bus.outbox_retention),
+            "inbox": partial(prune_inbox, older_than=settings.bus.inbox_retention),
             "dead_letters": partial(
                 prune_dead_letters,
-                older_than=settings.dead_letter_retention,
+                older_than=settings.bus.dead_letter_retention,
                 duties=queue_duties(self._parts.topology),
             ),
-            "matching_searches": partial(prune_searches, older_than=settings.search_retention),
-            "notifications": partial(prune_notifications, older_than=settings.notification_retention),
+            "matching_searches": partial(prune_searches, older_than=settings.matching.search_retention),
+            "notifications": partial(
+                prune_notifications, older_than=settings.notifications.notification_retention
+            ),
             "ws_tickets": prune_tickets,
             "trip_shares": prune_shares,
             "ride_confirmations": prune_confirmations,
             "holds": prune_holds,
-            "walk_ins": partial(forget_walk_ins, older_than=settings.walk_in_retention),
+            "walk_ins": partial(forget_walk_ins, older_than=settings.scheduling.walk_in_retention),
             "demand": prune_demand,
             "match_windows": prune_windows,
         }

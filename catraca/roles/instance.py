@@ -69,10 +69,10 @@ class Instance:
     async def run(self) -> None:
         """Run until a signal; then stop the demo, the workers, Redis and PostgreSQL, in this order."""
         settings = self.settings
-        with lock_state_dir(settings.state_dir) as folder:
+        with lock_state_dir(settings.process.state_dir) as folder:
             await folder.wait_for_earlier_workers(self.say)
             metrics = MetricsFolder(folder.path)
-            listener = open_listener(settings.host, settings.port)
+            listener = open_listener(settings.process.host, settings.process.port)
             metrics.join()
             self.life.heed_signals()
             async with AsyncExitStack() as held:
@@ -81,7 +81,7 @@ class Instance:
                     self.say("Stopping: finishing what is in hand (Ctrl-C again hurries)")
                 finally:
                     now = asyncio.get_running_loop().time()
-                    self._stop_by = now + STOP_SECONDS + settings.drain_delay
+                    self._stop_by = now + STOP_SECONDS + settings.process.drain_delay
 
     async def _live(
         self, held: AsyncExitStack, listener: socket, metrics: MetricsFolder, folder: StateFolder
@@ -90,24 +90,24 @@ class Instance:
         self.say("Starting " + " and ".join([*(one.title for one in servers.values()), "the workers"]))
         await all_of(*(server.start() for server in servers.values()))
         urls = {f"{name}_url": server.url for name, server in servers.items()}
-        settings = self.settings.model_copy(update=urls)
+        settings = self.settings.changed(**urls)
         await self._migrate(settings)
         city = await _fill_demo_city(settings)
-        log = WorkerLog(self.settings.state_dir.resolve())
+        log = WorkerLog(self.settings.process.state_dir.resolve())
         supervisor = Supervisor(
             ["all"],
             count=self.workers,
             metrics=metrics,
             say=self.say,
             environment={
-                "CATRACA_STATE_DIR": str(settings.state_dir.resolve()),
+                "CATRACA_STATE_DIR": str(settings.process.state_dir.resolve()),
                 **{f"CATRACA_{name.upper()}": url for name, url in urls.items()},
             },
             listener=listener,
             output=log.fileno(),
             inherited=[folder.workers],
         )
-        seconds = WORKER_DRAIN_SECONDS + settings.drain_delay
+        seconds = WORKER_DRAIN_SECONDS + settings.process.drain_delay
         held.push_async_callback(supervisor.drain, self.life.hurrying, seconds=seconds)
         held.push_async_callback(self._end_demo)
         await first_of(
@@ -120,10 +120,10 @@ class Instance:
     def _servers(self, held: AsyncExitStack) -> dict[str, EmbeddedServer]:
         """The embedded servers to start; PostgreSQL comes first in, so it goes last."""
         servers: dict[str, EmbeddedServer] = {}
-        if self.settings.database_url is None:
-            servers["database"] = EmbeddedPostgres(self.settings.state_dir, on_progress=self.say)
-        if self.settings.redis_url is None:
-            servers["redis"] = EmbeddedRedis(self.settings.state_dir, on_progress=self.say)
+        if self.settings.servers.database_url is None:
+            servers["database"] = EmbeddedPostgres(self.settings.process.state_dir, on_progress=self.say)
+        if self.settings.servers.redis_url is None:
+            servers["redis"] = EmbeddedRedis(self.settings.process.state_dir, on_progress=self.say)
         for server in servers.values():
             held.push_async_callback(self._stop, server)
         return servers
@@ -138,13 +138,13 @@ class Instance:
             self.say(f"{server.title} is still writing and will end by itself")
 
     async def _migrate(self, settings: Settings) -> None:
-        assert settings.database_url is not None
-        done = await migrate(settings.database_url)
+        assert settings.servers.database_url is not None
+        done = await migrate(settings.servers.database_url)
         if done:
             self.say(f"Migrated the database: {' '.join(done)}")
 
     async def _tell_when_ready(self, settings: Settings, city: "DemoCity | None") -> None:
-        address = callable_address(settings.host, settings.port)
+        address = callable_address(settings.process.host, settings.process.port)
         try:
             async with asyncio.timeout(READY_SECONDS):
                 while not await _is_ready(address):  # noqa: ASYNC110 - another process knows
@@ -158,7 +158,7 @@ class Instance:
 
     async def _run_demo(self, url: str) -> None:
         """Somebody else's process, and of no importance: when it ends, that is said and nothing more."""
-        environment = {**os.environ, "CATRACA_STATE_DIR": str(self.settings.state_dir.resolve())}
+        environment = {**os.environ, "CATRACA_STATE_DIR": str(self.settings.process.state_dir.resolve())}
         process = subprocess.Popen(  # noqa: S603, ASYNC220 - our own program, no shell; it takes a moment
             [sys.executable, "-P", "-m", "catraca", "demo", "--url", url],
             env=environment,
@@ -200,13 +200,13 @@ class Instance:
 
 async def _fill_demo_city(settings: Settings) -> "DemoCity | None":
     """The demo city, put in if the database is empty; none in production, nor where real people are."""
-    if settings.environment == "production":
+    if settings.process.environment == "production":
         return None
     from catraca.platform.database import Database, DatabaseLimits
     from catraca.roles.demo import fill_demo_city
 
-    assert settings.database_url is not None
-    database = await Database.open(settings.database_url, limits=DatabaseLimits(connections=1))
+    assert settings.servers.database_url is not None
+    database = await Database.open(settings.servers.database_url, limits=DatabaseLimits(connections=1))
     try:
         city = await fill_demo_city(database)
     finally:

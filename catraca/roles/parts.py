@@ -31,15 +31,17 @@ async def open_parts(
     settings: Settings, *, listener: socket.socket | None = None, topology: Topology | None = None
 ) -> AsyncGenerator[Parts]:
     """Open everything without waiting for any server: one that is away is reported, not fatal."""
-    assert settings.database_url is not None
+    assert settings.servers.database_url is not None
     database = await Database.open(
-        settings.database_url,
-        limits=DatabaseLimits(connections=settings.database_connections),
+        settings.servers.database_url,
+        limits=DatabaseLimits(connections=settings.servers.database_connections),
         planning=BY_INDEX,
     )
-    redis = RedisClient(settings.redis_url, limits=RedisLimits(answer_seconds=settings.redis_timeout))
+    redis = RedisClient(
+        settings.servers.redis_url, limits=RedisLimits(answer_seconds=settings.servers.redis_timeout)
+    )
     topology = topology or make_topology(
-        _sign_up_flow(settings), writes_letters=settings.mail_url is not None
+        _sign_up_flow(settings), writes_letters=settings.onboarding.mail_url is not None
     )
     bus = _bus(settings, database, topology)
     try:
@@ -49,7 +51,7 @@ async def open_parts(
             redis,
             bus,
             topology,
-            hands=asyncio.Semaphore(max(1, settings.database_connections // 2)),
+            hands=asyncio.Semaphore(max(1, settings.servers.database_connections // 2)),
             listener=listener,
         )
     finally:
@@ -60,21 +62,21 @@ async def open_parts(
 
 def _sign_up_flow(settings: Settings) -> SignUpFlow:
     return SignUpFlow(
-        retry_ttl_ms=settings.retry_ttl_ms,
-        max_retries=settings.max_retries,
-        batch_size=settings.users_batch_size,
-        batch_timeout_ms=settings.users_batch_timeout_ms,
-        proc_concurrency=settings.users_proc_concurrency,
-        batch_concurrency=settings.users_batch_concurrency,
+        retry_ttl_ms=settings.onboarding.retry_ttl_ms,
+        max_retries=settings.onboarding.max_retries,
+        batch_size=settings.onboarding.users_batch_size,
+        batch_timeout_ms=settings.onboarding.users_batch_timeout_ms,
+        proc_concurrency=settings.onboarding.users_proc_concurrency,
+        batch_concurrency=settings.onboarding.users_batch_concurrency,
     )
 
 
 def _bus(settings: Settings, database: Database, topology: Topology) -> Transport:
     """RabbitMQ where one is given; else queues in the database itself."""
-    if settings.amqp_url is None:
+    if settings.servers.amqp_url is None:
         from catraca.platform.bus.postgres import PostgresBus
 
         return PostgresBus(database, topology)
     from catraca.platform.bus.rabbitmq import RabbitMqBus
 
-    return RabbitMqBus(settings.amqp_url, topology)
+    return RabbitMqBus(settings.servers.amqp_url, topology)

@@ -40,7 +40,7 @@ class Machine:
 
 @pytest.fixture
 def machine(office: Office, tmp_path: Path) -> Machine:
-    url = office.town.parts.settings.database_url
+    url = office.town.parts.settings.servers.database_url
     assert url is not None
     return Machine(url, tmp_path)
 

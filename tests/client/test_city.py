@@ -40,7 +40,7 @@ async def count(database: Database, query: str) -> int:
 async def test_a_city_moves_and_everybody_is_home_at_the_end(town: Parts) -> None:
     known = uuid4()
     await fill_demo_city(town.database)
-    city = city_at(f"http://127.0.0.1:{town.settings.port}", known_drivers=[known])
+    city = city_at(f"http://127.0.0.1:{town.settings.process.port}", known_drivers=[known])
     running = asyncio.create_task(city.run(RUN_SECONDS))
     seen = city.tally
     await until(
@@ -71,7 +71,7 @@ async def test_a_city_moves_and_everybody_is_home_at_the_end(town: Parts) -> Non
 @on_one_stack
 async def test_what_an_earlier_city_left_behind_is_put_in_order(town: Parts) -> None:
     """Nobody could go home from a city that was killed; its drivers and passengers come back."""
-    url = f"http://127.0.0.1:{town.settings.port}"
+    url = f"http://127.0.0.1:{town.settings.process.port}"
     first = city_at(url, drivers=5)
     running = asyncio.create_task(first.run())
     await until(lambda: first.tally.drivers["driving"] >= 1)

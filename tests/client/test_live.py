@@ -83,7 +83,7 @@ async def test_what_was_told_is_read_page_by_page_and_marked(api_url: str, datab
 
 async def test_both_sides_see_a_ride_over_their_sockets_though_these_are_cut(town: Parts) -> None:
     async with (
-        proxy_to(town.settings.port) as proxy,
+        proxy_to(town.settings.process.port) as proxy,
         person(proxy.url, "passenger") as passenger,
         person(proxy.url, "driver") as driver,
         passenger.live() as hears,

@@ -16,7 +16,7 @@ RUN_SECONDS = 60
 async def test_script_of_the_readme_prints_what_the_passenger_is_told(town: Parts, tmp_path: Path) -> None:
     (script,) = fenced(section(README, "From your own scripts"), "python")
     file = tmp_path / "script.py"
-    file.write_text(script.replace("http://127.0.0.1:8000", f"http://127.0.0.1:{town.settings.port}"))
+    file.write_text(script.replace("http://127.0.0.1:8000", f"http://127.0.0.1:{town.settings.process.port}"))
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         str(file),

@@ -6,7 +6,7 @@ from catraca.events import SIGN_UP_EXCHANGE, SIGN_UP_QUEUE, TOPOLOGY, SignUpFlow
 from catraca.events.topology import sign_up_queue
 from catraca.roles.consuming import check_wiring
 from catraca.roles.parts import open_parts
-from catraca.settings import Settings
+from catraca.settings import read_settings
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_sign_ups_reach_their_queue_alone_and_die_in_their_own() -> None:
 
 
 async def test_a_process_has_the_queue_of_its_settings() -> None:
-    settings = Settings(
+    settings = read_settings(
         database_url="postgresql://catraca@127.0.0.1:1/catraca",
         retry_ttl_ms=1500,
         max_retries=2,

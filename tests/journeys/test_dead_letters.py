@@ -113,7 +113,7 @@ async def opened(
 ) -> AsyncIterator[Parts]:
     url = await stack.migrated_database(f"post_{uuid4().hex[:8]}")
     changes = {"database_url": url, "amqp_url": amqp_url, "port": free_port()}
-    async with open_parts(settings.model_copy(update=changes), topology=topology) as parts:
+    async with open_parts(settings.changed(**changes), topology=topology) as parts:
         async with parts.database.connection() as db:
             await db.execute("CREATE TABLE effects (queue text NOT NULL, message_id uuid NOT NULL)")
             # Known already, so that there is no other news than the test's own.

@@ -303,7 +303,9 @@ async def test_a_database_that_is_away_is_no_reason_to_sign_in_again() -> None:
 
 
 async def test_over_http_a_database_that_is_away_is_503_for_a_good_token(parts: Parts) -> None:
-    away = await Database.open(f"postgresql://catraca@/catraca?host={parts.settings.state_dir}/nowhere")
+    away = await Database.open(
+        f"postgresql://catraca@/catraca?host={parts.settings.process.state_dir}/nowhere"
+    )
     app = build_app(replace(parts, database=away), Health())
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
         answer = await client.get("/v1/me", headers=bearer())

@@ -91,18 +91,18 @@ INVALID: dict[str, tuple[bytes, list[tuple[str, str]]]] = {
 @pytest.fixture(scope="module")
 async def logged_api(settings: Settings) -> AsyncIterator[tuple[httpx.AsyncClient, Path]]:
     """An API in a process of its own, and the file that holds all it ever said."""
-    port, log = free_port(), settings.state_dir / f"log-{uuid4()}"
+    port, log = free_port(), settings.process.state_dir / f"log-{uuid4()}"
     environment = os.environ | {
         "CATRACA_PORT": str(port),
-        "CATRACA_DATABASE_URL": settings.database_url or "",
-        "CATRACA_REDIS_URL": settings.redis_url or "",
-        "CATRACA_STATE_DIR": str(settings.state_dir / "bodies"),
+        "CATRACA_DATABASE_URL": settings.servers.database_url or "",
+        "CATRACA_REDIS_URL": settings.servers.redis_url or "",
+        "CATRACA_STATE_DIR": str(settings.process.state_dir / "bodies"),
         "CATRACA_SECRET": SECRET,
         "CATRACA_LOG_LEVEL": "debug",
-        "CATRACA_RATE_LIMIT_PRINCIPAL": settings.rate_limit_principal,
-        "CATRACA_RATE_LIMIT_SIGN_IN_ADDRESS": settings.rate_limit_sign_in_address,
+        "CATRACA_RATE_LIMIT_PRINCIPAL": settings.http.rate_limit_principal,
+        "CATRACA_RATE_LIMIT_SIGN_IN_ADDRESS": settings.people.rate_limit_sign_in_address,
     }
-    (settings.state_dir / "bodies").mkdir()
+    (settings.process.state_dir / "bodies").mkdir()
     with log.open("wb") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", "catraca", "serve", "api"], env=environment, stdout=output, stderr=output

@@ -29,7 +29,7 @@ async def test_a_valid_token_makes_the_person_on_first_use(api: httpx.AsyncClien
 
 
 async def test_strangers_cannot_use_up_the_database_connections(settings: Settings) -> None:
-    own = settings.model_copy(update={"port": free_port(), "database_connections": 1})
+    own = settings.changed(port=free_port(), database_connections=1)
     async with (
         open_parts(own) as parts,
         listening(parts) as url,

@@ -4,11 +4,10 @@ from ipaddress import ip_network
 
 import pytest
 from fastapi import APIRouter, Request
-from pydantic import ValidationError
 
 from catraca.platform.http.proxies import Network, caller_of, parse_address
 from catraca.roles.parts import Parts
-from catraca.settings import Settings
+from catraca.settings import WrongSettings, read_settings
 from tests.servers import on_one_stack
 from tests.support.http import served
 
@@ -70,14 +69,14 @@ async def test_behind_tls_the_scheme_is_https_and_browsers_are_told_to_stay_ther
 
 
 def test_trusted_proxies_are_addresses_or_networks_and_a_slip_is_not_ignored() -> None:
-    assert Settings(trusted_proxies="10.0.0.1, 10.1.0.0/16,2001:db8::/32").trusted_proxies == [  # type: ignore[arg-type]
+    assert read_settings(trusted_proxies="10.0.0.1, 10.1.0.0/16,2001:db8::/32").http.trusted_proxies == [
         ip_network("10.0.0.1"),
         ip_network("10.1.0.0/16"),
         ip_network("2001:db8::/32"),
     ]
     for slip in ("*", "proxy.local", "10.1.2.3/16", "10.1.0.0/33"):
-        with pytest.raises(ValidationError):
-            Settings(trusted_proxies=slip)  # type: ignore[arg-type]
+        with pytest.raises(WrongSettings):
+            read_settings(trusted_proxies=slip)
 
 
 def test_one_caller_is_an_ipv4_address_or_an_ipv6_network() -> None:

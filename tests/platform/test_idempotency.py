@@ -22,7 +22,7 @@ from tests.support.storms import effects_of, kill_server_among_repeats, post
 @pytest.fixture(scope="module")
 async def door(settings: Settings) -> AsyncIterator[httpx.AsyncClient]:
     """An API with the route of `tests.support.effects` beside the product's own."""
-    own = settings.model_copy(update={"port": free_port()})
+    own = settings.changed(port=free_port())
     async with open_parts(own) as parts:
         await effects.create_tables(parts.database)
         async with (

@@ -316,7 +316,7 @@ async def test_over_http_an_unknown_key_is_401_and_a_provider_away_503(parts: Pa
 
 
 async def _ask_with(parts: Parts, idp: Provider, tokens: list[str]) -> list[httpx.Response]:
-    settings = parts.settings.model_copy(update={"jwks_url": idp.url})
+    settings = parts.settings.changed(jwks_url=idp.url)
     app = build_app(replace(parts, settings=settings), Health())
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:

@@ -62,12 +62,12 @@ async def serve() -> None:
     from catraca.roles.api import Api
     from catraca.roles.parts import open_parts
     from catraca.roles.runner import Life, run_roles
-    from catraca.settings import Settings
+    from catraca.settings import read_settings
 
     configure_logging("warning")
     life = Life()
     life.heed_signals()
-    async with open_parts(Settings()) as parts:
+    async with open_parts(read_settings()) as parts:
         await run_roles([Api(parts, [router])], life)
 
 

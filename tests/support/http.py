@@ -52,7 +52,7 @@ async def served(
     **settings: object,
 ) -> AsyncIterator[Served]:
     """The API with these settings and further routes, on a port of its own."""
-    changed = replace(parts, settings=parts.settings.model_copy(update=settings))
+    changed = replace(parts, settings=parts.settings.changed(**settings))
     app = build_app(changed, Health(required={"database": parts.database.is_up}), [*ROUTERS, *routers])
     if request_limits is not None:
         envelope = next(layer for layer in app.user_middleware if layer.cls is Envelope)

@@ -66,11 +66,11 @@ async def kill_server_among_repeats(
 async def start_effects_server(settings: Settings, port: int) -> subprocess.Popen[bytes]:
     environment = os.environ | {
         "CATRACA_PORT": str(port),
-        "CATRACA_DATABASE_URL": settings.database_url or "",
-        "CATRACA_REDIS_URL": settings.redis_url or "",
-        "CATRACA_STATE_DIR": str(settings.state_dir),
+        "CATRACA_DATABASE_URL": settings.servers.database_url or "",
+        "CATRACA_REDIS_URL": settings.servers.redis_url or "",
+        "CATRACA_STATE_DIR": str(settings.process.state_dir),
         "CATRACA_SECRET": SECRET,
-        "CATRACA_RATE_LIMIT_PRINCIPAL": settings.rate_limit_principal,
+        "CATRACA_RATE_LIMIT_PRINCIPAL": settings.http.rate_limit_principal,
     }
     server = subprocess.Popen(
         [sys.executable, "-m", "tests.support.effects"],

@@ -16,7 +16,7 @@ from tests.servers import Stack
 async def own_parts(stack: Stack, settings: Settings, **changes: object) -> AsyncIterator[Parts]:
     """Parts on a migrated database that no other test uses."""
     url = await stack.migrated_database(f"own-{uuid4().hex[:8]}")
-    async with open_parts(settings.model_copy(update={"database_url": url, **changes})) as parts:
+    async with open_parts(settings.changed(database_url=url, **changes)) as parts:
         yield parts
 
 

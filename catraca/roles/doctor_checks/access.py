@@ -13,15 +13,15 @@ OTHERS = 0o077
 async def check_secret(settings: Settings) -> list[Finding]:
     fault = settings.secret_fault()
     if fault is None:
-        found = "given" if settings.secret else "generated in the state folder"
+        found = "given" if settings.access.secret else "generated in the state folder"
         return [ok("Secret", found), *_secret_file(settings)]
-    judge = problem if settings.environment == "production" else warning
+    judge = problem if settings.process.environment == "production" else warning
     return [judge("Secret", fault, SECRET_REMEDY), *_secret_file(settings)]
 
 
 def _secret_file(settings: Settings) -> list[Finding]:
-    path = settings.state_dir / "secret"
-    if settings.secret or not path.exists():
+    path = settings.process.state_dir / "secret"
+    if settings.access.secret or not path.exists():
         return []
     mode = path.stat().st_mode & 0o777
     if mode & OTHERS:
@@ -30,7 +30,7 @@ def _secret_file(settings: Settings) -> list[Finding]:
 
 
 async def check_identity_provider(settings: Settings) -> list[Finding]:
-    name, url = "Identity provider", settings.jwks_url
+    name, url = "Identity provider", settings.access.jwks_url
     if url is None:
         return [ok(name, "none given: Catraca signs its own tokens")]
     try:
@@ -40,7 +40,7 @@ async def check_identity_provider(settings: Settings) -> list[Finding]:
         return [problem(name, f"its keys cannot be fetched ({type(error).__name__})", remedy)]
     if not keys:
         return [problem(name, "it publishes no key that may sign tokens", "Correct CATRACA_JWKS_URL.")]
-    if settings.environment == "production" and not url.startswith("https://"):
+    if settings.process.environment == "production" and not url.startswith("https://"):
         remedy = "Give an https:// address in CATRACA_JWKS_URL."
         return [problem(name, "its keys come over an unprotected connection", remedy)]
     return [ok(name, f"{len(keys)} keys")]

@@ -29,21 +29,23 @@ async def check_bus(settings: Settings) -> list[Finding]:
 
 
 async def _in_rabbitmq(settings: Settings) -> list[Finding]:
-    if settings.amqp_url is None:
+    if settings.servers.amqp_url is None:
         return []
     try:
-        return [judge_queues(await ask_queues(settings.amqp_url, [queue.name for queue in TOPOLOGY.live]))]
+        return [
+            judge_queues(await ask_queues(settings.servers.amqp_url, [queue.name for queue in TOPOLOGY.live]))
+        ]
     except Unreachable:
         return []
 
 
 async def _in_postgres(settings: Settings) -> list[Finding]:
-    if settings.database_url is None:
+    if settings.servers.database_url is None:
         return []
     found: list[Finding] = []
-    database = await Database.open(settings.database_url, limits=LIMITS)
+    database = await Database.open(settings.servers.database_url, limits=LIMITS)
     try:
-        if settings.amqp_url is None:
+        if settings.servers.amqp_url is None:
             found.append(judge_queues(await PostgresBus(database, TOPOLOGY).depths()))
         async with database.connection() as db:
             found.append(judge_dead_letters(await dead_letters.count_dead_letters(db)))

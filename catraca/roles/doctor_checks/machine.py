@@ -8,7 +8,7 @@ from tempfile import TemporaryFile
 
 from catraca.roles.doctor_checks.findings import Finding, ok, problem, warning
 from catraca.roles.listening import ListenFailed, callable_address, fetch, open_listener
-from catraca.settings import Settings
+from catraca.settings import GROUP_OF, Settings, variable_of
 
 ASK_SECONDS = 2.0
 OLDEST_PYTHON = (3, 11)
@@ -17,16 +17,16 @@ DISK_PROBLEM_BYTES = 100 * 1024**2
 
 
 async def check_port(settings: Settings) -> list[Finding]:
-    name = f"Port {settings.port}"
+    name = f"Port {settings.process.port}"
     try:
-        open_listener(settings.host, settings.port).close()
+        open_listener(settings.process.host, settings.process.port).close()
     except ListenFailed as failure:
         remedy = "Stop it, or choose another with CATRACA_PORT."
         if not failure.taken:
-            return [problem(name, f"cannot be listened on at {settings.host}", remedy)]
-        if await _is_catraca(callable_address(settings.host, settings.port)):
+            return [problem(name, f"cannot be listened on at {settings.process.host}", remedy)]
+        if await _is_catraca(callable_address(settings.process.host, settings.process.port)):
             return [ok(name, "Catraca answers there")]
-        return [problem(name, f"taken by another program at {settings.host}", remedy)]
+        return [problem(name, f"taken by another program at {settings.process.host}", remedy)]
     return [ok(name, "free")]
 
 
@@ -36,7 +36,7 @@ async def _is_catraca(address: str) -> bool:
 
 
 async def check_state_folder(settings: Settings) -> list[Finding]:
-    folder = settings.state_dir.resolve()
+    folder = settings.process.state_dir.resolve()
     nearest = next(path for path in (folder, *folder.parents) if path.exists())
     return [_writable(folder, nearest), judge_disk(shutil.disk_usage(nearest).free, nearest)]
 
@@ -71,8 +71,8 @@ async def check_python(_: Settings) -> list[Finding]:
     return [ok("Python", found)]
 
 
-async def check_names(settings: Settings) -> list[Finding]:
-    known = {f"CATRACA_{name.upper()}" for name in type(settings).model_fields}
+async def check_names(_: Settings) -> list[Finding]:
+    known = {variable_of(name) for name in GROUP_OF}
     strays = sorted(name for name in os.environ if name.startswith("CATRACA_") and name not in known)
     if strays:
         return [
@@ -83,9 +83,9 @@ async def check_names(settings: Settings) -> list[Finding]:
 
 async def check_proxies(settings: Settings) -> list[Finding]:
     name = "Trusted proxies"
-    if any(network.prefixlen == 0 for network in settings.trusted_proxies):
+    if any(network.prefixlen == 0 for network in settings.http.trusted_proxies):
         found = "everybody is trusted: any caller can pass for any address, and rate limits with it"
         remedy = "Name only your own proxies in CATRACA_TRUSTED_PROXIES."
-        judge = problem if settings.environment == "production" else warning
+        judge = problem if settings.process.environment == "production" else warning
         return [judge(name, found, remedy)]
-    return [ok(name, ", ".join(map(str, settings.trusted_proxies)) or "none")]
+    return [ok(name, ", ".join(map(str, settings.http.trusted_proxies)) or "none")]

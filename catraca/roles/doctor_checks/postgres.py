@@ -9,11 +9,11 @@ OLDEST = 15
 
 
 async def check_postgres(settings: Settings) -> list[Finding]:
-    if settings.database_url is None:
+    if settings.servers.database_url is None:
         remedy = "Run `catraca up`, or give CATRACA_DATABASE_URL."
-        return [problem("PostgreSQL", f"none given, and none runs in {settings.state_dir}", remedy)]
+        return [problem("PostgreSQL", f"none given, and none runs in {settings.process.state_dir}", remedy)]
     try:
-        facts = await ask_postgres(settings.database_url)
+        facts = await ask_postgres(settings.servers.database_url)
     except Unreachable as error:
         remedy = "Start it, or correct CATRACA_DATABASE_URL (host, port, user, password, database)."
         return [problem("PostgreSQL", f"cannot be reached: {error}", remedy)]
@@ -80,13 +80,13 @@ def _writable(facts: PostgresFacts) -> Finding:
 def _connections(facts: PostgresFacts, settings: Settings) -> Finding:
     # Each process has one to be woken by beside its pool; one more is for migrations, the doctor and whoever
     # looks after the server.
-    each = settings.database_connections + 1
-    needed = settings.workers * each + 1
+    each = settings.servers.database_connections + 1
+    needed = settings.process.workers * each + 1
     found = f"{facts.connections_allowed} allowed, up to {needed} needed"
     if facts.connections_allowed < needed:
         return problem(
             "Connections",
-            f"{found} ({settings.workers} workers with {each} each)",
+            f"{found} ({settings.process.workers} workers with {each} each)",
             "Raise max_connections (or the limit of the user or database), or lower CATRACA_WORKERS or"
             " CATRACA_DATABASE_CONNECTIONS.",
         )

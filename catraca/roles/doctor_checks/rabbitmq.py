@@ -9,10 +9,10 @@ OLDEST = (3, 10)
 
 
 async def check_rabbitmq(settings: Settings) -> list[Finding]:
-    if settings.amqp_url is None:
+    if settings.servers.amqp_url is None:
         return [ok(NAME, "none given: the bus is in PostgreSQL")]
     try:
-        return [judge_rabbitmq(await ask_rabbitmq(settings.amqp_url))]
+        return [judge_rabbitmq(await ask_rabbitmq(settings.servers.amqp_url))]
     except Unreachable as error:
         remedy = "Start it, or correct CATRACA_AMQP_URL (host, port, user, password, virtual host)."
         return [problem(NAME, f"cannot be reached: {error}", remedy)]

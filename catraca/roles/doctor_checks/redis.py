@@ -11,12 +11,12 @@ MEGABYTE = 1024 * 1024
 
 async def check_redis(settings: Settings) -> list[Finding]:
     name, slower = "Redis", "Catraca works without it, slower."
-    if settings.redis_url is None:
+    if settings.servers.redis_url is None:
         return [
             warning(name, "none given or running", f"Run `catraca up`, or give CATRACA_REDIS_URL. {slower}")
         ]
     try:
-        facts = await ask_redis(settings.redis_url)
+        facts = await ask_redis(settings.servers.redis_url)
     except Unreachable as error:
         return [
             warning(name, f"cannot be reached: {error}", f"Start it, or correct CATRACA_REDIS_URL. {slower}")

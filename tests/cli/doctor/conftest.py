@@ -20,7 +20,7 @@ async def quiet_url(stack: Stack) -> str:
 def sound(settings: Settings, quiet_url: str, tmp_path: Path) -> Settings:
     """Settings with which all is well, to be spoilt."""
     own = {"port": free_port(), "state_dir": tmp_path, "database_url": quiet_url}
-    return settings.model_copy(update=own)
+    return settings.changed(**own)
 
 
 @pytest.fixture

@@ -28,32 +28,34 @@ MESSAGES = (
 @pytest.fixture
 async def own(sound: Settings, fresh_url: str) -> Settings:
     await migrate(fresh_url)
-    return sound.model_copy(update={"database_url": fresh_url})
+    return sound.changed(database_url=fresh_url)
 
 
 async def test_queues_in_postgres_are_told_by_their_depth(own: Settings) -> None:
     assert named(await check_bus(own), "Queues").found == "nothing waits"
-    await execute(str(own.database_url), MESSAGES.format("audit_log_queue", 7))
+    await execute(str(own.servers.database_url), MESSAGES.format("audit_log_queue", 7))
     finding = named(await look_over(own), "Queues")
     assert (finding.verdict, finding.found) == ("ok", "waiting: 7 in audit_log_queue")
 
 
 async def test_what_waits_too_long_names_the_role_that_should_have_it(own: Settings) -> None:
-    await execute(str(own.database_url), MESSAGES.format("audit_log_queue", 10_001))
+    await execute(str(own.servers.database_url), MESSAGES.format("audit_log_queue", 10_001))
     finding = named(await check_bus(own), "Queues")
     assert (finding.verdict, finding.found) == ("warning", "waiting: 10001 in audit_log_queue")
     assert "`catraca serve housekeeper`" in finding.remedy
 
 
 async def test_dead_letters_nobody_has_written_down_are_a_warning(own: Settings) -> None:
-    await execute(str(own.database_url), MESSAGES.format("dead_letter_queue", 1))
+    await execute(str(own.servers.database_url), MESSAGES.format("dead_letter_queue", 1))
     assert amiss(await check_bus(own)) == {"Queues": "warning"}
 
 
 async def test_dead_letters_are_a_warning_that_says_where_and_why(own: Settings) -> None:
     assert named(await check_bus(own), "Dead letters").found == "none"
     statements = [LETTER.format("audit_log_queue", "KeyError")] * 2
-    await execute(str(own.database_url), *statements, LETTER.format("billing_events_queue", "ride_unknown"))
+    await execute(
+        str(own.servers.database_url), *statements, LETTER.format("billing_events_queue", "ride_unknown")
+    )
     findings = await look_over(own)
     assert amiss(findings) == {"Dead letters": "warning"}
     finding = named(findings, "Dead letters")
@@ -62,14 +64,14 @@ async def test_dead_letters_are_a_warning_that_says_where_and_why(own: Settings)
 
 
 async def test_of_an_empty_database_the_schema_is_said_and_no_more(sound: Settings, fresh_url: str) -> None:
-    findings = await look_over(sound.model_copy(update={"database_url": fresh_url}))
+    findings = await look_over(sound.changed(database_url=fresh_url))
     assert amiss(findings) == {"Schema": "problem"}
 
 
 async def test_queues_of_rabbitmq_are_missing_until_somebody_makes_them(
     own: Settings, amqp_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = own.model_copy(update={"amqp_url": amqp_url})
+    settings = own.changed(amqp_url=amqp_url)
     # Other tests may have made the real ones on this broker.
     fresh = tuple(replace(queue, name=f"doctor_{uuid4().hex}") for queue in TOPOLOGY.live)
     monkeypatch.setattr(bus, "TOPOLOGY", replace(TOPOLOGY, queues=fresh))

@@ -31,9 +31,9 @@ def catraca(*words: str, **environment: str) -> "subprocess.CompletedProcess[str
 def environment(sound: Settings, fresh_url: str) -> dict[str, str]:
     return {
         "CATRACA_DATABASE_URL": fresh_url,
-        "CATRACA_REDIS_URL": str(sound.redis_url),
-        "CATRACA_STATE_DIR": str(sound.state_dir),
-        "CATRACA_PORT": str(sound.port),
+        "CATRACA_REDIS_URL": str(sound.servers.redis_url),
+        "CATRACA_STATE_DIR": str(sound.process.state_dir),
+        "CATRACA_PORT": str(sound.process.port),
         "CATRACA_SECRET": SECRET,
     }
 

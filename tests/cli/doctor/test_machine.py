@@ -57,7 +57,7 @@ async def test_clocks_that_differ_are_measured_on_real_servers(
 
 async def test_a_port_on_which_catraca_answers_is_fine(sound: Settings, api_url: str) -> None:
     ours = int(api_url.rpartition(":")[2])
-    finding = named(await look_over(sound.model_copy(update={"port": ours})), f"Port {ours}")
+    finding = named(await look_over(sound.changed(port=ours)), f"Port {ours}")
     assert (finding.verdict, finding.found) == ("ok", "Catraca answers there")
 
 
@@ -79,7 +79,7 @@ async def test_a_port_taken_by_a_stranger_is_a_problem(sound: Settings, answer: 
     server = await asyncio.start_server(stranger, "127.0.0.1", 0)
     async with server:
         port = server.sockets[0].getsockname()[1]
-        finding = named(await look_over(sound.model_copy(update={"port": port})), f"Port {port}")
+        finding = named(await look_over(sound.changed(port=port)), f"Port {port}")
     assert (finding.verdict, finding.remedy) == (
         "problem",
         "Stop it, or choose another with CATRACA_PORT.",
@@ -87,8 +87,8 @@ async def test_a_port_taken_by_a_stranger_is_a_problem(sound: Settings, answer: 
 
 
 async def test_an_address_that_is_not_ours_cannot_be_listened_on(sound: Settings) -> None:
-    findings = await look_over(sound.model_copy(update={"host": "192.0.2.1"}))
-    assert named(findings, f"Port {sound.port}").verdict == "problem"
+    findings = await look_over(sound.changed(host="192.0.2.1"))
+    assert named(findings, f"Port {sound.process.port}").verdict == "problem"
 
 
 @pytest.mark.parametrize("environment", ["production", "development"])
@@ -105,7 +105,7 @@ async def test_an_address_that_is_not_ours_cannot_be_listened_on(sound: Settings
 async def test_what_is_fit_for_a_try_out_is_a_problem_in_production(
     sound: Settings, changes: dict[str, Any], name: str, environment: str
 ) -> None:
-    findings = await look_over(sound.model_copy(update={"environment": environment, **changes}))
+    findings = await look_over(sound.changed(environment=environment, **changes))
     assert amiss(findings) == {name: "problem" if environment == "production" else "warning"}
 
 
@@ -119,22 +119,22 @@ async def test_a_variable_that_is_no_setting_is_told(
 
 
 async def test_a_secret_file_open_to_others_is_a_problem(sound: Settings) -> None:
-    own = sound.model_copy(update={"secret": None})
+    own = sound.changed(secret=None)
     own.signing_secret()
     assert amiss(await look_over(own)) == {}
-    (own.state_dir / "secret").chmod(0o640)
+    (own.process.state_dir / "secret").chmod(0o640)
     finding = named(await look_over(own), "Secret file")
     assert finding.verdict == "problem"
-    assert finding.remedy == f"chmod 600 {own.state_dir}/secret"
+    assert finding.remedy == f"chmod 600 {own.process.state_dir}/secret"
 
 
 async def test_a_state_folder_is_made_when_it_can_be(sound: Settings, tmp_path: Path) -> None:
-    findings = await look_over(sound.model_copy(update={"state_dir": tmp_path / "a" / "b"}))
+    findings = await look_over(sound.changed(state_dir=tmp_path / "a" / "b"))
     assert named(findings, "State folder").found == f"{tmp_path}/a/b will be made"
     assert not (tmp_path / "a").exists(), "the doctor changes nothing"
     (tmp_path / "file").touch()
     for unusable in (tmp_path / "file", tmp_path / "file" / "below", Path("/proc")):
-        findings = await look_over(sound.model_copy(update={"state_dir": unusable}))
+        findings = await look_over(sound.changed(state_dir=unusable))
         assert named(findings, "State folder").verdict == "problem"
 
 
@@ -146,9 +146,9 @@ def test_a_disk_that_fills_up_is_told_in_time() -> None:
 
 async def test_an_identity_provider_is_asked_for_its_keys(sound: Settings) -> None:
     with provider(Key("one", "ES256")) as idp:
-        given = sound.model_copy(update={"jwks_url": idp.url})
+        given = sound.changed(jwks_url=idp.url)
         assert named(await look_over(given), "Identity provider").found == "1 keys"
-        in_production = given.model_copy(update={"environment": "production"})
+        in_production = given.changed(environment="production")
         assert amiss(await look_over(in_production)) == {"Identity provider": "problem"}
         idp.keys = []
         assert amiss(await look_over(given)) == {"Identity provider": "problem"}

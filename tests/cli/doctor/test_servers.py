@@ -24,7 +24,7 @@ from catraca.roles.doctor_checks.findings import Finding, ok, version_of
 from catraca.roles.doctor_checks.postgres import judge_postgres
 from catraca.roles.doctor_checks.rabbitmq import judge_rabbitmq
 from catraca.roles.doctor_checks.redis import judge_redis
-from catraca.settings import Settings
+from catraca.settings import Settings, read_settings
 from tests.cli.doctor.findings import amiss, execute, named
 from tests.conftest import free_port
 from tests.servers import Stack
@@ -57,7 +57,7 @@ async def test_a_sound_catraca_has_no_problem(sound: Settings) -> None:
 async def test_a_database_without_migrations_or_from_the_future_is_named(
     sound: Settings, fresh_url: str
 ) -> None:
-    spoilt = sound.model_copy(update={"database_url": fresh_url})
+    spoilt = sound.changed(database_url=fresh_url)
     schema = named(await look_over(spoilt), "Schema")
     assert (schema.verdict, schema.remedy) == ("problem", "Run `catraca migrate`.")
     await migrate(fresh_url)
@@ -77,7 +77,7 @@ async def test_what_a_database_is_set_to_counts_not_only_its_server(sound: Setti
         f'ALTER DATABASE "doctor-{name}" SET default_transaction_read_only = on',
         f'ALTER DATABASE "doctor-{name}" CONNECTION LIMIT 10',
     )
-    spoilt = sound.model_copy(update={"database_url": fresh_url})
+    spoilt = sound.changed(database_url=fresh_url)
     findings = await look_over(spoilt)
     assert amiss(findings) == {"Durability": "problem", "Writing": "problem", "Connections": "problem"}
     assert "synchronous_commit is off" in named(findings, "Durability").found
@@ -104,7 +104,7 @@ def test_what_cannot_be_spoilt_here_is_judged_by_its_facts(
     facts: PostgresFacts, name: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("catraca.roles.doctor_checks.postgres.newest_revision", lambda: "0001")
-    settings = Settings(workers=4, database_connections=10)
+    settings = read_settings(workers=4, database_connections=10)
     enough = replace(POSTGRES, connections_allowed=45)
     assert amiss(judge_postgres(enough, settings)) == {}
     findings = judge_postgres(facts, settings)
@@ -119,7 +119,7 @@ async def test_a_database_that_cannot_be_reached_hides_nothing_else(sound: Setti
         "nonsense",
         None,
     ):
-        findings = await look_over(sound.model_copy(update={"database_url": url}))
+        findings = await look_over(sound.changed(database_url=url))
         assert amiss(findings) == {"PostgreSQL": "problem"}
         assert named(findings, "Redis").verdict == "ok"
         assert "hunter2" not in str(findings)
@@ -127,7 +127,7 @@ async def test_a_database_that_cannot_be_reached_hides_nothing_else(sound: Setti
 
 async def test_a_wrong_name_is_told_in_the_servers_words(sound: Settings, stack: Stack) -> None:
     url = stack.database_url.replace("/catraca?", "/nowhere?")
-    finding = named(await look_over(sound.model_copy(update={"database_url": url})), "PostgreSQL")
+    finding = named(await look_over(sound.changed(database_url=url)), "PostgreSQL")
     assert 'database "nowhere" does not exist' in finding.found
 
 
@@ -154,7 +154,7 @@ async def test_without_redis_there_is_only_a_warning(sound: Settings, tmp_path: 
         None,
         "nonsense",
     ):
-        findings = await look_over(sound.model_copy(update={"redis_url": url}))
+        findings = await look_over(sound.changed(redis_url=url))
         assert amiss(findings) == {"Redis": "warning"}
         assert "hunter2" not in str(findings)
 
@@ -190,7 +190,7 @@ def test_an_old_rabbitmq_is_a_problem() -> None:
 
 async def test_a_rabbitmq_that_was_given_and_is_away_is_a_problem(sound: Settings) -> None:
     url = f"amqp://guest:hunter2@127.0.0.1:{free_port()}/"
-    findings = await look_over(sound.model_copy(update={"amqp_url": url}))
+    findings = await look_over(sound.changed(amqp_url=url))
     assert amiss(findings) == {"RabbitMQ": "problem"}
     assert "hunter2" not in str(findings)
 
@@ -201,12 +201,10 @@ async def test_silent_servers_hold_up_neither_each_other_nor_the_doctor(
     monkeypatch.setattr(server_facts, "ASK_SECONDS", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
-        spoilt = sound.model_copy(
-            update={
-                "database_url": f"postgresql://x@127.0.0.1:{port}/x",
-                "redis_url": f"redis://127.0.0.1:{port}",
-                "amqp_url": f"amqp://127.0.0.1:{port}",
-            }
+        spoilt = sound.changed(
+            database_url=f"postgresql://x@127.0.0.1:{port}/x",
+            redis_url=f"redis://127.0.0.1:{port}",
+            amqp_url=f"amqp://127.0.0.1:{port}",
         )
         async with asyncio.timeout(30):
             findings = await look_over(spoilt)

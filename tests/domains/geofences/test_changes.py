@@ -111,7 +111,7 @@ async def test_one_tariff_is_for_both_and_none_is_the_general_one(village: Villa
     one_for_both = await Village.settle(village.town, tariff=HOME)
     changes = (await one_for_both.ask(uuid4())).json()["changes"]
     assert (changes["homeFareCents"], changes["fareCents"]) == (900, 900)
-    general_cents = village.town.parts.settings.tariff_minimum_cents
+    general_cents = village.town.parts.settings.fares.tariff_minimum_cents
     changes = (await village.ask(uuid4())).json()["changes"]
     assert (changes["homeFareCents"], changes["fareCents"]) == (general_cents, general_cents)
     way = far_away(village)

@@ -223,7 +223,7 @@ async def test_who_asks_again_while_confirming_is_not_asked_a_second_time(villag
     asked, gate = read_asked(question["asked"]), gate_of(village)
     mine: Any = {"passenger_id": passenger_id, "by": passenger_id}
     limits = DatabaseLimits(lock_seconds=30, statement_seconds=60, idle_in_transaction_seconds=60)
-    database = await Database.open(village.town.parts.settings.database_url, limits=limits)
+    database = await Database.open(village.town.parts.settings.servers.database_url, limits=limits)
     try:
         async with database.transaction() as db:
             await db.execute("SELECT FROM ride_confirmations WHERE id = $1 FOR UPDATE", question["id"])

@@ -118,7 +118,7 @@ async def test_the_dispatcher_fills_the_map_and_patrols_by_itself(town: Town) ->
     driver_id: UUID = await town.new_driver()
     await town.silence(driver_id)
     await town.redis.command("DEL", "catraca:location:whole")
-    settings = town.parts.settings.model_copy(update={"position_interval": timedelta(seconds=0.2)})
+    settings = town.parts.settings.changed(position_interval=timedelta(seconds=0.2))
     async with working(replace(town.parts, settings=settings), ["dispatcher"]):
         await until(lambda: town.redis.command("EXISTS", "catraca:location:whole"))
 

@@ -266,8 +266,8 @@ async def test_fences_overlap_and_each_is_entered_by_itself(village: Village) ->
 @on_one_stack
 async def test_the_dispatcher_goes_by_the_settings(village: Village) -> None:
     drive = await Drive.begin(village, OUT)
-    settings = village.town.parts.settings.model_copy(
-        update={"position_interval": timedelta(seconds=0.2), "community_edge_pings": 2}
+    settings = village.town.parts.settings.changed(
+        position_interval=timedelta(seconds=0.2), community_edge_pings=2
     )
     parts = replace(village.town.parts, settings=settings)
 
@@ -281,9 +281,7 @@ async def test_the_dispatcher_goes_by_the_settings(village: Village) -> None:
         await village.town.ping(drive.driver_id, drive.ping(IN))
         await until(drive.told)
     assert await drive.told() == [ENTERED]
-    settings = settings.model_copy(
-        update={"community_edge_pings": 100, "community_edge_dwell": timedelta(seconds=4)}
-    )
+    settings = settings.changed(community_edge_pings=100, community_edge_dwell=timedelta(seconds=4))
     async with working(replace(parts, settings=settings), ["dispatcher"]):
         await village.town.ping(drive.driver_id, drive.ping(OUT))
 

@@ -310,8 +310,8 @@ SERVICE_BUGS = (
     ServiceBug(
         "the settings allow a lock that is shorter than the offer",
         "catraca.settings",
-        "return max(self.lock_ttl, self.driver_response_timeout + LEASE_GRACE)",
-        "return self.lock_ttl",
+        "return max(self.location.lock_ttl, self.rides.driver_response_timeout + LEASE_GRACE)",
+        "return self.location.lock_ttl",
         checks.settings_lock_for_longer_than_they_offer,
     ),
     ServiceBug(

@@ -37,7 +37,9 @@ async def a_lock_outlives_its_offer(office: Office) -> None:
 
 async def settings_lock_for_longer_than_they_offer(_: Office) -> None:
     for seconds in (1, 15, 60):
-        terms = matcher_of(settings.Settings(lock_ttl=timedelta(seconds=seconds)), RedisClient(None)).terms
+        terms = matcher_of(
+            settings.read_settings(lock_ttl=timedelta(seconds=seconds)), RedisClient(None)
+        ).terms
         assert terms.offer_lease > terms.offer_ttl
 
 

@@ -282,7 +282,7 @@ async def test_after_its_retention_a_search_is_gone_and_the_timeline_says_so(off
 
 async def sweep(office: Office, *, retention: timedelta) -> None:
     parts = office.town.parts
-    settings = parts.settings.model_copy(update={"search_retention": retention})
+    settings = parts.settings.changed(search_retention=retention)
     await Housekeeper(replace(parts, settings=settings)).sweep()
 
 

@@ -6,9 +6,9 @@ from datetime import timedelta
 from catraca.domains.matching import Rules
 from catraca.platform.redis_client import RedisClient
 from catraca.roles.matchers import matcher_of
-from catraca.settings import LEASE_GRACE, Settings
+from catraca.settings import LEASE_GRACE, Settings, read_settings
 
-SETTINGS = Settings(
+SETTINGS = read_settings(
     driver_response_timeout="7.5",
     lock_ttl="3",
     presence_timeout="41",
@@ -45,7 +45,7 @@ def test_no_rule_is_left_as_it_was() -> None:
 
 
 def test_by_default_it_is_as_the_rfc_says() -> None:
-    settings = Settings.model_construct()
+    settings = Settings.defaults()
     terms = matcher_of(settings, RedisClient(None)).terms
     assert terms.rules == Rules()
     assert (terms.offer_ttl, terms.offer_lease) == (timedelta(seconds=20), timedelta(seconds=25))

@@ -71,7 +71,7 @@ async def test_a_socket_let_in_just_before_is_not_kept(parts: Parts) -> None:
 
 async def test_a_process_that_is_asked_to_stop_says_good_bye(parts: Parts, room: Room) -> None:
     life = Life()
-    changed = replace(parts, settings=parts.settings.model_copy(update={"drain_delay": 0.05}))
+    changed = replace(parts, settings=parts.settings.changed(drain_delay=0.05))
     ana = await room.newcomer()
     with prompt_listener() as listener:
         running = asyncio.create_task(Api(replace(changed, listener=listener)).run(life))

@@ -92,7 +92,7 @@ class Desk:
             ContentHeader(properties=given, body_size=len(body)),
             ContentBody(body),
         ]
-        connection = await aiormq.connect(str(self.parts.settings.amqp_url))
+        connection = await aiormq.connect(str(self.parts.settings.servers.amqp_url))
         try:
             channel = cast(Channel, await connection.channel())
             payload = b"".join(pamqp.frame.marshal(frame, channel.number) for frame in frames)
@@ -161,10 +161,10 @@ class Desk:
         tables = "bus_messages, bus_delayed, dead_letters, sign_ups, outbox, outbox_sent"
         async with self.parts.database.transaction() as db:
             await db.execute(f"TRUNCATE {tables}")
-        if self.parts.settings.amqp_url is None:
+        if self.parts.settings.servers.amqp_url is None:
             return
         await self.parts.bus.declare()
-        connection = await aiormq.connect(str(self.parts.settings.amqp_url))
+        connection = await aiormq.connect(str(self.parts.settings.servers.amqp_url))
         try:
             channel = await connection.channel()
             for name in [*await self.parts.bus.depths(), *await self.parts.bus.retrying()]:

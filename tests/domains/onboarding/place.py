@@ -34,7 +34,7 @@ async def place_on(stack: str, folder: Path) -> AsyncIterator[Place]:
         await migrate(postgres.url)
         # Without a Redis: limits are then counted here.
         nowhere = Stack(stack, folder, postgres.url, f"unix://{folder}/no.sock")
-        settings = settings_for(nowhere).model_copy(update={**QUICK, "amqp_url": broker and broker.url})
+        settings = settings_for(nowhere).changed(**QUICK, amqp_url=broker and broker.url)
         parts = await enter(open_parts(settings))
         here = await enter(served(parts))
         client = await enter(here.client())

@@ -178,8 +178,8 @@ async def _imported(publish: service.PublishMany, file: AsyncIterator[bytes]) ->
 def run(desk: Desk, *arguments: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     settings = desk.parts.settings
     found = {
-        "CATRACA_DATABASE_URL": settings.database_url,
-        "CATRACA_AMQP_URL": settings.amqp_url,
+        "CATRACA_DATABASE_URL": settings.servers.database_url,
+        "CATRACA_AMQP_URL": settings.servers.amqp_url,
         "CATRACA_SECRET": settings.signing_secret(),
         "PATH": "/usr/bin:/bin",
     }

@@ -178,7 +178,7 @@ async def test_a_discarded_sign_up_is_rejected_and_one_that_was_handled_stays_as
 
 
 async def test_what_waits_for_another_try_says_how_often_and_why_in_a_code(desk: Desk) -> None:
-    slow = desk.parts.settings.model_copy(update={"retry_ttl_ms": 600_000})
+    slow = desk.parts.settings.changed(retry_ttl_ms=600_000)
     doomed, neighbour = sound(uuid4(), name="Doomed Dora"), uuid4()
     await desk.put(doomed, sound(neighbour))
     async with open_parts(slow) as parts, desk.refusing("Doomed Dora"):
@@ -190,12 +190,12 @@ async def test_what_waits_for_another_try_says_how_often_and_why_in_a_code(desk:
 
         async with patient.ingesting("ingester"):
             await until(it_alone_waits)
-        if slow.amqp_url is None:
+        if slow.servers.amqp_url is None:
             (waiting,) = await desk.fetch("SELECT headers, body FROM bus_delayed")
             headers, body = msgspec.json.decode(waiting["headers"]), waiting["body"]
             found = headers["retries"], headers["retry_reason"], bytes(body)
         else:
-            waiting = await take_one(slow.amqp_url, "raffle_retry_600s")
+            waiting = await take_one(slow.servers.amqp_url, "raffle_retry_600s")
             table = waiting.header.properties.headers
             found = table["x-retries"], table["x-retry-reason"], waiting.body
     assert found == (1, "RaiseError", doomed.body)

@@ -57,7 +57,7 @@ async def test_two_ingesters_with_repeats_and_rivals_make_each_person_once(desk:
     storm = firsts * 3
     dice.shuffle(storm)
     await desk.put(*storm)
-    small = desk.parts.settings.model_copy(update={"users_batch_size": 20})
+    small = desk.parts.settings.changed(users_batch_size=20)
 
     async def all_are_handled() -> bool:
         (row,) = await desk.fetch("SELECT count(*) AS handled FROM sign_ups")

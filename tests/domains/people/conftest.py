@@ -1,6 +1,7 @@
 """A second API on the same database, strict as an installation that approves its drivers."""
 
 from collections.abc import AsyncIterator
+from ipaddress import ip_network
 
 import httpx
 import pytest
@@ -16,11 +17,11 @@ async def strict_api(settings: Settings) -> AsyncIterator[httpx.AsyncClient]:
     changes = {
         "port": free_port(),
         "driver_approval": "required",
-        "trusted_proxies": ["127.0.0.1"],
+        "trusted_proxies": [ip_network("127.0.0.1")],
         "rate_limit_sign_in_account": "3/day",
         "rate_limit_sign_in_address": "5/day",
     }
-    strict = Settings(**{**settings.model_dump(), **changes})
+    strict = settings.changed(**changes)
     async with (
         open_parts(strict) as parts,
         listening(parts) as url,

@@ -313,9 +313,7 @@ async def test_guesses_from_one_address_are_counted_whomever_they_are_at(
 
 
 async def test_where_a_provider_signs_people_in_there_are_no_passwords(settings: Settings) -> None:
-    provided = Settings(
-        **{**settings.model_dump(), "port": free_port(), "jwks_url": "https://id.example.com/keys"}
-    )
+    provided = settings.changed(port=free_port(), jwks_url="https://id.example.com/keys")
     async with (
         open_parts(provided) as parts,
         listening(parts) as url,

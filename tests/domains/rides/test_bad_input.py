@@ -109,7 +109,7 @@ async def test_a_header_that_is_no_key_is_refused_and_nothing_is_recorded(desk: 
 async def test_a_body_over_the_limit_is_refused(desk: Desk, settings: Settings) -> None:
     ride_id, (driver_id,) = await desk.offered()
     driver = bearer("driver", driver_id)
-    big = {"idempotency_key": "x" * settings.max_body_bytes}
+    big = {"idempotency_key": "x" * settings.http.max_body_bytes}
     answer = await desk.api.post(f"/rides/{ride_id}/accept", json=big, headers=driver)
     assert refused(answer, 413) == "body_too_large"
     answer = await desk.api.post("/v1/rides", json=WAY | {"pickup_address": big}, headers=bearer())

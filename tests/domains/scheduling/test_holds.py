@@ -50,7 +50,7 @@ async def test_a_hold_says_until_when_and_what(clinic: Clinic) -> None:
         " JOIN timers t ON t.subject_id = a.id AND t.kind = 'scheduling.hold_due' WHERE a.id = $1",
         UUID(held["hold_id"]),
     )
-    ttl = clinic.parts.settings.hold_ttl
+    ttl = clinic.parts.settings.scheduling.hold_ttl
     assert ttl - timedelta(seconds=1) < row["lasts"] < ttl + timedelta(seconds=1)
     assert row["is_timed"]
     assert await news_of(clinic, held["hold_id"]) == []

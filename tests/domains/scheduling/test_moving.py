@@ -74,7 +74,9 @@ async def test_a_move_is_told_with_where_it_was_and_its_reminder_comes_along(cli
     (timer,) = await clinic.sql(
         "SELECT due_at FROM timers WHERE subject_id = $1", UUID(booked["appointment_id"])
     )
-    assert timer["due_at"] == moment(moved["starts_at"]) - clinic.parts.settings.appointment_reminder
+    assert (
+        timer["due_at"] == moment(moved["starts_at"]) - clinic.parts.settings.scheduling.appointment_reminder
+    )
     assert await claims_of(clinic, clinic.worker_id) == []
 
 

@@ -152,7 +152,7 @@ async def test_what_somebody_declined_is_remembered_for_as_long_as_they_wait(
 async def test_an_offer_is_none_of_the_holds_a_client_may_have(clinic: Clinic, line: Line) -> None:
     owner = await taken(clinic)
     client = await line.join()
-    most = clinic.parts.settings.max_holds
+    most = clinic.parts.settings.scheduling.max_holds
     for hour in range(most):
         assert (await clinic.hold(client, clinic.at(f"{12 + hour}:00"))).status_code == 201
     async with line.dispatching():

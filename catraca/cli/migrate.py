@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
+from catraca.cli.database import find_settings, need_database
 from catraca.cli.failures import expected_failures
-from catraca.cli.finding import find_settings, need_database
 
 
 def migrate(

@@ -1,0 +1,139 @@
+"""All settings, by domain. Only roles and the command line read them.
+
+The variable of a setting is `CATRACA_` and its name: `CATRACA_LOCK_TTL` is `settings.location.lock_ttl`.
+"""
+
+from dataclasses import dataclass, fields, replace
+from datetime import timedelta
+from typing import Any, Self, cast
+
+from pydantic import ValidationError
+
+from catraca.platform.auth import TokenRules
+from catraca.settings.access import AccessSettings
+from catraca.settings.analytics import AnalyticsSettings
+from catraca.settings.bus import BusSettings
+from catraca.settings.fares import FareSettings
+from catraca.settings.geofences import GeofenceSettings
+from catraca.settings.http import HttpSettings
+from catraca.settings.location import LocationSettings
+from catraca.settings.matching import MatchingSettings
+from catraca.settings.notifications import NotificationSettings
+from catraca.settings.onboarding import OnboardingSettings
+from catraca.settings.people import PeopleSettings
+from catraca.settings.process import ProcessSettings
+from catraca.settings.rides import RideSettings
+from catraca.settings.scheduling import SchedulingSettings
+from catraca.settings.secret import SECRET_REMEDY, fault_of_secret, generated_secret
+from catraca.settings.servers import ServerSettings
+from catraca.settings.values import Group
+
+# The lock of an offer outlives the offer by this, so that clock skew or delay never ends the lock first.
+LEASE_GRACE = timedelta(seconds=5)
+
+
+class WrongSettings(Exception):
+    """Variables with values that cannot be used; the message names each of them, without its value."""
+
+
+class UnfitForProduction(Exception):
+    """A setting is not safe enough for production; the message names the remedy."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    process: ProcessSettings
+    servers: ServerSettings
+    http: HttpSettings
+    access: AccessSettings
+    bus: BusSettings
+    people: PeopleSettings
+    onboarding: OnboardingSettings
+    fares: FareSettings
+    rides: RideSettings
+    matching: MatchingSettings
+    location: LocationSettings
+    geofences: GeofenceSettings
+    scheduling: SchedulingSettings
+    notifications: NotificationSettings
+    analytics: AnalyticsSettings
+
+    @classmethod
+    def defaults(cls) -> Self:
+        """Settings without an environment."""
+        groups: dict[str, Any] = {name: kind.model_construct() for name, kind in GROUPS.items()}
+        return cls(**groups)
+
+    def changed(self, **values: object) -> Self:
+        """A copy with other values, each by the name of its setting; they are not validated."""
+        by_group: dict[str, dict[str, object]] = {}
+        for name, value in values.items():
+            by_group.setdefault(GROUP_OF[name], {})[name] = value
+        copies = {name: getattr(self, name).model_copy(update=update) for name, update in by_group.items()}
+        return replace(self, **copies)
+
+    @property
+    def offer_lease(self) -> timedelta:
+        """How long a driver is locked for an offer: always longer than the offer lives."""
+        return max(self.location.lock_ttl, self.rides.driver_response_timeout + LEASE_GRACE)
+
+    def secret_fault(self) -> str | None:
+        """Why the secret is not fit for production; None if it is."""
+        return fault_of_secret(self.access.secret, self.servers.database_url)
+
+    def ensure_fit(self) -> None:
+        """Raise UnfitForProduction if this is production and the secret is weak or missing."""
+        fault = self.secret_fault()
+        if self.process.environment == "production" and fault is not None:
+            raise UnfitForProduction(f"CATRACA_SECRET is {fault}. {SECRET_REMEDY}")
+
+    def token_rules(self) -> TokenRules:
+        """The claims that a valid token must have."""
+        return TokenRules(
+            issuer=self.access.jwt_issuer,
+            audience=self.access.jwt_audience,
+            roles_claim=self.access.jwt_roles_claim,
+        )
+
+    def signing_secret(self) -> str:
+        """The secret given, or the one in the state folder, which is generated on first use."""
+        return self.access.secret or generated_secret(self.process.state_dir / "secret")
+
+
+GROUPS = {field.name: cast(type[Group], field.type) for field in fields(Settings)}
+GROUP_OF = {setting: group for group, kind in GROUPS.items() for setting in kind.model_fields}
+
+
+def read_settings(**given: object) -> Settings:
+    """Settings of the environment; `given` values, each by the name of its setting, take precedence.
+
+    Raises WrongSettings, which names every wrong variable at once.
+    """
+    groups: dict[str, Any] = {}
+    wrong: dict[str, str] = {}
+    for group, kind in GROUPS.items():
+        values = {name: value for name, value in given.items() if GROUP_OF[name] == group}
+        try:
+            groups[group] = kind(**values)
+        except ValidationError as error:
+            wrong |= _faults(error)
+    if wrong:
+        raise WrongSettings("; ".join(wrong.values()))
+    return Settings(**groups)
+
+
+def variable_of(setting: str) -> str:
+    return f"CATRACA_{setting.upper()}"
+
+
+def _faults(error: ValidationError) -> dict[str, str]:
+    """One line for each wrong variable, though each of its parts may be wrong; without secret values."""
+    faults: dict[str, str] = {}
+    for fault in error.errors(include_input=False, include_url=False):
+        message = fault["msg"].removeprefix("Value error, ")
+        if fault["loc"]:
+            variable = variable_of(str(fault["loc"][0]).lower().removeprefix("catraca_"))
+            faults[variable] = f"{variable}: {message}"
+        else:  # about several variables, which the message names
+            faults[message] = message
+    return faults

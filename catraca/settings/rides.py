@@ -1,0 +1,23 @@
+"""Time limits of a ride's search and of its offers."""
+
+from datetime import timedelta
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from catraca.settings.values import Group, Seconds
+
+
+class RideSettings(Group):
+    driver_response_timeout: Seconds = Field(
+        default=timedelta(seconds=20), description="Lifetime of an offer to a driver."
+    )
+    global_matching_timeout: Seconds = Field(
+        default=timedelta(minutes=5), description="How long Catraca searches a driver for one ride."
+    )
+
+    @model_validator(mode="after")
+    def _an_offer_fits_into_the_search(self) -> Self:
+        if self.driver_response_timeout > self.global_matching_timeout:
+            raise ValueError("CATRACA_DRIVER_RESPONSE_TIMEOUT is longer than CATRACA_GLOBAL_MATCHING_TIMEOUT")
+        return self
