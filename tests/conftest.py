@@ -108,7 +108,7 @@ def _quick_passwords() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _quick_clients() -> Iterator[None]:
-    """One TLS context for all clients. Nobody here speaks TLS, and each would load every authority's name."""
+    """Share a TLS context among all clients: loading the certificate authorities for each one is slow."""
     transports = httpx._transports.default
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(transports, "create_ssl_context", cache(transports.create_ssl_context))
@@ -148,7 +148,7 @@ def stack(request: pytest.FixtureRequest) -> Stack:
 
 @pytest.fixture(scope="session")
 async def rabbitmq() -> AsyncIterator[RabbitMq]:
-    """A RabbitMQ of its own, started for the first test that asks. Whoever kills it starts it again."""
+    """A private RabbitMQ, started for the first test that uses it. A test that kills it starts it again."""
     folder = private_folder()
     server = RabbitMq(folder / "rabbitmq")
     server.start()

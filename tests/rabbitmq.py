@@ -43,7 +43,7 @@ class RabbitMq:
         return f"amqp://guest:guest@127.0.0.1:{self.port}/"
 
     def start(self) -> None:
-        """Launch; `answers` tells when it serves. From the main thread, with whose end it ends."""
+        """Launch it; `answers` is true once it serves. Call it from the main thread: the server ends with that thread."""
         if not self.port:
             self.port, self._mapper_port, self._peer_port = (free_port() for _ in range(3))
             self._prepare()
@@ -139,7 +139,7 @@ class RabbitMq:
         self._server.send_signal(signal.SIGCONT)
 
     async def end(self) -> None:
-        """For good: nobody needs what an orderly stop would take seconds to write down."""
+        """Kill it: an orderly stop takes seconds to write data that are thrown away."""
         self.kill()
         await self.stop()
 

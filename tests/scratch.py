@@ -1,7 +1,7 @@
-"""Where the tests' servers keep their files: in memory, if there is room.
+"""The folder of the tests' servers: in memory if there is enough of it.
 
-What dies in these tests is a process, and what it has written outlives it there as it does on a disk. Only
-the death of a machine could tell the two apart, and waiting for a disk would be half of a run.
+The tests kill processes, not the machine, and files in memory survive a process as files on disk do. On a
+disk, half of a run would be waiting for it.
 """
 
 import os

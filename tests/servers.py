@@ -26,7 +26,7 @@ from catraca.roles.listening import open_listener
 
 START_SECONDS = 60
 TEMPLATE = "template_catraca"
-# For what reads the same bytes and runs the same code whichever servers stand behind it.
+# For tests whose outcome cannot depend on the servers.
 on_one_stack = pytest.mark.parametrize("stack", ["servers"], indirect=True)
 
 
@@ -70,7 +70,7 @@ async def start_embedded(folder: Path) -> tuple[Stack, Callable[[], asyncio.Futu
     stack = Stack("embedded", folder, postgres.url, redis_server.url)
 
     def stop() -> asyncio.Future[None]:
-        with suppress(ProcessLookupError):  # at once: what it would still write down is of no use to anybody
+        with suppress(ProcessLookupError):  # immediate shutdown: the data are thrown away
             os.kill(postgres.pid, signal.SIGQUIT)
         return asyncio.gather(postgres.stop(), redis_server.stop())  # type: ignore[return-value]
 

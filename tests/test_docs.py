@@ -1,4 +1,4 @@
-"""What the documents say is so: their curl blocks run, and whatever they name exists."""
+"""The documents are true: their curl blocks run, and the files, settings and metrics they name exist."""
 
 import asyncio
 import os
@@ -44,8 +44,8 @@ class Demo:
 
 
 @dataclass(frozen=True)
-class Told:
-    """What a line `# -> 200 ..."name":"Rosa"...` says of the answer to the curl before it."""
+class Expected:
+    """An expected answer: the line `# -> 200 ..."name":"Rosa"...` after a curl."""
 
     status: str
     pieces: list[str]
@@ -69,9 +69,9 @@ def fenced(text: str, kind: str) -> list[str]:
     return re.findall(rf"^```{kind}\n(.*?)^```$", text, BLOCKS)
 
 
-def told_answers(script: str) -> list[Told]:
+def told_answers(script: str) -> list[Expected]:
     lines = re.findall(r"^# -> (\d{3})(?: (.*))?$", script, re.MULTILINE)
-    return [Told(status, [piece for piece in text.split("...") if piece]) for status, text in lines]
+    return [Expected(status, [piece for piece in text.split("...") if piece]) for status, text in lines]
 
 
 def code_in(page: Path) -> str:
@@ -130,7 +130,7 @@ async def run_script(script: str, folder: Path, demo: Demo) -> list[tuple[str, s
     return [(path.read_text(), path.with_suffix(".body").read_text()) for path in found]
 
 
-async def test_curl_blocks_of_the_readme_answer_what_it_says(demo: Demo, tmp_path: Path) -> None:
+async def test_curl_blocks_of_the_readme_get_the_documented_answers(demo: Demo, tmp_path: Path) -> None:
     blocks = [fenced(section(README, heading), "sh") for heading in BY_CURL]
     assert all(blocks), "the blocks were not found"
     script = "\n".join(block for found in blocks for block in found)

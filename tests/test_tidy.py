@@ -1,4 +1,4 @@
-"""What linters cannot see: SQL and commits only where they belong, words for every refusal."""
+"""Rules that linters cannot check: where SQL and commits may stand, texts for every refusal."""
 
 import ast
 import importlib
@@ -121,7 +121,7 @@ def events_in_the_package() -> set[type[Event]]:
     return {kind for kind in found if not kind.__subclasses__()}
 
 
-def test_every_event_is_listed_says_what_it_is_and_is_published_by_somebody() -> None:
+def test_every_event_is_listed_described_and_published() -> None:
     assert set(EVENTS) == events_in_the_package(), "EVENTS in catraca/events is the list of what is published"
     for kind in EVENTS:
         assert vars(kind).get("__doc__"), f"{kind.__name__} needs a sentence: the catalogue shows it"
@@ -142,5 +142,5 @@ def test_only_domains_record_events() -> None:
 
 @pytest.mark.xdist_group("a group")
 def test_groups_of_tests_stay_together(request: pytest.FixtureRequest) -> None:
-    """Nobody else would notice that they do not: see `pytest_collection_modifyitems` in conftest.py."""
+    """See `pytest_collection_modifyitems` in conftest.py."""
     assert request.node.nodeid.endswith("@a group") == ("PYTEST_XDIST_WORKER" in os.environ)

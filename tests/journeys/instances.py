@@ -30,7 +30,7 @@ KEPT = ("PATH", "HOME", "LANG", "VIRTUAL_ENV", "TMPDIR", "PYTHONPATH")
 
 @dataclass
 class Instance:
-    """One state folder and port, and the `catraca up` that runs there, if any."""
+    """A state folder and a port, and the `catraca up` process that uses them."""
 
     folder: Path
     port: int = field(default_factory=free_port)
@@ -169,7 +169,7 @@ class Instance:
 
 @asynccontextmanager
 async def instance(**settings: str) -> AsyncIterator[Instance]:
-    """A place for one Catraca; whatever still runs there at the end is ended and told."""
+    """A new state folder and port. Processes that still run at the end of the block are killed."""
     folder = private_folder()
     found = Instance(folder, settings=settings)
     try:

@@ -40,7 +40,7 @@ def _copy(home: Path) -> Path:
     shutil.copy(ours / "bin" / version, home / "bin/python")
     for library in (ours / "lib").glob("libpython*.so*"):
         shutil.copy(library, home / "lib")
-    # Not without its compiled files: whoever may write none would compile it all at every start.
+    # With compiled files: an account that may not write them would compile everything at each start.
     unneeded = shutil.ignore_patterns("test", "site-packages", "idlelib", "config-*")
     shutil.copytree(ours / "lib" / version, home / "lib" / version, ignore=unneeded)
     return home

@@ -1,4 +1,4 @@
-"""PostgreSQL going away under load: one round, for `make test` and `make prove` alike."""
+"""A round in which PostgreSQL fails under load, for `make test` and `make prove`."""
 
 import asyncio
 import os
@@ -15,7 +15,7 @@ from tests.servers import until
 
 CALLERS = 6
 PAUSE_SECONDS = 0.02
-# What the API allows itself for one answer is 15 s; nobody may wait much longer.
+# The API's own limit for an answer is 15 s.
 ANSWER_SECONDS = 20
 
 

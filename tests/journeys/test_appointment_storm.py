@@ -1,4 +1,4 @@
-"""Two hundred clients want the same time while servers die: everybody's time is their own.
+"""Two hundred clients book the same time while servers are killed: bookings never overlap.
 
 A hundredth of the ten thousand slots of `make prove`. The embedded stack has the PostgreSQL bus, the servers
 have RabbitMQ.
@@ -31,7 +31,7 @@ async def here(stack: Stack, broker_url: str | None) -> AsyncIterator[RideFleet]
         yield fleet
 
 
-async def test_whatever_dies_nobodys_time_is_taken_twice_and_none_is_lost(here: RideFleet) -> None:
+async def test_bookings_never_overlap_and_none_is_lost_in_a_storm(here: RideFleet) -> None:
     weather = {one.name: one for one in WEATHERS}
     mishaps = [
         Mishap(weather=weather["Redis up"], victim=here.apis[0], after_answers=1),

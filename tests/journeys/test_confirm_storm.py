@@ -1,4 +1,4 @@
-"""Everybody presses "confirm" at once, and again, and late, while servers die: one ride, and all know it.
+"""Concurrent, repeated and late confirmations of one token while servers are killed: one ride.
 
 Two rounds of the two hundred of `make prove`. The embedded stack has the PostgreSQL bus, the servers have
 RabbitMQ.
@@ -26,7 +26,7 @@ def broker_url(stack: Stack, request: pytest.FixtureRequest) -> str | None:
 
 @pytest.fixture(scope="module")
 async def here(stack: Stack, broker_url: str | None) -> AsyncIterator[RideFleet]:
-    """One for all tests: each leaves it at rest, with everything in agreement."""
+    """Shared by all tests: each leaves it idle and consistent."""
     async with ride_place(stack.name, broker_url) as place, place.fleet() as fleet:
         yield fleet
 
@@ -37,7 +37,7 @@ async def gated(here: RideFleet) -> AsyncIterator[tuple[ApiProcess, CommitGate]]
         yield api_and_gate
 
 
-async def test_two_hundred_confirm_at_once_and_an_api_dies_and_there_is_one_ride(here: RideFleet) -> None:
+async def test_two_hundred_confirmations_make_one_ride_when_an_api_dies(here: RideFleet) -> None:
     (flushed,) = (weather for weather in WEATHERS if weather.name == "Redis flushed amid")
     plans = [
         Plan(victim=here.apis[0], delay_seconds=0.04, phones=PHONES),
@@ -48,14 +48,14 @@ async def test_two_hundred_confirm_at_once_and_an_api_dies_and_there_is_one_ride
     await here.settle()
 
 
-async def test_whoever_dies_around_the_commit_there_is_one_ride(
+async def test_a_death_around_the_commit_of_a_confirmation_leaves_one_ride(
     here: RideFleet, gated: tuple[ApiProcess, CommitGate]
 ) -> None:
     await die_around_confirm(here, *gated)
     await here.settle()
 
 
-async def test_who_comes_too_late_while_the_ride_is_being_made_hears_of_it(
+async def test_a_late_confirmation_during_the_commit_returns_the_ride(
     here: RideFleet, gated: tuple[ApiProcess, CommitGate]
 ) -> None:
     await come_during_commit(here, *gated)

@@ -1,4 +1,4 @@
-"""A message fails; an operator inspects it, mends it, replays it, and it is gone. Replayed twice: one effect.
+"""An operator inspects, edits and replays a failed message. A repeated replay has one effect.
 
 Through the real API, relay and consumers. The embedded stack has the PostgreSQL bus, the servers RabbitMQ.
 """
@@ -39,7 +39,7 @@ OPERATOR = bearer("operator", OPERATOR_ID)
 
 @dataclass
 class Post:
-    """Two queues that hear of newcomers, one of which may be broken, and the operator's desk."""
+    """Two queues that receive `user.created`, one of which can be made to fail, and the operators' API."""
 
     parts: Parts
     api: httpx.AsyncClient
@@ -69,7 +69,7 @@ class Post:
         return answer.json()
 
     async def letters(self, count: int, **query: Any) -> list[dict[str, Any]]:
-        """So many letters, as soon as there are; never more."""
+        """Wait for `count` dead letters and return them; fail if there are more."""
 
         async def found() -> list[dict[str, Any]]:
             items = (await self.ask("GET", "", **query))["items"]
@@ -116,7 +116,7 @@ async def opened(
     async with open_parts(settings.changed(**changes), topology=topology) as parts:
         async with parts.database.connection() as db:
             await db.execute("CREATE TABLE effects (queue text NOT NULL, message_id uuid NOT NULL)")
-            # Known already, so that there is no other news than the test's own.
+            # The operator exists already, so the only events are the test's own.
             await db.execute("INSERT INTO users (id, roles) VALUES ($1, '{operator}')", OPERATOR_ID)
         yield parts
 
@@ -130,7 +130,7 @@ def broker(stack: Stack, request: pytest.FixtureRequest) -> str | None:
 async def post(
     stack: Stack, settings: Settings, broker: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Post]:
-    tag = uuid4().hex[:8]  # nobody else's queues on the same broker
+    tag = uuid4().hex[:8]  # no other test's queues on the same broker
     users, dlx = f"users_{tag}", f"dlx_{tag}"
     said: dict[str, Any] = {
         "binds": ("user.*",),
@@ -208,7 +208,7 @@ async def test_it_fails_is_inspected_edited_replayed_and_gone(post: Post) -> Non
     await post.ask("POST", f"{path}/replay")  # and once more, when it is long done
     await post.until_quiet()
     assert await post.effects(post.welcomes) == [message_id]
-    # Whoever could read it from the first has not heard of it again.
+    # The queue that handled the original has not received the replay.
     assert await post.effects(post.counts) == [message_id]
     assert (await post.ask("GET", ""))["items"] == []
     (letter,) = await post.letters(1, state="replayed")
@@ -216,7 +216,7 @@ async def test_it_fails_is_inspected_edited_replayed_and_gone(post: Post) -> Non
     assert (await post.ask("GET", "/groups"))["items"] == []
 
 
-async def test_what_dies_again_comes_back_and_many_are_replayed_when_the_fault_is_mended(post: Post) -> None:
+async def test_a_replay_that_fails_again_can_be_replayed_in_bulk(post: Post) -> None:
     post.broken.append(True)
     message_ids = await post.publish(*(sound() for _ in range(5)))
     letters = await post.letters(5, reason="KeyError")
@@ -244,7 +244,7 @@ async def test_what_dies_again_comes_back_and_many_are_replayed_when_the_fault_i
     }
 
 
-async def test_what_is_discarded_stays_gone(post: Post) -> None:
+async def test_a_discarded_message_stays_gone(post: Post) -> None:
     await post.publish(b'{"event_type": "user.created"}')
     (letter,) = await post.letters(1)
     await post.ask("POST", f"/{letter['id']}/discard", reason="a test of the old client")

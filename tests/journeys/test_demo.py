@@ -46,7 +46,7 @@ async def moves(here: Instance) -> bool:
     return bool(await here.query("SELECT count(*) FROM rides WHERE accepted_at IS NOT NULL"))
 
 
-async def test_a_city_moves_stops_with_the_server_and_may_die_without_it(here: Instance) -> None:
+async def test_the_demo_city_runs_and_stops_with_the_server(here: Instance) -> None:
     await here.start("--demo")
     await until(lambda: moves(here))
     family = here.family()

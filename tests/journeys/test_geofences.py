@@ -1,6 +1,6 @@
-"""A community's rides and the way out of its fence: the contract's six scenarios, asked of real processes.
+"""Community rides and confirmed fallbacks: the contract's six scenarios against real processes.
 
-Whoever asks twice asks two processes. The embedded stack has the PostgreSQL bus, the servers RabbitMQ.
+Repeats go to a second process. The embedded stack has the PostgreSQL bus, the servers RabbitMQ.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ def broker_url(stack: Stack, request: pytest.FixtureRequest) -> str | None:
 
 @pytest.fixture(scope="module")
 async def here(stack: Stack, broker_url: str | None) -> AsyncIterator[MatchingFleet]:
-    """One for all tests; in the end, every rule holds."""
+    """Shared by all tests; at the end every invariant is checked."""
     async with matching_fleet(stack, broker_url) as fleet:
         fleet.office.processes.append(fleet.office.start(("notifier",)))
         yield fleet
@@ -50,7 +50,7 @@ async def here(stack: Stack, broker_url: str | None) -> AsyncIterator[MatchingFl
 
 @dataclass
 class Community:
-    """A fence in a part of the world where nobody else is."""
+    """A fence in a place of the world that no other test uses."""
 
     fleet: MatchingFleet
     quarter: Quarter
@@ -129,7 +129,7 @@ async def test_scenario_1_a_token_is_issued_and_lasts_five_minutes(community: Co
     assert await community.rides_of(passenger_id) == []
 
 
-async def test_scenario_2_confirmed_many_times_it_is_one_ride_and_somebody_comes(
+async def test_scenario_2_repeated_confirmations_are_one_ride_with_a_driver(
     here: MatchingFleet, community: Community
 ) -> None:
     driver_id, passenger_id = await community.quarter.driver(OUTSIDE_METERS / 100), uuid4()
@@ -181,11 +181,11 @@ async def hear_that_it_is_over(community: Community, language: Language) -> None
         assert await community.rides_of(passenger_id) == []
 
 
-async def test_scenario_3_what_expires_is_told_and_refused(hasty_community: Community) -> None:
+async def test_scenario_3_an_expired_token_is_notified_and_refused(hasty_community: Community) -> None:
     await asyncio.gather(*(hear_that_it_is_over(hasty_community, language) for language in OVER))
 
 
-async def test_scenario_3_what_was_used_in_time_never_expires(hasty_community: Community) -> None:
+async def test_scenario_3_a_used_token_never_expires(hasty_community: Community) -> None:
     passenger_id = uuid4()
 
     async def confirmed() -> httpx.Response | None:
@@ -201,7 +201,7 @@ async def test_scenario_3_what_was_used_in_time_never_expires(hasty_community: C
     assert (late.status_code, late.json()["rideId"]) == (200, first.json()["rideId"])
 
 
-async def test_scenario_4_anothers_token_is_none(community: Community) -> None:
+async def test_scenario_4_another_users_token_is_not_found(community: Community) -> None:
     passenger_id, stranger_id = uuid4(), uuid4()
     token = await community.token(passenger_id)
     answers = [await community.confirm(stranger_id, one) for one in (token, "0" * 64)]
@@ -218,7 +218,7 @@ async def test_scenario_4_anothers_token_is_none(community: Community) -> None:
     assert (await community.confirm(passenger_id, token)).status_code == 201
 
 
-async def test_scenario_5_what_expired_is_cleaned_up_and_what_was_used_is_kept(
+async def test_scenario_5_expired_tokens_are_pruned_and_used_ones_kept(
     here: MatchingFleet, community: Community
 ) -> None:
     used_by, passenger_id = uuid4(), uuid4()
@@ -257,7 +257,7 @@ async def test_scenario_6_confirmed_by_many_at_once_it_is_one_ride(community: Co
         assert {one.json()["rideId"] for one in answers} == {ride_id}
 
 
-async def test_the_communitys_own_driver_who_comes_in_time_is_asked_first(
+async def test_a_community_driver_in_time_gets_the_first_offer(
     here: MatchingFleet, community: Community
 ) -> None:
     """Though another is nearer."""

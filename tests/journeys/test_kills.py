@@ -1,4 +1,4 @@
-"""`kill -9` of everything and of each part: nothing committed is lost and nobody has to do anything."""
+"""`kill -9` of all processes and of each part: committed data stay, and no manual step is needed."""
 
 import os
 from collections.abc import AsyncIterator
@@ -33,7 +33,7 @@ async def restart_at_once(here: Instance) -> None:
     await here.start()
 
 
-async def test_after_kill_9_of_the_whole_family_the_next_start_has_the_data(here: Instance) -> None:
+async def test_data_survive_kill_9_of_every_process(here: Instance) -> None:
     sub = await here.write_name("Odete")
     for pid in here.family():
         os.kill(pid, SIGKILL)
@@ -41,7 +41,7 @@ async def test_after_kill_9_of_the_whole_family_the_next_start_has_the_data(here
     assert await here.read_name(sub) == "Odete"
 
 
-async def test_after_kill_9_of_up_alone_its_children_end_and_the_next_start_has_the_data(
+async def test_data_survive_kill_9_of_up_and_its_children_end(
     here: Instance,
 ) -> None:
     sub = await here.write_name("Rosa")
@@ -125,7 +125,7 @@ async def test_killed_server_is_started_again_and_has_the_data(here: Instance, p
     assert here.workers() == workers, "no worker had to be replaced for it"
 
 
-async def test_second_interrupt_hurries(here: Instance) -> None:
+async def test_a_second_interrupt_stops_at_once(here: Instance) -> None:
     for worker in here.workers():
         os.kill(worker, SIGSTOP)
     assert here.process is not None

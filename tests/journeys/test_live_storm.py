@@ -1,4 +1,4 @@
-"""People listen on two servers while what carries the news dies: each hears all that is theirs, once.
+"""Devices listen on two servers while processes are killed: each receives its notifications once, in order.
 
 A few per cent of what `make prove` does. The embedded stack has the PostgreSQL bus, the servers RabbitMQ.
 """
@@ -47,8 +47,6 @@ def broker(stack: Stack, request: pytest.FixtureRequest) -> RabbitMq | None:
     return request.getfixturevalue("rabbitmq") if stack.name == "servers" else None
 
 
-async def test_whatever_dies_each_device_hears_all_that_its_person_is_told_in_order_and_once(
-    stack: Stack, broker: RabbitMq | None
-) -> None:
+async def test_devices_receive_each_notification_once_in_order(stack: Stack, broker: RabbitMq | None) -> None:
     async with ride_place(stack.name, broker and broker.url) as place:
         await weather_live(place, broker, SMALL, seed=SEED)

@@ -26,7 +26,7 @@ def broker_url(stack: Stack, request: pytest.FixtureRequest) -> str | None:
 
 @pytest.fixture(scope="module")
 async def here(stack: Stack, broker_url: str | None) -> AsyncIterator[MatchingFleet]:
-    """One for all tests; in the end, every rule holds."""
+    """Shared by all tests; at the end every invariant is checked."""
     async with matching_fleet(stack, broker_url) as fleet:
         yield fleet
         wrong = await fleet.wrong()
@@ -111,7 +111,7 @@ async def test_scenario_3_the_driver_does_not_answer(here: MatchingFleet, quarte
     assert (await here.holder(first), await here.holder(second)) == (None, ride.ride_id)
 
 
-async def test_scenario_4_nobody_comes_in_time(here: MatchingFleet, quarter: Quarter) -> None:
+async def test_scenario_4_no_driver_in_time(here: MatchingFleet, quarter: Quarter) -> None:
     first, second = await quarter.drivers(1, 2)
     ride = await quarter.request(hastily=True)
     await ride.until_asked(first)
@@ -153,9 +153,7 @@ async def test_scenario_4_nobody_comes_in_time(here: MatchingFleet, quarter: Qua
     assert (await ride.try_to_accept(second)).status_code == 410
 
 
-async def test_a_driver_who_comes_online_wakes_a_waiting_search(
-    here: MatchingFleet, quarter: Quarter
-) -> None:
+async def test_a_driver_going_online_wakes_a_waiting_search(here: MatchingFleet, quarter: Quarter) -> None:
     for _ in range(TRIES):
         ride = await quarter.request()
         planned = await ride.until_told("matching.retry")
@@ -178,9 +176,7 @@ async def test_a_driver_who_comes_online_wakes_a_waiting_search(
     assert await ride.states() == ["REQUESTED", "SEARCHING", "OFFERED", "ACCEPTED"]
 
 
-async def test_a_driver_who_goes_offline_with_an_offer_is_not_waited_for(
-    here: MatchingFleet, quarter: Quarter
-) -> None:
+async def test_an_offer_ends_when_its_driver_goes_offline(here: MatchingFleet, quarter: Quarter) -> None:
     first, second = await quarter.drivers(1, 2)
     ride = await quarter.request()
     await ride.until_asked(first)
@@ -201,9 +197,7 @@ async def test_a_driver_who_goes_offline_with_an_offer_is_not_waited_for(
     ]
 
 
-async def test_a_driver_who_gives_the_ride_up_is_followed_by_another(
-    here: MatchingFleet, quarter: Quarter
-) -> None:
+async def test_a_ride_given_up_is_offered_to_another_driver(here: MatchingFleet, quarter: Quarter) -> None:
     first, second = await quarter.drivers(1, 2)
     ride = await quarter.request()
     deadline_at = (await ride.timeline())["deadline_at"]
@@ -235,7 +229,7 @@ async def test_a_driver_who_gives_the_ride_up_is_followed_by_another(
     await here.until_free(first, second)
 
 
-async def test_a_passenger_who_cancels_takes_the_offer_along(here: MatchingFleet, quarter: Quarter) -> None:
+async def test_a_canceled_ride_cancels_its_offer(here: MatchingFleet, quarter: Quarter) -> None:
     (driver_id,) = await quarter.drivers(1)
     ride = await quarter.request()
     await ride.until_asked(driver_id)
@@ -253,9 +247,7 @@ async def test_a_passenger_who_cancels_takes_the_offer_along(here: MatchingFleet
     await other.until_asked(driver_id)
 
 
-async def test_while_redis_is_away_drivers_are_found_and_nobody_is_told_there_are_none(
-    here: MatchingFleet, quarter: Quarter
-) -> None:
+async def test_drivers_are_found_while_redis_is_down(here: MatchingFleet, quarter: Quarter) -> None:
     (first,) = await quarter.drivers(1)
     here.redis.kill()
     ride = await quarter.request()

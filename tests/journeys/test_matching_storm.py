@@ -1,4 +1,4 @@
-"""A town on its way while what carries it dies: every ride ends rightly, and nobody is asked twice.
+"""A town's rides while processes are killed: every ride ends correctly, no driver has two offers.
 
 A few per cent of what `make prove` does. The embedded stack has the PostgreSQL bus, the servers RabbitMQ.
 """
@@ -52,7 +52,7 @@ def broker(stack: Stack, request: pytest.FixtureRequest) -> RabbitMq | None:
     return request.getfixturevalue("rabbitmq") if stack.name == "servers" else None
 
 
-async def test_whatever_breaks_each_ride_ends_rightly_and_no_driver_is_asked_by_two(
+async def test_rides_end_correctly_and_no_driver_has_two_offers(
     stack: Stack, broker: RabbitMq | None
 ) -> None:
     size = replace(SMALL, offers_at_once=1 if broker is None else 2)

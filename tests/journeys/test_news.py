@@ -1,4 +1,4 @@
-"""News through crashes: whatever dies and whenever, each event arrives, and is applied once.
+"""Events through crashes: each event is delivered and applied once.
 
 A hundredth of what `make prove` does. The embedded stack has the PostgreSQL bus, the servers RabbitMQ.
 """
@@ -44,20 +44,20 @@ async def room(world_url: str, broker: str | None) -> AsyncIterator[NewsRoom]:
         yield room
 
 
-async def test_processes_that_die_at_any_point_lose_nothing_and_repeat_nothing(room: NewsRoom) -> None:
+async def test_events_survive_process_deaths_without_loss_or_repeat(room: NewsRoom) -> None:
     await die_in_windows(room, WINDOWS, more=30, apart=False)
 
 
 # Of the crowd and the restarts `make test` sees one stack each, `make prove` both.
 @pytest.mark.parametrize("stack", ["embedded"], indirect=True)
-async def test_relays_and_consumers_that_die_freeze_and_stop_beside_others_keep_the_order(
+async def test_order_is_kept_when_relays_and_consumers_die_or_freeze(
     room: NewsRoom,
 ) -> None:
     await jostle(room, rounds=1)
 
 
 @on_one_stack
-async def test_rolling_restarts_of_all_roles_under_load_dead_letter_nothing(
+async def test_rolling_restarts_under_load_make_no_dead_letters(
     stack: Stack, broker: str | None, tmp_path: Path
 ) -> None:
     database_url = await stack.new_database(f"news_{uuid4().hex}")
@@ -71,7 +71,7 @@ async def here() -> AsyncIterator[Instance]:
         yield found
 
 
-async def test_after_kill_9_of_everything_under_load_the_next_start_tells_the_rest(here: Instance) -> None:
+async def test_pending_events_are_delivered_after_kill_9_of_everything(here: Instance) -> None:
     await here.start()
     arrived = 0
 

@@ -1,4 +1,4 @@
-"""What passengers and drivers see on their devices, to the letter: the RFC's scenarios, and who loses a ride.
+"""Notifications on passengers' and drivers' devices, word for word: the RFC's scenarios, and lost rides.
 
 Real processes; passengers are connected to one API and drivers to another. Each scenario runs in both
 languages at a time, in two places of the world.
@@ -81,7 +81,7 @@ async def here(stack: Stack, broker_url: str | None) -> AsyncIterator[MatchingFl
 
 
 async def is_told_of_a_ride(fleet: MatchingFleet) -> None:
-    """Everybody is at work: an offer that is over before the notifier has begun is told to nobody."""
+    """Wait until all processes work: an offer that expires before the notifier starts is never notified."""
     passenger_id = uuid4()
     headers = bearer("passenger", passenger_id)
     asked = await fleet.patient.post(
@@ -106,7 +106,7 @@ async def all_told(fleet: MatchingFleet) -> bool:
 
 @dataclass
 class Party:
-    """Somebody with a device, which has heard so much."""
+    """A user with a device, and the frames that the device received."""
 
     fleet: MatchingFleet
     id: UUID
@@ -136,7 +136,7 @@ class Party:
 
 @dataclass
 class Scene:
-    """One ride's people in one place, all of one language."""
+    """The users of one ride in one place, all with the same language."""
 
     fleet: MatchingFleet
     language: Language
@@ -269,7 +269,7 @@ async def test_scenario_3_the_driver_does_not_answer(here: MatchingFleet) -> Non
     await in_both_languages(here, play)
 
 
-async def test_scenario_4_nobody_comes_in_time(here: MatchingFleet) -> None:
+async def test_scenario_4_no_driver_in_time(here: MatchingFleet) -> None:
     async def play(stage: Scene) -> None:
         passenger, driver = await stage.passenger(), await stage.driver(NEAR)
         ride = await stage.request(passenger, hastily=True)
@@ -286,7 +286,7 @@ async def test_scenario_4_nobody_comes_in_time(here: MatchingFleet) -> None:
     await in_both_languages(here, play)
 
 
-async def test_of_many_who_may_have_the_ride_all_but_one_hear_that_it_is_gone(here: MatchingFleet) -> None:
+async def test_losing_drivers_are_notified_that_the_ride_is_taken(here: MatchingFleet) -> None:
     async def play(stage: Scene) -> None:
         passenger = await stage.passenger()
         drivers = [await stage.driver() for _ in range(4)]

@@ -1,4 +1,4 @@
-"""One journey for each way in which sign-ups can fail, on both stacks with servers of their own.
+"""A journey for each way in which a sign-up can fail, on both stacks with servers of their own.
 
 The embedded stack has the PostgreSQL bus, the servers RabbitMQ.
 """
@@ -60,7 +60,7 @@ def told_of(desk: Desk, *events: str) -> list[str]:
     return [line["event"] for line in desk.log if line["event"] in events]
 
 
-async def test_a_sign_up_is_queued_and_then_created_for_whoever_asks(desk: Desk) -> None:
+async def test_a_sign_up_is_queued_and_then_created(desk: Desk) -> None:
     taken = await desk.sign_up()
     assert await desk.ask(taken) == ("queued", None)
     async with desk.ingesting("ingester"):
@@ -68,9 +68,7 @@ async def test_a_sign_up_is_queued_and_then_created_for_whoever_asks(desk: Desk)
     assert (await desk.person(taken.id)) is not None
 
 
-async def test_while_the_database_is_away_the_ingester_waits_and_then_goes_on_by_itself(
-    place: Place, desk: Desk
-) -> None:
+async def test_the_ingester_resumes_after_a_database_outage(place: Place, desk: Desk) -> None:
     retried = OUTCOMES.labels(SIGN_UP_QUEUE, "retried")._value.get()
     pauses = PAUSES.labels(SIGN_UP_QUEUE)._value.get
     async with desk.ingesting():
@@ -98,7 +96,7 @@ async def test_while_the_database_is_away_the_ingester_waits_and_then_goes_on_by
     assert await desk.told(*(one.id for one in taken)) == ["user.created"] * len(taken)
 
 
-async def test_a_sign_up_the_database_always_refuses_is_tried_again_and_then_kept_for_review(
+async def test_a_sign_up_that_always_fails_is_retried_then_dead_lettered(
     desk: Desk,
 ) -> None:
     doomed = await desk.sign_up("Doomed Dora")
@@ -123,7 +121,7 @@ async def test_a_sign_up_the_database_always_refuses_is_tried_again_and_then_kep
     assert await desk.ask(doomed) == ("created", None)
 
 
-async def test_what_is_no_json_is_kept_for_review_and_never_tried_again(desk: Desk) -> None:
+async def test_malformed_json_is_dead_lettered_without_retries(desk: Desk) -> None:
     broken = b'{"id": "' + str(uuid4()).encode() + b'", "name": "Jo\xe3o'
     await desk.put(message(broken))
     before = await desk.sign_up()
@@ -135,9 +133,7 @@ async def test_what_is_no_json_is_kept_for_review_and_never_tried_again(desk: De
     assert told_of(desk, "message_retried", "message_dead") == ["message_dead"]
 
 
-async def test_while_the_bus_is_away_sign_ups_are_refused_and_can_be_tried_again(
-    place: Place, desk: Desk
-) -> None:
+async def test_sign_ups_are_refused_with_retry_while_the_bus_is_down(place: Place, desk: Desk) -> None:
     key, email = uuid4().hex, an_address()
 
     async def try_it() -> httpx.Response:

@@ -26,7 +26,7 @@ async def test_postgres_killed_under_load_costs_only_503s_and_comes_back(here: I
     await kill_postgres_under_load(here)
 
 
-async def test_postgres_stopped_under_load_hangs_nobody_and_comes_back(here: Instance) -> None:
+async def test_requests_fail_fast_while_postgres_is_frozen(here: Instance) -> None:
     async def trouble(load: Load) -> None:
         server = here.postgres()
         frozen = [server, *descendants(server)]

@@ -1,6 +1,6 @@
-"""Appointments, asked of real processes: two APIs, relay, dispatcher and notifier, and devices that hear.
+"""Appointments against real processes: two APIs, relay, dispatcher, notifier, and connected devices.
 
-Whoever races asks two processes. The embedded stack has the PostgreSQL bus, the servers RabbitMQ.
+Races go through two API processes. The embedded stack has the PostgreSQL bus, the servers RabbitMQ.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ def broker_url(stack: Stack, request: pytest.FixtureRequest) -> str | None:
 
 @pytest.fixture(scope="module")
 async def here(stack: Stack, broker_url: str | None) -> AsyncIterator[MatchingFleet]:
-    """One for all tests; in the end, every rule holds."""
+    """Shared by all tests; at the end every invariant is checked."""
     async with matching_fleet(stack, broker_url) as fleet:
         fleet.office.processes.append(fleet.office.start(("notifier",)))
         yield fleet
@@ -55,9 +55,7 @@ async def told(device: Device, here: MatchingFleet) -> dict[str, Any]:
     return notice
 
 
-async def test_client_and_worker_hear_of_all_that_becomes_of_an_appointment(
-    here: MatchingFleet, clinic: Clinic
-) -> None:
+async def test_client_and_worker_are_notified_of_each_change(here: MatchingFleet, clinic: Clinic) -> None:
     client, doctor = uuid4(), uuid4()
     url = str(here.patient.base_url).rstrip("/")
     as_doctor = bearer("worker", doctor)

@@ -1,4 +1,4 @@
-"""Sign-ups through crashes and outages: whoever was acknowledged is a person, rejected or a dead letter.
+"""Sign-ups through crashes and outages: each acknowledged one becomes a user, a rejection or a dead letter.
 
 A hundredth of what `make prove` does. The embedded stack has the PostgreSQL bus, the servers RabbitMQ.
 """
@@ -31,7 +31,7 @@ HUNDREDTH = Size(
 
 @pytest.fixture(scope="module")
 async def postgres(stack: Stack) -> AsyncIterator[Postgres]:
-    """One to be broken."""
+    """A PostgreSQL that the tests may break."""
     folder = private_folder()
     async with started(Embedded(folder)) if stack.name == "embedded" else debian(folder) as server:
         yield server
@@ -44,7 +44,7 @@ def place(stack: Stack, postgres: Postgres, request: pytest.FixtureRequest, tmp_
     return Place(tmp_path, postgres, stack.redis_url, amqp_url)
 
 
-async def test_acknowledged_sign_ups_are_people_rejected_or_dead_letters_whatever_is_killed(
+async def test_acknowledged_sign_ups_are_accounted_for_after_kills(
     place: Place,
 ) -> None:
     # What a dead consumer had comes back from RabbitMQ at once; PostgreSQL waits for its lease each time.
@@ -53,7 +53,7 @@ async def test_acknowledged_sign_ups_are_people_rejected_or_dead_letters_whateve
 
 
 @on_one_stack  # where people are acknowledged meanwhile
-async def test_a_database_outage_sends_no_sign_up_to_the_dead_letters_and_is_mended_by_itself(
+async def test_a_database_outage_dead_letters_no_sign_up(
     place: Place,
 ) -> None:
     await outlast_outage(place, seconds=3, freezes=True)

@@ -44,7 +44,7 @@ async def running() -> AsyncIterator[Instance]:
         assert await found.stop() == 0
 
 
-async def test_fresh_folder_serves_stops_cleanly_and_has_its_data_at_the_next_start(here: Instance) -> None:
+async def test_a_fresh_folder_serves_stops_and_keeps_its_data(here: Instance) -> None:
     parent = here.folder.stat()
     found = await here.start()
     assert found["url"] == here.url
@@ -106,7 +106,7 @@ async def test_several_workers_share_the_port_and_the_figures(running: Instance)
     assert line.endswith(" 10.0")
 
 
-async def test_port_taken_by_a_stranger_is_one_clear_line_and_nothing_is_started(here: Instance) -> None:
+async def test_a_taken_port_is_one_clear_line_and_starts_nothing(here: Instance) -> None:
     with socket.create_server(("127.0.0.1", here.port)):
         code, output, errors = await here.output("up")
     assert code == 1
@@ -117,7 +117,7 @@ async def test_port_taken_by_a_stranger_is_one_clear_line_and_nothing_is_started
     assert not (here.state / "postgres").exists()
 
 
-async def test_state_folder_in_use_names_who_uses_it(running: Instance) -> None:
+async def test_a_state_folder_in_use_names_the_process(running: Instance) -> None:
     async with instance() as second:
         second.settings = {"CATRACA_STATE_DIR": str(running.state)}
         code, _, errors = await second.output("up")
@@ -202,7 +202,7 @@ async def test_ordinary_user_runs_it_all_and_root_may_pass_by(here: Instance) ->
         "cwd": "/",
         "env": {
             "HOME": "/",
-            # Ours may lie where nobody but root can go.
+            # This interpreter may be in a folder that only root can enter.
             "PYTHONPATH": f"{Path(catraca.__file__).parent.parent}:{Path(asyncpg.__file__).parent.parent}",
             "PYTHONDONTWRITEBYTECODE": "1",
         },
