@@ -43,7 +43,7 @@ class RabbitMq:
         return f"amqp://guest:guest@127.0.0.1:{self.port}/"
 
     def start(self) -> None:
-        """Launch it; `answers` is true once it serves. Call it from the main thread: the server ends with that thread."""
+        """Launch it from the main thread, with which it ends; `answers` is true once it serves."""
         if not self.port:
             self.port, self._mapper_port, self._peer_port = (free_port() for _ in range(3))
             self._prepare()
