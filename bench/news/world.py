@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 
 from catraca.platform.bus import Message, Queue, Topology, Transport, handlers_for
 from catraca.platform.bus.postgres import PostgresBus
-from catraca.platform.database import BY_INDEX, Database, Db, outbox
+from catraca.platform.database import PREFER_INDEXES, Database, Db, outbox
 from catraca.platform.event import Event
 
 AGGREGATES = 1000
@@ -48,7 +48,7 @@ async def open_world(database_url: str, amqp_url: str | None, *, batch: int) -> 
         dead_letters_to=None,
     )
     topology = Topology(exchanges={"bench.events": ("bench.measured",)}, queues=(queue,))
-    database = await Database.open(database_url, planning=BY_INDEX)
+    database = await Database.open(database_url, planning=PREFER_INDEXES)
     transport = _transport(database, amqp_url, topology)
     try:
         await transport.declare()

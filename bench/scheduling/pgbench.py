@@ -15,7 +15,7 @@ from bench.rides.pgbench import PGBENCH
 from bench.rides.world import numbered_sql
 from bench.scheduling.booking import BOOKINGS_A_SECOND, PATH
 from bench.scheduling.world import HOURS, Agendas, make_agendas
-from catraca.platform.database import BY_INDEX
+from catraca.platform.database import PREFER_INDEXES
 
 APPOINTMENT, SESSION = "4", "5"
 # Where a booking leaves a row, and which that is.
@@ -117,7 +117,8 @@ def _literal(value: str | None, kind: str) -> str:
 def _run(script: Path, database_url: str, *, seconds: int, connections: int) -> float:
     output = subprocess.run(
         [*PGBENCH, "-c", str(connections), "-T", str(seconds), "-f", str(script), database_url],
-        env=os.environ | {"PGOPTIONS": " ".join(f"-c {name}={value}" for name, value in BY_INDEX.items())},
+        env=os.environ
+        | {"PGOPTIONS": " ".join(f"-c {name}={value}" for name, value in PREFER_INDEXES.items())},
         check=True,
         capture_output=True,
         text=True,

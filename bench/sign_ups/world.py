@@ -11,7 +11,7 @@ from catraca.domains.onboarding import Seal, encode_sign_up, make_sign_up
 from catraca.events import SIGN_UP_EXCHANGE, SIGN_UP_QUEUE, SignUpFlow, make_topology
 from catraca.platform.bus import Headers, Message, Topology, Transport
 from catraca.platform.bus.postgres import PostgresBus
-from catraca.platform.database import BY_INDEX, Database
+from catraca.platform.database import PREFER_INDEXES, Database
 
 LIMIT_SECONDS = 120
 ADDED_AT_ONCE = 50_000
@@ -31,7 +31,7 @@ async def open_world(database_url: str, amqp_url: str | None) -> AsyncGenerator[
     whole = make_topology(SignUpFlow())
     names = (SIGN_UP_QUEUE, "raffle_dlq")
     topology = Topology(exchanges=whole.exchanges, queues=tuple(whole.queue(name) for name in names))
-    database = await Database.open(database_url, planning=BY_INDEX)
+    database = await Database.open(database_url, planning=PREFER_INDEXES)
     transport: Transport
     if amqp_url is None:
         transport = PostgresBus(database, topology)

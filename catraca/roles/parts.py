@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from catraca.events import SignUpFlow, make_topology
 from catraca.platform.bus import Topology, Transport
-from catraca.platform.database import BY_INDEX, Database, DatabaseLimits
+from catraca.platform.database import PREFER_INDEXES, Database, DatabaseLimits
 from catraca.platform.redis_client import RedisClient, RedisLimits
 from catraca.settings import Settings
 
@@ -35,7 +35,7 @@ async def open_parts(
     database = await Database.open(
         settings.servers.database_url,
         limits=DatabaseLimits(connections=settings.servers.database_connections),
-        planning=BY_INDEX,
+        planning=PREFER_INDEXES,
     )
     redis = RedisClient(
         settings.servers.redis_url, limits=RedisLimits(answer_seconds=settings.servers.redis_timeout)

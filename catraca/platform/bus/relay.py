@@ -12,7 +12,7 @@ from prometheus_client import Counter, Histogram
 
 from catraca.platform.bus.transport import BusAway, PublishFailed, SharesDatabase, Transport
 from catraca.platform.clock import now
-from catraca.platform.database import Database, Db, Row, outbox, plan_afresh
+from catraca.platform.database import Database, Db, Row, outbox, use_custom_plans
 from catraca.platform.errors import Refusal
 from catraca.platform.pauses import within
 
@@ -82,7 +82,7 @@ class Relay:
         return len(claimed)
 
     async def _claim(self, db: Db, *, lease: UUID) -> Sequence[Row]:
-        await plan_afresh(db)
+        await use_custom_plans(db)
         return await self._next_after_last(
             partial(outbox.claim_unsent, db, lease=lease, lease_seconds=LEASE_SECONDS, limit=BATCH)
         )
@@ -91,7 +91,7 @@ class Relay:
         """Where bus and outbox share a database, no lease is needed: sent and put away commit together."""
 
         async def move(db: Db) -> tuple[Sequence[Row], Sequence[Exception | None]]:
-            await plan_afresh(db)
+            await use_custom_plans(db)
             events = await self._next_after_last(partial(outbox.lock_unsent, db, limit=BATCH))
             if not events:
                 return (), ()
@@ -120,7 +120,7 @@ async def _put_away(
     db: Db, *, events: Sequence[Row], outcomes: Sequence[Exception | None], lease: UUID
 ) -> None:
     """What was confirmed is sent; the rest waits, or is anybody's at once."""
-    await plan_afresh(db)
+    await use_custom_plans(db)
     results = list(zip(events, outcomes, strict=True))
     if sent := [event["id"] for event, outcome in results if outcome is None]:
         await outbox.mark_sent(db, sent, lease=lease)

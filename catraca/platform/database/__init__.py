@@ -1,29 +1,34 @@
 """PostgreSQL: pool, transactions, outbox, inbox, timers, idempotency keys, audit log, migrations."""
 
+from collections.abc import Callable
+
+from catraca.platform.database.connection import DatabaseLimits, Db, Row, Transact
 from catraca.platform.database.transactions import (
-    BY_INDEX,
+    PREFER_INDEXES,
     Database,
-    DatabaseLimits,
-    Db,
-    KeptPlans,
-    Row,
-    Transact,
+    GenericPlans,
     TransactionAborted,
-    after_commit,
-    announce,
-    plan_afresh,
+    use_custom_plans,
 )
 
 __all__ = [
-    "BY_INDEX",
+    "PREFER_INDEXES",
     "Database",
     "DatabaseLimits",
     "Db",
-    "KeptPlans",
+    "GenericPlans",
     "Row",
     "Transact",
     "TransactionAborted",
     "after_commit",
     "announce",
-    "plan_afresh",
+    "use_custom_plans",
 ]
+
+
+def announce(db: Db, topic: str) -> None:
+    db.notify(topic)
+
+
+def after_commit(db: Db, act: Callable[[], object]) -> None:
+    db.after_commit(act)

@@ -42,7 +42,7 @@ class Claim:
         self._response: StoredResponse | None = None
         self.repeated = False
 
-    def opening(self) -> str:
+    def begin_sql(self) -> str:
         self._response = None  # a transaction run again starts afresh
         # Two statements, because the second must see what the lock's last holder committed.
         return (
@@ -50,14 +50,14 @@ class Claim:
             f" SELECT FROM idempotency_keys WHERE scope = '\\x{self._scope.hex()}'"
         )
 
-    def opened(self, tag: str) -> None:
+    def begun(self, tag: str) -> None:
         self.repeated = tag != "SELECT 0"
 
     def keep(self, response: StoredResponse) -> None:
         """Write this answer beside the effect it tells of, when the transaction commits."""
         self._response = response
 
-    def closing(self) -> str:
+    def commit_sql(self) -> str:
         if self._response is None:
             return ""
         values = (

@@ -17,7 +17,7 @@ import msgspec
 import structlog
 
 from catraca.platform.bus.message import Headers, Message
-from catraca.platform.database import Db, Row, announce
+from catraca.platform.database import Db, Row
 from catraca.platform.event import Event, encode, key_of
 from catraca.platform.ids import new_id
 
@@ -59,7 +59,7 @@ async def record(db: Db, *events: Event) -> None:
         [_headers_of(event, trace) for event in events],
         [encode(event).decode() for event in events],
     )
-    announce(db, WAKE_TOPIC)
+    db.notify(WAKE_TOPIC)
 
 
 def _headers_of(event: Event, trace: object) -> str:

@@ -3,11 +3,10 @@
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from catraca.platform.clock import monotonic_seconds
+from catraca.platform.database.connection import Connection
 
-Connection = Any  # asyncpg's, which has no types
 # A server that moved, or a session that has grown large, is left behind by then.
 LONGEST_LIFE_SECONDS = 1800.0
 

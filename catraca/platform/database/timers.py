@@ -20,8 +20,9 @@ from datetime import datetime, timedelta
 from typing import NewType
 from uuid import UUID
 
+from catraca.platform.database.connection import Db
 from catraca.platform.database.invariants import ConstraintHeld, Invariant, Rule
-from catraca.platform.database.transactions import LONG_TRANSACTION_SECONDS, Db, announce
+from catraca.platform.database.transactions import LONG_TRANSACTION_SECONDS
 
 TimerKind = NewType("TimerKind", str)
 Handler = Callable[[Db, UUID], Awaitable[None]]
@@ -88,7 +89,7 @@ async def set_timer(
         SOON,
     )
     if soon:
-        announce(db, WAKE_TOPIC)
+        db.notify(WAKE_TOPIC)
 
 
 async def cancel_timer(db: Db, kind: TimerKind, *subject_ids: UUID) -> None:
@@ -215,7 +216,7 @@ async def give_back(db: Db, timers: Sequence[DueTimer]) -> None:
         [timer.subject_id for timer in timers],
         [timer.lease for timer in timers],
     )
-    announce(db, WAKE_TOPIC)
+    db.notify(WAKE_TOPIC)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from catraca.platform.database import Database, Row, outbox, plan_afresh
+from catraca.platform.database import Database, Row, outbox, use_custom_plans
 from tests.servers import until
 from tests.support.outboxes import (
     Told,
@@ -174,7 +174,7 @@ class Explained:
 
 async def explain(database: Database, work: Callable[[Any], Awaitable[Any]]) -> Explained:
     async with database.transaction() as db:
-        await plan_afresh(db)  # as the relay does
+        await use_custom_plans(db)  # as the relay does
         explained = Explained(db)
         await work(explained)
     return explained

@@ -26,7 +26,7 @@ from catraca.domains.rides.store import gate
 from catraca.domains.rides.store.attempts import Judged
 from catraca.domains.rides.store.rides import lock_free_rides, lock_ride
 from catraca.platform.clock import monotonic_seconds
-from catraca.platform.database import Database, Db, KeptPlans, outbox, timers
+from catraca.platform.database import Database, Db, GenericPlans, outbox, timers
 from catraca.platform.errors import Busy, Refusal
 from catraca.platform.event import Event
 from catraca.platform.gather import Gather
@@ -137,17 +137,19 @@ class Accepting:
         return await _in_waves(attempts, self._record_wave)
 
     async def _claim_wave(self, wave: Sequence[Attempt]) -> dict[UUID, Judged]:
-        return self._hinted(await self._database.run(lambda db: claim_rides(db, wave), KeptPlans()))
+        return self._hinted(await self._database.run(lambda db: claim_rides(db, wave), GenericPlans()))
 
     async def _wait_for_wave(self, wave: Sequence[Attempt]) -> dict[UUID, Judged]:
         async def claim(db: Db) -> dict[UUID, Judged]:
             await lock_ride(db, wave[0].ride_id)
             return await _claim_held(db, wave)
 
-        return self._hinted(await self._database.run(claim, KeptPlans()))
+        return self._hinted(await self._database.run(claim, GenericPlans()))
 
     async def _record_wave(self, wave: Sequence[Attempt]) -> dict[UUID, Judged]:
-        return await self._database.run(lambda db: store.judge_attempts(db, wave, may_win=False), KeptPlans())
+        return await self._database.run(
+            lambda db: store.judge_attempts(db, wave, may_win=False), GenericPlans()
+        )
 
     def _hinted(self, judged: dict[UUID, Judged]) -> dict[UUID, Judged]:
         """The same, and the gate is told who won."""
