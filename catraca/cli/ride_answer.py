@@ -5,7 +5,7 @@ from uuid import UUID
 
 from catraca.cli.ride_words import away, because, clock, grouped, lasting, name
 from catraca.domains.matching import Verdict
-from catraca.domains.matching.schemas import LineOut, TimelineOut
+from catraca.domains.matching.explain.schemas import LineOut, TimelineOut
 
 ANSWERS = {"refused": "refused", "silent": "did not answer", "withdrawn": "lost the offer"}
 WENT = "went offline"

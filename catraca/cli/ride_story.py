@@ -9,7 +9,7 @@ from rich.text import Text
 from catraca.cli.ride_answer import answer_of
 from catraca.cli.ride_words import MOVES, WITHDRAWN, away, because, clock, grouped, lasting, name, passed_over
 from catraca.domains.matching import Verdict
-from catraca.domains.matching.schemas import LineOut, SearchOut, TimelineOut
+from catraca.domains.matching.explain.schemas import LineOut, SearchOut, TimelineOut
 from catraca.platform.clock import now
 
 STYLES = {

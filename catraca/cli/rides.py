@@ -33,7 +33,7 @@ def explain(
     Example: `catraca rides explain 0198a8b2-3c00-7000-8000-000000000001`
     """
     explained = _explained(ride)
-    from catraca.domains.matching.schemas import TimelineOut
+    from catraca.domains.matching.explain.schemas import TimelineOut
 
     told = TimelineOut.of(explained)
     if as_json:

@@ -31,7 +31,7 @@ from catraca.domains.geofences import routes as geofence_routes
 from catraca.domains.geofences.routes import GeofenceParts
 from catraca.domains.location import routes as location_routes
 from catraca.domains.location.routes import LocationParts
-from catraca.domains.matching import routes as matching_routes
+from catraca.domains.matching.explain import routes as matching_routes
 from catraca.domains.notifications import routes as notification_routes
 from catraca.domains.notifications.routes import LiveParts, PushParts
 from catraca.domains.onboarding import routes as onboarding_routes

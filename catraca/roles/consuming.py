@@ -10,7 +10,7 @@ from catraca.domains.audit import handlers as audit_handlers
 from catraca.domains.dead_letters import handlers as dead_letter_handlers
 from catraca.domains.location import ShownPosition, encode_positions
 from catraca.domains.location import handlers as location_handlers
-from catraca.domains.matching.handlers import matching_handlers
+from catraca.domains.matching.search.handlers import matching_handlers
 from catraca.domains.notifications import CHANNEL, POSITIONS_CHANNEL, Teller
 from catraca.domains.notifications import handlers as notification_handlers
 from catraca.domains.onboarding import Seal

@@ -9,7 +9,7 @@ from catraca.domains import location, matching, rides
 from catraca.domains.communities import EdgeRules
 from catraca.domains.geofences import jobs as geofence_jobs
 from catraca.domains.location.jobs import Keeper
-from catraca.domains.matching.jobs import matching_timers
+from catraca.domains.matching.search.jobs import matching_timers
 from catraca.domains.rides import jobs as ride_jobs
 from catraca.domains.scheduling import jobs as scheduling_jobs
 from catraca.platform.database import timers
@@ -102,7 +102,7 @@ class Dispatcher:
                 async with self._parts.database.connection() as db:
                     counts = {count.kind: count for count in await timers.count_timers(db)}
                     OFFERS_LIVE.set(await rides.count_live_offers(db))
-                    MATCHINGS_OPEN.set(await matching.count_open(db, up_to=timers.COUNTED_TO))
+                    MATCHINGS_OPEN.set(await matching.count_open_searches(db, up_to=timers.COUNTED_TO))
             except Refusal:
                 pass  # the timekeeper itself says so
             else:

@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from catraca.cli.ride_story import print_story
-from catraca.domains.matching.schemas import TimelineOut
+from catraca.domains.matching.explain.schemas import TimelineOut
 from tests.conftest import bearer
 from tests.domains.matching.office import RULES, Office
 from tests.support.forked import type_in

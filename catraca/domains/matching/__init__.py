@@ -1,11 +1,15 @@
-"""Matching: from a ride that is asked for to the driver who takes it, or to an honest end."""
+"""Matching: finds a driver for a requested ride, or ends the ride when its time is over."""
 
-from catraca.domains.matching.model import Rules
-from catraca.domains.matching.service.advancing import Matcher, Terms
-from catraca.domains.matching.service.explaining import Explanation, explain_ride
-from catraca.domains.matching.store.invariants import INVARIANTS
-from catraca.domains.matching.store.matchings import count_open
-from catraca.domains.matching.store.searches import Verdict, prune_searches
+from catraca.domains.matching.candidates.model import Verdict
+from catraca.domains.matching.candidates.store import INVARIANTS as CANDIDATE_INVARIANTS
+from catraca.domains.matching.candidates.store import prune_searches
+from catraca.domains.matching.explain.service import Explanation, explain_ride
+from catraca.domains.matching.search.model import Rules
+from catraca.domains.matching.search.service import Matcher, Terms
+from catraca.domains.matching.search.store import INVARIANTS as SEARCH_INVARIANTS
+from catraca.domains.matching.search.store import count_open_searches
+
+INVARIANTS = (*SEARCH_INVARIANTS, *CANDIDATE_INVARIANTS)
 
 __all__ = [
     "INVARIANTS",
@@ -14,7 +18,7 @@ __all__ = [
     "Rules",
     "Terms",
     "Verdict",
-    "count_open",
+    "count_open_searches",
     "explain_ride",
     "prune_searches",
 ]

@@ -15,7 +15,6 @@ from catraca.domains.rides.model import (
     Status,
     Step,
 )
-from catraca.domains.rides.schemas import OfferOut, StepOut
 from catraca.domains.rides.service import (
     PERSONAL_DATA,
     Accepting,
@@ -61,7 +60,6 @@ __all__ = [
     "Kind",
     "MadeOffers",
     "Offer",
-    "OfferOut",
     "Response",
     "Ride",
     "RideId",
@@ -70,7 +68,6 @@ __all__ = [
     "Skipped",
     "Status",
     "Step",
-    "StepOut",
     "Timeline",
     "acknowledge_offers",
     "begin_search",

@@ -367,15 +367,3 @@ class AttemptPage(BaseModel):
         return cls(
             attempts=[AttemptOut.model_validate(one) for one in shown], next=shown[-1].id if more else None
         )
-
-
-class StepOut(Told):
-    seq: int
-    at: datetime
-    from_status: Status | None
-    to_status: Status
-    round: int
-    actor: Actor
-    actor_id: UUID | None
-    reason: str | None
-    news: str = Field(description="The routing key of the event that told of it.")

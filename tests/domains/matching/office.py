@@ -9,10 +9,9 @@ from typing import Any
 from uuid import UUID
 
 from catraca.domains.matching import Matcher, Rules, Terms
-from catraca.domains.matching.handlers import matching_handlers
-from catraca.domains.matching.jobs import matching_timers
-from catraca.domains.matching.service.advancing import MATCHING_DUE
-from catraca.domains.matching.service.waking import MATCHING_WAKE
+from catraca.domains.matching.search.handlers import matching_handlers
+from catraca.domains.matching.search.jobs import matching_timers
+from catraca.domains.matching.search.service import MATCHING_DUE, MATCHING_WAKE
 from catraca.platform.bus import Message, QueueHandlers
 from catraca.platform.database import Db, inbox, outbox
 from catraca.platform.event import Event, encode, key_of
@@ -53,7 +52,7 @@ class Office:
         self.matcher = Matcher(self.redis, terms)
 
     async def advance(self, ride_id: UUID) -> None:
-        await self.town.parts.database.run(lambda db: self.matcher.advance(db, ride_id))
+        await self.town.parts.database.run(lambda db: self.matcher.advance_search(db, ride_id))
 
     async def requested(self) -> UUID:
         """A new ride whose search has begun."""

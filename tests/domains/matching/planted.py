@@ -10,17 +10,19 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from unittest.mock import patch
 
 import pytest
 from hypothesis import Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
+from prometheus_client import CollectorRegistry
 
 from tests.domains.matching import planted_checks as checks
 from tests.domains.matching import test_scenarios as scenarios
 from tests.domains.matching.office import Office
 from tests.domains.matching.world_machine import Machine
 
-MODEL = "catraca.domains.matching.model"
+MODEL = "catraca.domains.matching.search.model"
 SEARCHED = settings(
     max_examples=150,
     stateful_step_count=40,
@@ -39,7 +41,8 @@ def altered(module_name: str, old: str, new: str) -> ModuleType:
     assert source.count(old) == 1, f"{module_name} does not have this once any more: {old}"
     module = ModuleType(module_name)
     module.__file__, module.__package__ = str(path), module_name.rpartition(".")[0]
-    exec(compile(source.replace(old, new), path, "exec"), module.__dict__)
+    with patch.object(CollectorRegistry, "register"):  # the copy's metrics are not registered a second time
+        exec(compile(source.replace(old, new), path, "exec"), module.__dict__)
     return module
 
 
@@ -66,7 +69,7 @@ class ServiceBug:
     new: str
     noticed_by: Callable[[Office], Awaitable[None]]
 
-    def plant(self, patch: pytest.MonkeyPatch) -> None:
+    def plant(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Have everybody use the altered copy of what this module defines."""
         original, copy = import_module(self.module), altered(self.module, self.old, self.new)
         ours = {name: thing for name, thing in vars(original).items() if _is_defined_in(thing, self.module)}
@@ -74,7 +77,7 @@ class ServiceBug:
             if module_name.startswith(("catraca.", "tests.domains.matching.")):
                 for name, thing in list(vars(module).items()):
                     if name in ours and ours[name] is thing:
-                        patch.setattr(module, name, vars(copy)[name])
+                        monkeypatch.setattr(module, name, vars(copy)[name])
 
 
 def _is_defined_in(thing: object, module_name: str) -> bool:
@@ -89,13 +92,13 @@ def storm(core: ModuleType) -> None:
 CORE_BUGS = (
     CoreBug(
         "the deadline is not checked",
-        'if now >= ride.deadline_at:\n        return _close(matching, "ended"), (GiveUp(),)',
+        'if now >= ride.deadline_at:\n        return _close(matching, "ended"), (EndRide(),)',
         "if False:\n        pass",
         scenarios.test_scenario_4_nobody_comes_in_five_minutes,
     ),
     CoreBug(
         "the search ends and the ride does not",
-        'return _close(matching, "ended"), (GiveUp(),)',
+        'return _close(matching, "ended"), (EndRide(),)',
         'return _close(matching, "ended"), ()',
         storm,
     ),
@@ -185,8 +188,8 @@ CORE_BUGS = (
     ),
     CoreBug(
         "as many are offered the ride as were found",
-        "(Offer(found.candidates, wanted),)",
-        "(Offer(found.candidates, len(found.candidates)),)",
+        "(MakeOffers(found.candidates, wanted),)",
+        "(MakeOffers(found.candidates, len(found.candidates)),)",
         storm,
     ),
     CoreBug(
@@ -197,19 +200,19 @@ CORE_BUGS = (
     ),
     CoreBug(
         "all near have been asked, and the next search waits",
-        "return replace(matching, next_search_at=None), (*told, _look(matching, rules))",
-        "return replace(matching, next_search_at=now + rules.search_retry_interval), told",
+        "return replace(matching, next_search_at=None), (*retries, _find(matching, rules))",
+        "return replace(matching, next_search_at=now + rules.search_retry_interval), retries",
         scenarios.test_scenario_4_nobody_comes_in_five_minutes,
     ),
     CoreBug(
         "whatever is told hurries a search that waits",
-        "if _waits(matching, event.ride, now):",
+        "if _is_waiting(matching, event.ride, now):",
         "if False:",
         scenarios.test_news_that_comes_again_does_not_hurry_a_search_that_waits,
     ),
     CoreBug(
         "the last of several refuses, and the search waits on",
-        "return not _all_answered(matching, ride) or matching.next_search_at <= now + SOON",
+        "return not _all_answered(matching, ride) or matching.next_search_at <= now + SHORT_WAIT",
         "return True",
         scenarios.test_while_one_thinks_nobody_further_out_is_asked_and_then_at_once,
     ),
@@ -239,8 +242,8 @@ CORE_BUGS = (
     ),
     CoreBug(
         "a driver near by wakes nobody",
-        "case DriverNear():\n            return _look_around(matching, event.ride, now, rules)",
-        "case DriverNear():\n            return matching, ()",
+        "case DriverNearby():\n            return _continue_search(matching, event.ride, now, rules)",
+        "case DriverNearby():\n            return matching, ()",
         scenarios.test_a_driver_who_comes_online_wakes_a_search_that_waits,
     ),
     CoreBug(
@@ -257,7 +260,7 @@ CORE_BUGS = (
     ),
     CoreBug(
         "who was snatched away is tried again at once, and again",
-        "at = now + min(pause, rules.search_retry_interval)",
+        "at = now + min(wait, rules.search_retry_interval)",
         "at = now",
         scenarios.test_those_others_are_about_to_ask_are_tried_again_soon,
     ),
@@ -269,7 +272,7 @@ CORE_BUGS = (
     ),
     CoreBug(
         "no timer is set",
-        "return _set_alarm(matching, ride), effects",
+        "return _set_wake_time(matching, ride), effects",
         "return matching, effects",
         storm,
     ),
@@ -281,14 +284,14 @@ CORE_BUGS = (
     ),
     CoreBug(
         "the timer leaves out an offer's end, whose news may be lost",
-        ", ride.expires_at and ride.expires_at + SOON]",
+        ", ride.expires_at and ride.expires_at + SHORT_WAIT]",
         "]",
         scenarios.test_news_that_never_comes_costs_two_seconds,
     ),
     CoreBug(
         "the timer leaves out the deadline",
         "[ride.deadline_at, matching",
-        "[ride.deadline_at + SOON, matching",
+        "[ride.deadline_at + SHORT_WAIT, matching",
         scenarios.test_scenario_4_nobody_comes_in_five_minutes,
     ),
     CoreBug(
@@ -302,7 +305,7 @@ CORE_BUGS = (
 SERVICE_BUGS = (
     ServiceBug(
         "the lock is shorter than the offer",
-        "catraca.domains.matching.service.advancing",
+        "catraca.domains.matching.search.service",
         "lease=self._matcher.terms.offer_lease",
         "lease=self._matcher.terms.offer_ttl * 0.75",
         checks.a_lock_outlives_its_offer,
@@ -316,30 +319,30 @@ SERVICE_BUGS = (
     ),
     ServiceBug(
         "who refused is asked again",
-        "catraca.domains.matching.service.looking",
+        "catraca.domains.matching.candidates.service",
         '    "REJECTED": "refused_before",\n',
         "",
         checks.who_refused_is_not_asked_again,
     ),
     ServiceBug(
         "who was silent is asked again",
-        "catraca.domains.matching.service.looking",
+        "catraca.domains.matching.candidates.service",
         '    "EXPIRED": "silent_before",\n',
         "",
         checks.who_was_silent_is_not_asked_again,
     ),
     ServiceBug(
         "who is being asked is not seen, so a refusal told twice goes on twice",
-        "catraca.domains.matching.service.advancing",
+        "catraca.domains.matching.search.service",
         "live=self._held.live,",
         "live=0,",
         checks.a_refusal_told_twice_goes_on_once,
     ),
     ServiceBug(
         "the nearest are asked last",
-        "catraca.domains.matching.service.advancing",
-        "sorted(looking.candidates, key=self._matcher.score)",
-        "sorted(looking.candidates, key=self._matcher.score, reverse=True)",
+        "catraca.domains.matching.candidates.service",
+        "self.candidates.sort(key=lambda one: one.distance_meters)",
+        "self.candidates.sort(key=lambda one: -one.distance_meters)",
         checks.the_nearest_is_asked,
     ),
     ServiceBug(
@@ -351,23 +354,23 @@ SERVICE_BUGS = (
     ),
     ServiceBug(
         "the timer is not set with the step",
-        "catraca.domains.matching.service.advancing",
+        "catraca.domains.matching.search.service",
         "await timers.set_timer(db, MATCHING_DUE, ride_id, due_at=after.wake_at)",
         "pass",
         checks.a_search_has_its_timer,
     ),
     ServiceBug(
         "the step is taken and not written down",
-        "catraca.domains.matching.service.advancing",
+        "catraca.domains.matching.search.service",
         "if after != before:",
         "if before is None:",
         checks.a_search_that_found_nobody_counts,
     ),
     ServiceBug(
         "who refuses stays locked",
-        "catraca.domains.matching.handlers",
-        "ride_id=event.ride_id)\n        await matcher.advance",
-        "ride_id=event.offer_id)\n        await matcher.advance",
+        "catraca.domains.matching.search.handlers",
+        "ride_id=event.ride_id)\n        await matcher.advance_search",
+        "ride_id=event.offer_id)\n        await matcher.advance_search",
         checks.who_refused_is_free_for_others,
     ),
     ServiceBug(
@@ -380,21 +383,21 @@ SERVICE_BUGS = (
     ),
     ServiceBug(
         "the driver who accepted is let go with the others",
-        "catraca.domains.matching.service.settling",
-        "freed = await let_go_of_all(redis, step.held, but=event.driver_id)",
-        "freed = await let_go_of_all(redis, step.held)",
+        "catraca.domains.matching.outcome.service",
+        "released = await release_drivers(redis, held, but=event.driver_id)",
+        "released = await release_drivers(redis, held)",
         checks.who_accepted_stays_locked_for_the_ride,
     ),
     ServiceBug(
         "a match is told of a driver who gave up since",
-        "catraca.domains.matching.service.settling",
+        "catraca.domains.matching.outcome.service",
         "return ride.is_driven and ride.round == event.round and ride.accepted_driver_id == event.driver_id",
         "return True",
         checks.late_news_matches_nobody_who_gave_up,
     ),
     ServiceBug(
         "nobody is woken",
-        "catraca.domains.matching.service.waking",
+        "catraca.domains.matching.search.service",
         "if woken:",
         "if False:",
         checks.a_driver_near_by_wakes_who_waits,

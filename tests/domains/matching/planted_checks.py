@@ -4,9 +4,9 @@ from datetime import timedelta
 from uuid import UUID, uuid4
 
 from catraca import settings
-from catraca.domains.matching import model
-from catraca.domains.matching.handlers import matching_handlers
-from catraca.domains.matching.service.waking import MATCHING_WAKE
+from catraca.domains.matching.search import model
+from catraca.domains.matching.search.handlers import matching_handlers
+from catraca.domains.matching.search.service import MATCHING_WAKE
 from catraca.platform.bus import queue_worker
 from catraca.platform.bus.postgres import PostgresBus
 from catraca.platform.database import Db
@@ -128,14 +128,14 @@ class _Dead(Exception):
 async def a_dispatchers_death_loses_no_message(office: Office) -> None:
     (driver_id,) = await _drivers(office, 1)
     parts, dies = office.town.parts, True
-    advance = office.matcher.advance
+    advance = office.matcher.advance_search
 
-    async def advance_and_die(db: Db, ride_id: UUID, signal: object = model.Nudged) -> None:
+    async def advance_and_die(db: Db, ride_id: UUID, signal: object = model.Recheck) -> None:
         await advance(db, ride_id)
         if dies:
             raise _Dead
 
-    office.matcher.advance = advance_and_die  # type: ignore[method-assign, assignment]
+    office.matcher.advance_search = advance_and_die  # type: ignore[method-assign, assignment]
     bus, queue = PostgresBus(parts.database, parts.topology), parts.topology.queue("matching_service_queue")
     handlers = next(one for one in matching_handlers(office.matcher) if one.queue == queue.name)
     worker = queue_worker.Consumer(

@@ -5,8 +5,8 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from catraca.domains.matching.handlers import matching_handlers
-from catraca.domains.matching.service.waking import MATCHING_WAKE
+from catraca.domains.matching.search.handlers import matching_handlers
+from catraca.domains.matching.search.service import MATCHING_WAKE
 from catraca.events import DriverLeftCommunity
 from tests.domains.geofences.village import METERS_A_DEGREE, Village, square
 from tests.domains.location.town import spot

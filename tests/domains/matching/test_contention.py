@@ -56,7 +56,7 @@ async def test_whoever_is_being_asked_by_another_ride_is_passed_over_without_a_w
     near, next_one = [await office.town.new_driver(steps=steps) for steps in (1, 2)]
     first, second = await new_rides(office, 2)
     async with office.town.parts.database.transaction() as db:
-        await office.matcher.advance(db, first)
+        await office.matcher.advance_search(db, first)
         await office.advance(second)  # while the first has not committed
         assert await verdicts(office, second) == ["locked", "offered"]
     assert (await office.live(first), await office.live(second)) == ([near], [next_one])
@@ -68,7 +68,7 @@ async def test_without_redis_the_index_decides_after_a_wait(office: Office) -> N
     first, second = await new_rides(office, 2)
     async with office.without_redis():
         async with office.town.parts.database.transaction() as db:
-            await office.matcher.advance(db, first)
+            await office.matcher.advance_search(db, first)
             other = asyncio.create_task(office.advance(second))
             await until(lambda: waiting_for_locks(office.town.rides))
         await other
@@ -82,7 +82,7 @@ async def test_without_redis_a_ride_takes_over_from_one_that_failed(office: Offi
     async with office.without_redis():
         with pytest.raises(ZeroDivisionError):
             async with office.town.parts.database.transaction() as db:
-                await office.matcher.advance(db, first)
+                await office.matcher.advance_search(db, first)
                 other = asyncio.create_task(office.advance(second))
                 await until(lambda: waiting_for_locks(office.town.rides))
                 raise ZeroDivisionError
@@ -119,7 +119,7 @@ async def test_a_step_that_failed_leaves_a_lock_that_its_own_ride_takes_again(of
     (ride_id,) = await new_rides(office, 1)
     with pytest.raises(ZeroDivisionError):
         async with office.town.parts.database.transaction() as db:
-            await office.matcher.advance(db, ride_id)
+            await office.matcher.advance_search(db, ride_id)
             raise ZeroDivisionError
     assert (await office.live(ride_id), await office.holder(driver_id)) == ([], str(ride_id))
     await office.advance(ride_id)

@@ -9,8 +9,8 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
-from catraca.domains.matching.service.explaining import SEARCHES_TOLD
-from catraca.domains.matching.service.looking import SEEN_AT_MOST
+from catraca.domains.matching.candidates.service import MAX_SEEN
+from catraca.domains.matching.explain.service import MAX_SEARCHES
 from catraca.domains.rides.service import reading
 from catraca.roles.housekeeper import Housekeeper
 from tests.conftest import bearer
@@ -222,7 +222,7 @@ async def test_while_the_map_is_away_it_says_so_and_looks_again_soon(office: Off
 
 
 async def test_of_many_seen_the_nearest_are_kept_and_whoever_was_asked(office: Office) -> None:
-    count = SEEN_AT_MOST + 5
+    count = MAX_SEEN + 5
     crowd = await office.town.rides.new_drivers(count)
     for driver_id in crowd:
         await office.town.go(driver_id, online=True, position=spot(steps=1))
@@ -231,7 +231,7 @@ async def test_of_many_seen_the_nearest_are_kept_and_whoever_was_asked(office: O
     ride_id = await office.requested()
     (search,) = (await office.town.rides.timeline(ride_id))["searches"]
     assert search["verdicts"] == {"held": count, "offered": 1}
-    assert len(search["seen"]) == SEEN_AT_MOST
+    assert len(search["seen"]) == MAX_SEEN
     assert search["seen"][-1]["driver_id"] == str(asked)
 
 
@@ -244,13 +244,13 @@ async def test_of_many_searches_the_last_are_told_and_that_there_were_more(offic
         "   outcome, next_at + n * interval '1 s', verdicts, seen"
         " FROM matching_searches CROSS JOIN generate_series(2, $2::integer) AS n WHERE ride_id = $1",
         ride_id,
-        SEARCHES_TOLD,
+        MAX_SEARCHES,
     )
     timeline = await office.town.rides.timeline(ride_id)
-    assert (len(timeline["searches"]), timeline["cut"]) == (SEARCHES_TOLD, [])
+    assert (len(timeline["searches"]), timeline["cut"]) == (MAX_SEARCHES, [])
     await office.fire(ride_id, woken=True)
     timeline = await office.town.rides.timeline(ride_id)
-    assert [search["search"] for search in timeline["searches"]] == [2, *range(2, SEARCHES_TOLD + 1)]
+    assert [search["search"] for search in timeline["searches"]] == [2, *range(2, MAX_SEARCHES + 1)]
     assert timeline["cut"] == ["searches"]
 
 

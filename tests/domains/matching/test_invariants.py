@@ -71,27 +71,28 @@ def breaches_of(world: World) -> dict[str, str]:
     of_asking = f"WHERE ride_id = '{world.asking}'"
     change = "ALTER TABLE matching_searches DISABLE TRIGGER searches_never_change; UPDATE matching_searches"
     return {
-        "passengers hear of their match": "DELETE FROM outbox WHERE routing_key = 'ride.matched';"
+        "every match is published": "DELETE FROM outbox WHERE routing_key = 'ride.matched';"
         f" UPDATE rides SET accepted_at = {LONG_AGO}, updated_at = {LONG_AGO} WHERE id = '{world.taken}'",
         "no search outlives its ride": "UPDATE matchings SET phase = 'searching', offers = 1,"
         f" wake_at = deadline_at FROM rides WHERE id = ride_id AND ride_id = '{world.taken}';"
         " INSERT INTO timers (kind, subject_id, due_at, awake_at)"
         f" VALUES ('matching.due', '{world.taken}', 'infinity', 'infinity')",
-        "every search has its timer": f"DELETE FROM timers WHERE subject_id = '{world.waiting}'",
-        "no open ride is forgotten": f"UPDATE rides SET updated_at = {LONG_AGO} WHERE id = '{world.waiting}';"
+        "every open search has a timer": f"DELETE FROM timers WHERE subject_id = '{world.waiting}'",
+        "every open ride has a search": f"UPDATE rides SET updated_at = {LONG_AGO}"
+        f" WHERE id = '{world.waiting}';"
         f" UPDATE matchings SET phase = 'ended', wake_at = NULL, next_search_at = NULL"
         f" WHERE ride_id = '{world.waiting}'",
-        "one search a ride": "ALTER TABLE matchings DROP CONSTRAINT matchings_pkey",
-        "only who searches waits": "ALTER TABLE matchings DROP CONSTRAINT only_who_searches_waits",
-        "who asked nobody looks again": "ALTER TABLE matching_searches"
+        "one search per ride": "ALTER TABLE matchings DROP CONSTRAINT matchings_pkey",
+        "only open searches have a wake time": "ALTER TABLE matchings"
+        " DROP CONSTRAINT only_who_searches_waits",
+        "a search without offers is repeated": "ALTER TABLE matching_searches"
         " DROP CONSTRAINT who_asked_nobody_looks_again",
-        "every offer that counts was written down": f"UPDATE matchings SET offers = offers + 1 {of_asking}",
-        "searches never change": f"{change} SET at = at",
-        "nobody is asked from too far away": f"{change} SET radius_meters = 50 {of_asking}"
+        "every counted offer is recorded": f"UPDATE matchings SET offers = offers + 1 {of_asking}",
+        "search records never change": f"{change} SET at = at",
+        "no driver is asked from outside the radius": f"{change} SET radius_meters = 50 {of_asking}"
         " AND verdicts ? 'refused_before'",
-        "every offer written down was made": "UPDATE ride_offers SET round = 7"
-        f" WHERE driver_id = '{world.asked}'",
-        "nobody is asked in vain twice": "UPDATE ride_offers SET attempt = 5 - attempt"
+        "every recorded offer exists": f"UPDATE ride_offers SET round = 7 WHERE driver_id = '{world.asked}'",
+        "no driver is asked again": "UPDATE ride_offers SET attempt = 5 - attempt"
         f" {of_asking}; INSERT INTO ride_offers (id, ride_id, driver_id, round, attempt, offered_at,"
         "   expires_at, response, responded_at, held)"
         " SELECT gen_random_uuid(), ride_id, driver_id, 1, 1, offered_at, expires_at, response, responded_at,"
@@ -112,14 +113,14 @@ async def test_the_rules_hold_and_each_breach_is_seen(world: World) -> None:
 
 # Still there, and no longer what they were made as.
 WEAKENED = {
-    "one search a ride": "ALTER TABLE matchings DROP CONSTRAINT matchings_pkey,"
+    "one search per ride": "ALTER TABLE matchings DROP CONSTRAINT matchings_pkey,"
     " ADD CONSTRAINT matchings_pkey PRIMARY KEY (ride_id, round)",
-    "only who searches waits": "ALTER TABLE matchings DROP CONSTRAINT only_who_searches_waits,"
+    "only open searches have a wake time": "ALTER TABLE matchings DROP CONSTRAINT only_who_searches_waits,"
     " ADD CONSTRAINT only_who_searches_waits CHECK (wake_at IS NOT NULL OR phase <> 'searching')",
-    "who asked nobody looks again": "ALTER TABLE matching_searches"
+    "a search without offers is repeated": "ALTER TABLE matching_searches"
     " DROP CONSTRAINT who_asked_nobody_looks_again,"
     " ADD CONSTRAINT who_asked_nobody_looks_again CHECK (outcome = 'asked' OR next_at > at OR true)",
-    "searches never change": "CREATE OR REPLACE FUNCTION refuse_change() RETURNS trigger"
+    "search records never change": "CREATE OR REPLACE FUNCTION refuse_change() RETURNS trigger"
     " LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'",
 }
 

@@ -2,9 +2,11 @@
 
 import pytest
 
-from catraca.domains.matching import model
+from catraca.domains.matching.search import model
 from tests.domains.matching.office import Office
 from tests.domains.matching.planted import CORE_BUGS, SERVICE_BUGS, CoreBug, ServiceBug, storm
+
+pytestmark = pytest.mark.long
 
 
 @pytest.mark.parametrize("bug", CORE_BUGS, ids=lambda bug: bug.name)

@@ -8,19 +8,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import run_state_machine_as_test
 
-from catraca.domains.matching.model import (
-    Candidate,
-    DriverNear,
-    Found,
-    GiveUp,
-    Look,
+from catraca.domains.matching.candidates.model import Candidate
+from catraca.domains.matching.search.model import (
+    CandidatesFound,
+    DriverNearby,
+    EndRide,
+    FindCandidates,
+    MakeOffers,
     Matching,
-    Nudged,
-    Offer,
-    Offered,
+    OffersMade,
+    PublishRetry,
+    Recheck,
+    RideState,
     Rules,
-    Standing,
-    TellRetry,
     step,
 )
 from tests.domains.matching.world_machine import Machine
@@ -59,7 +59,7 @@ every_matching = st.builds(
     wake_at=st.none() | moments,
 )
 every_standing = st.builds(
-    Standing,
+    RideState,
     state=st.sampled_from(("open", "taken", "over")),
     round=few,
     since=moments,
@@ -67,12 +67,12 @@ every_standing = st.builds(
     live=few,
     expires_at=st.none() | moments,
 )
-candidates = st.lists(st.builds(Candidate, st.just(UUID(int=2)), st.floats(0, 1e4), moments), max_size=3)
+candidates = st.lists(st.builds(Candidate, st.just(UUID(int=2)), st.floats(0, 1e4)), max_size=3)
 every_event = st.one_of(
-    every_standing.map(Nudged),
-    every_standing.map(DriverNear),
-    st.builds(Found, every_standing, candidates, st.booleans()),
-    st.builds(Offered, every_standing, few),
+    every_standing.map(Recheck),
+    every_standing.map(DriverNearby),
+    st.builds(CandidatesFound, every_standing, candidates, st.booleans()),
+    st.builds(OffersMade, every_standing, few),
 )
 thorough = settings(max_examples=400, deadline=None, derandomize=True, database=None)
 
@@ -85,7 +85,7 @@ def test_every_event_has_an_outcome_in_every_state(
     after, effects = step(matching, event, now, rules)
     assert after.ride_id == matching.ride_id
     assert after.round == max(matching.round, event.ride.round)
-    asks = [effect for effect in effects if isinstance(effect, Look | Offer)]
+    asks = [effect for effect in effects if isinstance(effect, FindCandidates | MakeOffers)]
     assert len(asks) <= 1, "one question at a time"
     if event.ride.round < matching.round:
         assert (after, effects) == (matching, ())
@@ -96,18 +96,18 @@ def test_every_event_has_an_outcome_in_every_state(
     if event.ride.state != "open" or now >= event.ride.deadline_at:
         assert after.phase != "searching"
         assert asks == []
-    if any(isinstance(effect, GiveUp) for effect in effects):
+    if any(isinstance(effect, EndRide) for effect in effects):
         assert (after.phase, event.ride.state, now >= event.ride.deadline_at) == ("ended", "open", True)
 
 
 @thorough
 @given(every_matching, every_standing, moments, every_rules)
 def test_a_step_that_had_nothing_to_do_has_nothing_to_do_again(
-    matching: Matching, ride: Standing, now: Any, rules: Rules
+    matching: Matching, ride: RideState, now: Any, rules: Rules
 ) -> None:
-    after, effects = step(matching, Nudged(ride), now, rules)
+    after, effects = step(matching, Recheck(ride), now, rules)
     if not effects:
-        assert step(after, Nudged(ride), now, rules) == (after, ())
+        assert step(after, Recheck(ride), now, rules) == (after, ())
 
 
 @thorough
@@ -120,7 +120,9 @@ def test_whoever_has_nothing_to_ask_sleeps_for_a_while(matching: Matching, event
     if rules.search_retry_interval <= timedelta(0):
         return
     after, effects = step(matching, event, now, rules)
-    if event.ride.round >= matching.round and not any(isinstance(one, Look | Offer) for one in effects):
+    if event.ride.round >= matching.round and not any(
+        isinstance(one, FindCandidates | MakeOffers) for one in effects
+    ):
         assert after.wake_at is None or after.wake_at > now
 
 
@@ -132,10 +134,10 @@ def test_nobody_more_is_asked_than_is_wanted(
     rules = Rules(offers_at_once=at_once, max_attempts_per_search=attempts)
     after, effects = step(matching, event, now, rules)
     for effect in effects:
-        if isinstance(effect, Offer):
+        if isinstance(effect, MakeOffers):
             assert 0 < effect.wanted <= at_once - event.ride.live
             assert effect.wanted <= attempts - after.offers
-        if isinstance(effect, Look):
+        if isinstance(effect, FindCandidates):
             assert effect.radius_meters == rules.radius_of(after.search)
 
 
@@ -143,7 +145,7 @@ def test_whoever_has_answered_is_not_heard_of_twice_while_the_map_is_away() -> N
     """All who were asked have answered long after the round began, and nobody is found without the map."""
     started, now = START, START + timedelta(minutes=2)
     matching = Matching(ride_id=UUID(int=1), round=1, started_at=started, offers=1)
-    ride = Standing(state="open", round=1, since=started, deadline_at=started + timedelta(minutes=5))
-    waiting, told = step(matching, Found(ride, (), certain=False), now, Rules())
-    assert [type(effect) for effect in told] == [TellRetry]
-    assert step(waiting, Nudged(ride), now, Rules()) == (waiting, ())
+    ride = RideState(state="open", round=1, since=started, deadline_at=started + timedelta(minutes=5))
+    waiting, told = step(matching, CandidatesFound(ride, (), certain=False), now, Rules())
+    assert [type(effect) for effect in told] == [PublishRetry]
+    assert step(waiting, Recheck(ride), now, Rules()) == (waiting, ())

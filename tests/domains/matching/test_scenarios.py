@@ -11,7 +11,7 @@ from uuid import UUID
 
 import pytest
 
-from catraca.domains.matching import model
+from catraca.domains.matching.search import model
 from tests.domains.matching.world import World
 from tests.domains.matching.world_rides import START
 from tests.domains.matching.world_steps import Driver, Fault, Lock
@@ -488,5 +488,5 @@ def test_what_is_told_of_an_earlier_round_changes_nothing(core: ModuleType) -> N
 def test_how_a_ride_stood_in_an_earlier_round_is_nothing_to_go_by(core: ModuleType) -> None:
     matching = core.Matching(ride_id=UUID(int=1), round=2, started_at=START, wake_at=at("05:00"))
     for state in ("open", "taken", "over"):
-        earlier = core.Standing(state=state, round=1, since=START, deadline_at=START)
-        assert core.step(matching, core.Nudged(earlier), at("01:00"), core.Rules()) == (matching, ())
+        earlier = core.RideState(state=state, round=1, since=START, deadline_at=START)
+        assert core.step(matching, core.Recheck(earlier), at("01:00"), core.Rules()) == (matching, ())

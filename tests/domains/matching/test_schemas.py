@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from catraca.domains.matching.schemas import TimelineOut
+from catraca.domains.matching.explain.schemas import TimelineOut
 
 
 def test_the_documented_example_is_one() -> None:

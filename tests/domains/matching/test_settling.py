@@ -6,8 +6,8 @@ from uuid import UUID, uuid4
 import pytest
 
 from catraca.domains.matching import Rules
-from catraca.domains.matching.service import figures
-from catraca.domains.matching.service.settling import RIDE_LEASE
+from catraca.domains.matching.outcome.service import RIDE_LEASE
+from catraca.domains.matching.search.service import FIRST_OFFER_SECONDS
 from catraca.events import MatchingTimeout, NoDriversAvailable
 from catraca.platform.geo import Place, estimate_trip
 from tests.conftest import bearer
@@ -81,7 +81,7 @@ async def test_time_to_match_counts_from_when_a_driver_was_looked_for(office: Of
 
 async def test_the_first_offer_counts_however_many_searches_it_took(office: Office) -> None:
     def seen() -> float:
-        return next(one.value for one in figures.FIRST_OFFER.collect()[0].samples if "_count" in one.name)
+        return next(one.value for one in FIRST_OFFER_SECONDS.collect()[0].samples if "_count" in one.name)
 
     ride_id, before = await office.requested(), seen()
     drivers = [await office.town.new_driver(steps=steps) for steps in (1, 2)]

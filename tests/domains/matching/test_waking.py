@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 from uuid import UUID, uuid4
 
-from catraca.domains.matching.service.waking import MATCHING_WAKE, WOKEN_AT_MOST
+from catraca.domains.matching.search.service import MATCHING_WAKE, MAX_WOKEN
 from catraca.events import DriverIdle, DriverOnline
 from catraca.platform.clock import now
 from tests.conftest import bearer
@@ -52,14 +52,14 @@ async def test_a_driver_who_comes_online_is_asked_at_once(office: Office) -> Non
 
 
 async def test_those_who_have_waited_longest_are_woken_and_only_a_few(office: Office) -> None:
-    rides = [await waiting(office) for _ in range(WOKEN_AT_MOST + 2)]
+    rides = [await waiting(office) for _ in range(MAX_WOKEN + 2)]
     await come_online(office)
-    assert await woken(office, *rides) == rides[:WOKEN_AT_MOST]
+    assert await woken(office, *rides) == rides[:MAX_WOKEN]
 
 
 async def test_only_searches_that_reach_the_driver_are_woken(office: Office) -> None:
     """However long those have waited who would look in vain."""
-    far_off = [await waiting(office, steps=FURTHEST - 2) for _ in range(WOKEN_AT_MOST)]
+    far_off = [await waiting(office, steps=FURTHEST - 2) for _ in range(MAX_WOKEN)]
     near = await waiting(office, steps=1)
     await come_online(office)
     assert await woken(office, *far_off, near) == [near]

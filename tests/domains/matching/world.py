@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from types import ModuleType
 from typing import Any
 
-from catraca.domains.matching import model
+from catraca.domains.matching.search import model
 from tests.domains.matching.world_rides import News, Transaction
 from tests.domains.matching.world_steps import Driver, Fault, Steps
 
@@ -75,7 +75,7 @@ class World(Steps):
                 self.settle_due(tx, ride_id)
             else:
                 self.advance(
-                    tx, ride_id, self.core.Nudged if kind == "matching.due" else self.core.DriverNear
+                    tx, ride_id, self.core.Recheck if kind == "matching.due" else self.core.DriverNearby
                 )
 
         self.work(handle, fault)

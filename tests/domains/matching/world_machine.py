@@ -20,7 +20,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from catraca.domains.matching import model
+from catraca.domains.matching.search import model
 from tests.domains.matching import world_laws
 from tests.domains.matching.world import World
 from tests.domains.matching.world_rides import RowHeld

@@ -109,7 +109,7 @@ class Steps(Rides):
             if not ride.is_open:
                 return
             matching = self.core.Matching(ride_id=UUID(int=ride_id), round=ride.round, started_at=ride.since)
-        now, events = self.now, deque([(signal or self.core.Nudged)(self.standing(ride_id))])
+        now, events = self.now, deque([(signal or self.core.Recheck)(self.standing(ride_id))])
         for _ in range(EVENTS_AT_MOST):
             if not events:
                 break
@@ -137,7 +137,7 @@ class Steps(Rides):
 
     def standing(self, ride_id: int) -> Any:
         ride, live = self.rides[ride_id], self.live(ride_id)
-        return self.core.Standing(
+        return self.core.RideState(
             state="open" if ride.is_open else "over" if ride.status in OVER else "taken",
             round=ride.round,
             since=ride.since,
@@ -149,16 +149,16 @@ class Steps(Rides):
     def _perform(self, tx: Transaction, effect: Any, ride_id: int, matching: Any) -> Iterable[Any]:
         core, ride = self.core, self.rides[ride_id]
         match effect:
-            case core.Look(radius):
+            case core.FindCandidates(radius):
                 yield self._look(tx, ride, matching, radius)
-            case core.Offer(candidates, wanted):
+            case core.MakeOffers(candidates, wanted):
                 yield self._offer(tx, ride, matching, candidates, wanted)
-            case core.TellRetry(search, radius, at, reason):
+            case core.PublishRetry(search, radius, at, reason):
                 if ride.status == "REQUESTED":
                     ride = self.move(tx, ride, "SEARCHING")
                     self.set_due(tx, ride)
                 self.tell(tx, "matching.retry", ride, more=(search, radius, at, reason))
-            case core.GiveUp():
+            case core.EndRide():
                 was_asking = any(
                     offer.response == "EXPIRED" and offer.expires_at >= ride.deadline_at
                     for offer in self.offers_of(ride_id)
@@ -185,8 +185,8 @@ class Steps(Rides):
         found = tuple(name for _, name in near)
         look = Looked(ride.id, ride.round, matching.search, self.now, radius, found)
         tx.put(self.looks, next(self._numbers), look)
-        candidates = [self.core.Candidate(UUID(int=name), distance, self.now) for distance, name in near]
-        return self.core.Found(self.standing(ride.id), candidates, certain=self.redis_up)
+        candidates = [self.core.Candidate(UUID(int=name), distance) for distance, name in near]
+        return self.core.CandidatesFound(self.standing(ride.id), candidates, certain=self.redis_up)
 
     def _is_busy(self, driver: int) -> bool:
         offer = self.held_offer(driver)
@@ -216,7 +216,7 @@ class Steps(Rides):
                 distance={one.driver_id.int: one.distance_meters for one in batch},
             )
             self.let_go([name for name in names if name not in {offer.driver for offer in made}], ride.id)
-        return self.core.Offered(self.standing(ride.id), len(made))
+        return self.core.OffersMade(self.standing(ride.id), len(made))
 
     def take(self, driver: int, ride_id: int, lease: timedelta) -> bool:
         if not self.redis_up:

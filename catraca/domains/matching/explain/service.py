@@ -1,4 +1,4 @@
-"""Why somebody came, or nobody: all that is on record of a ride, told in the order in which it happened."""
+"""The history of a ride: its status changes, searches and offers in the order in which they happened."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,16 +8,16 @@ from uuid import UUID
 
 from catraca.domains import rides
 from catraca.domains.location import Source
-from catraca.domains.matching.model import Matching
-from catraca.domains.matching.store import matchings as store
-from catraca.domains.matching.store import searches as search_store
-from catraca.domains.matching.store.searches import Cause, Outcome, SearchRecord, Seen, Verdict
+from catraca.domains.matching.candidates import store as search_store
+from catraca.domains.matching.candidates.model import Cause, Outcome, SearchRecord, SeenDriver, Verdict
+from catraca.domains.matching.search import store
+from catraca.domains.matching.search.model import Matching
 from catraca.domains.rides import Actor, Offer, Ride, RideId, Status, Step, Timeline
 from catraca.platform.database import Db
 
-SEARCHES_TOLD = 100
+MAX_SEARCHES = 100
 
-What = Literal[
+LineKind = Literal[
     "requested",
     "woken",
     "searched",
@@ -36,9 +36,9 @@ What = Literal[
     "canceled",
     "expired",
 ]
-Part = Literal["steps", "offers", "searches"]
-# Between `SEARCHING` and `OFFERED` a ride goes with its offers, which tell more.
-MOVED: Final[Mapping[Status, What]] = {
+TimelinePart = Literal["steps", "offers", "searches"]
+# Without `SEARCHING` and `OFFERED`: the offers have more details.
+LINE_OF_STATUS: Final[Mapping[Status, LineKind]] = {
     "REQUESTED": "requested",
     "ACCEPTED": "accepted",
     "ARRIVING": "arriving",
@@ -53,10 +53,10 @@ MOVED: Final[Mapping[Status, What]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One thing that happened; None is what does not belong to it, or is not known."""
+    """One thing that happened. A field is None if it does not apply or is not known."""
 
     at: datetime
-    what: What
+    what: LineKind
     round: int
     search: int | None = None
     radius_meters: int | None = None
@@ -76,7 +76,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class TracedOffer:
-    """An offer with the search that made it, if one did, and how far away it found the driver."""
+    """An offer with the search that made it and the driver's distance in that search."""
 
     offer: Offer
     by: Literal["search", "operator"] | None
@@ -92,20 +92,20 @@ class Explanation:
     searches: Sequence[SearchRecord]
     story: Sequence[Line]
     next_search_at: datetime | None
-    # What there was more of than is told.
-    cut: Sequence[Part]
+    # Parts that are incomplete: over the limit, or past their retention.
+    cut: Sequence[TimelinePart]
 
 
 async def explain_ride(db: Db, ride_id: RideId) -> Explanation:
-    """Everything that is known of how a driver was looked for, and of the ride's steps."""
+    """Read the history of a ride. Raises `RideNotFound`."""
     timeline = await rides.read_timeline(db, ride_id)
     matching = await store.read_matching(db, ride_id)
-    searches = await search_store.read_searches(db, ride_id, limit=SEARCHES_TOLD + 1)
-    cut: list[Part] = [*timeline.cut]
-    if len(searches) > SEARCHES_TOLD or (not searches and _has_searched(matching)):
+    searches = await search_store.read_searches(db, ride_id, limit=MAX_SEARCHES + 1)
+    cut: list[TimelinePart] = [*timeline.cut]
+    if len(searches) > MAX_SEARCHES or (not searches and _has_searched(matching)):
         cut.append("searches")
-    del searches[:-SEARCHES_TOLD]
-    offers = _trace(timeline.offers, searches, whole="searches" not in cut)
+    del searches[:-MAX_SEARCHES]
+    offers = _trace(timeline.offers, searches, complete="searches" not in cut)
     return Explanation(
         ride=timeline.ride,
         steps=timeline.steps,
@@ -118,13 +118,13 @@ async def explain_ride(db: Db, ride_id: RideId) -> Explanation:
 
 
 def _has_searched(matching: Matching | None) -> bool:
-    """Whether there were searches, even if what they saw has passed its retention."""
+    """Return True if there were searches, even if their records are past the retention."""
     return matching is not None and (matching.search > 1 or matching.offers > 0)
 
 
-def _trace(offers: Sequence[Offer], searches: Sequence[SearchRecord], *, whole: bool) -> list[TracedOffer]:
-    """Which search made which offer. What no search made was made by hand, if all searches are known."""
-    made: dict[UUID, tuple[SearchRecord, Seen]] = {
+def _trace(offers: Sequence[Offer], searches: Sequence[SearchRecord], *, complete: bool) -> list[TracedOffer]:
+    """Find the search of each offer. If all searches are known, offers of no search are an operator's."""
+    made: dict[UUID, tuple[SearchRecord, SeenDriver]] = {
         seen.offer_id: (search, seen) for search in searches for seen in search.seen if seen.offer_id
     }
     traced: list[TracedOffer] = []
@@ -133,12 +133,12 @@ def _trace(offers: Sequence[Offer], searches: Sequence[SearchRecord], *, whole: 
             search, seen = made[offer.id]
             traced.append(TracedOffer(offer, "search", search.search, seen.distance_meters))
         else:
-            traced.append(TracedOffer(offer, "operator" if whole else None))
+            traced.append(TracedOffer(offer, "operator" if complete else None))
     return traced
 
 
 def _story(timeline: Timeline, searches: Sequence[SearchRecord], offers: Sequence[TracedOffer]) -> list[Line]:
-    """One list of it all. Of one moment's lines, those that led to the others come first."""
+    """Return all lines by time. Lines of the same time: causes before effects."""
     winners = {one.offer.round: one for one in offers if one.offer.response == "ACCEPTED"}
     lines = [line for search in searches for line in _of_search(search)]
     lines += [_offered(one) for one in offers]
@@ -191,20 +191,20 @@ def _offered(one: TracedOffer) -> Line:
 
 def _answered(one: TracedOffer) -> Iterator[Line]:
     offer = one.offer
-    what: What
+    kind: LineKind
     match offer.response:
-        case None | "ACCEPTED":  # not yet; or told by the step that it was
+        case None | "ACCEPTED":  # open; or shown as a status change
             return
         case "REJECTED":
-            what = "refused"
+            kind = "refused"
         case "EXPIRED":
-            what = "silent" if offer.reason is None else "withdrawn"
+            kind = "silent" if offer.reason is None else "withdrawn"
         case "CANCELED":
-            what = "withdrawn"
-    assert offer.responded_at is not None, "whatever was answered has its time"
+            kind = "withdrawn"
+    assert offer.responded_at is not None, "an answered offer has its time"
     yield Line(
         at=offer.responded_at,
-        what=what,
+        what=kind,
         round=offer.round,
         driver_id=offer.driver_id,
         offer_id=offer.id,
@@ -235,5 +235,5 @@ def _of_step(step: Step, winner: TracedOffer | None) -> Iterator[Line]:
             distance_meters=winner.distance_meters,
             by=step.actor,
         )
-    elif what := MOVED.get(step.to_status):
-        yield Line(at=step.at, what=what, round=step.round, by=step.actor, reason=step.reason)
+    elif kind := LINE_OF_STATUS.get(step.to_status):
+        yield Line(at=step.at, what=kind, round=step.round, by=step.actor, reason=step.reason)

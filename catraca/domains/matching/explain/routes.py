@@ -1,9 +1,9 @@
-"""HTTP for matching: why somebody came, or nobody."""
+"""HTTP for the history of a ride."""
 
 from uuid import UUID
 
-from catraca.domains.matching.schemas import TimelineOut
-from catraca.domains.matching.service.explaining import explain_ride
+from catraca.domains.matching.explain.schemas import TimelineOut
+from catraca.domains.matching.explain.service import explain_ride
 from catraca.domains.rides import RideId
 from catraca.platform.http.caller import Operator
 from catraca.platform.http.problems import problems
@@ -20,9 +20,9 @@ ROUTERS = [router]
     responses=problems(401, 403, 404, 422),
 )
 async def read_timeline(ride_id: UUID, db: OpenDb, operator: Operator) -> TimelineOut:
-    """Answers every step of the ride, every look around for drivers and every offer, and what came of each.
+    """Returns all status changes, searches and offers of a ride, with their results.
 
-    Why did nobody come? `story` tells it in order: how far out was looked, whom each search saw and why they
-    were not asked, what each driver answered, what was waited for, and how it ended.
+    `story` has them in one list by time. It shows why no driver came: the radius of each search, the drivers
+    it saw and why they were not asked, the answers to each offer, the waits, and the end.
     """
     return TimelineOut.of(await explain_ride(db, RideId(ride_id)))

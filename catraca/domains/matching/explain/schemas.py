@@ -1,4 +1,4 @@
-"""What the route of matching gives: a ride's whole history, and why somebody came or nobody."""
+"""The HTTP form of a ride's history."""
 
 from datetime import datetime
 from typing import Any, Literal, Self
@@ -8,16 +8,16 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.config import JsonDict
 
 from catraca.domains.location import Source
-from catraca.domains.matching.service.explaining import Explanation, Part, TracedOffer, What
-from catraca.domains.matching.store.searches import Cause, Outcome, Verdict
-from catraca.domains.rides import Actor, OfferOut, Status, StepOut
+from catraca.domains.matching.candidates.model import Cause, Outcome, Verdict
+from catraca.domains.matching.explain.service import Explanation, LineKind, TimelinePart, TracedOffer
+from catraca.domains.rides import Actor, Response, Status
 
 RIDE_ID = "0198a8b2-3c00-7000-8000-000000000001"
 NEAR_ID = "0198a7f0-5d2e-7c41-9f0a-3b1c2d4e5f60"
 DRIVING_ID = "0198a7f0-6b1c-7d52-8e1b-4c2d3e5f6071"
 OFFER_ID = "0198a8b2-3c00-7000-8000-000000000002"
 ASKED_AT, REFUSED_AT, OVER_AT = "2025-08-14T12:00:00Z", "2025-08-14T12:00:07Z", "2025-08-14T12:05:00Z"
-# A ride that one driver refused while another was driving.
+# In the example one driver refused the ride while another was driving.
 FIRST_SEARCH: JsonDict = {
     "round": 1,
     "search": 1,
@@ -132,89 +132,111 @@ STEP: JsonDict = {
 }
 
 
-class Told(BaseModel):
-    """An answer whose fields are those of what it tells."""
-
+class OutputModel(BaseModel):
     model_config = ConfigDict(from_attributes=True, populate_by_name=True)
 
 
-class TracedOfferOut(OfferOut):
+class StepOut(OutputModel):
+    seq: int
+    at: datetime
+    from_status: Status | None
+    to_status: Status
+    round: int
+    actor: Actor
+    actor_id: UUID | None
+    reason: str | None
+    news: str = Field(description="The routing key of the event that was published.")
+
+
+class TracedOfferOut(OutputModel):
+    offer_id: UUID = Field(validation_alias="id")
+    driver_id: UUID
+    attempt: int = Field(description="Number of the offer, counted over all rounds of the ride.")
+    round: int
+    offered_at: datetime
+    expires_at: datetime
+    response: Response | None = None
+    responded_at: datetime | None = None
+    reason: str | None = None
     by: Literal["search", "operator"] | None = Field(
-        default=None, description="Who made it; null where the searches of that time are not told."
+        default=None,
+        description="Who made the offer; null if the searches of that time are not in the answer.",
     )
     search: int | None = Field(default=None, description="The number of the search that made it.")
     pickup_distance_meters: int | None = Field(
-        default=None, description="How far away that search found the driver."
+        default=None, description="The driver's distance from the pickup in that search."
     )
 
     @classmethod
     def of(cls, traced: TracedOffer) -> Self:
-        told = cls.model_validate(traced.offer)
-        told.by, told.search, told.pickup_distance_meters = traced.by, traced.search, traced.distance_meters
-        return told
+        out = cls.model_validate(traced.offer)
+        out.by, out.search, out.pickup_distance_meters = traced.by, traced.search, traced.distance_meters
+        return out
 
 
-class SeenOut(Told):
+class SeenOut(OutputModel):
     driver_id: UUID
-    distance_meters: int = Field(description="From where the ride begins, as the crow flies.")
+    distance_meters: int = Field(description="Straight line from the pickup.")
     verdict: Verdict
-    offer_id: UUID | None = Field(default=None, description="Of who was offered the ride.")
+    offer_id: UUID | None = Field(default=None, description="Set for drivers with an offer.")
 
 
-class SearchOut(Told):
-    """One look around for drivers."""
+class SearchOut(OutputModel):
+    """One search for drivers."""
 
     round: int
-    search: int = Field(description="Searches are counted in each round; one may look several times.")
+    search: int = Field(
+        description="Number of the search in its round; the same search can run several times."
+    )
     at: datetime
     radius_meters: int
-    source: Source = Field(description="The map; or PostgreSQL, while the map was away.")
+    source: Source = Field(description="Redis; or PostgreSQL, while Redis was away.")
     cause: Cause = Field(
-        description="What led to it: the round began; an offer ended; the wait was over; a driver came online"
-        " or free near by; or the search before had nobody left to ask."
+        description="Why the search ran: the round began; an offer ended; the wait was over; a driver near by"
+        " became available; or the search before had no driver left to ask."
     )
     outcome: Outcome = Field(
-        description="Somebody was `asked`, or why nobody was: `nobody_near`; `all_asked`, and the next"
-        " search follows at once; `snatched`, other rides were faster; `index_away`, nobody was found while"
-        " the map was away; or `waits_on`, woken in vain."
+        description="`asked`: an offer was made. Else the reason: `nobody_near`; `all_asked`, the next search"
+        " follows at once; `snatched`, other rides were faster; `index_away`, no driver was found while Redis"
+        " was away; `waits_on`, woken early without a candidate."
     )
-    next_at: datetime | None = Field(description="When to look again, should nothing happen before.")
+    next_at: datetime | None = Field(description="When the next search is planned.")
     verdicts: dict[Verdict, int] = Field(
-        description="Whom it saw, counted: `offered`; could be asked `next`; has this ride's offer"
-        " (`asked_now`); is `driving`; `held` by another ride's offer; `may_not_drive`; has a `stale`"
-        " position; is `outside_fence`, of no community that is asked;"
-        " `refused_before`, `silent_before` or `gave_it_up` (this ride); `own_ride`; `too_far`;"
-        " `locked` or `snatched` by another ride that moment."
+        description="Number of drivers by verdict: `offered`; can be asked `next`; has an open offer of this"
+        " ride (`asked_now`); is `driving`; `held` by another ride's offer; `may_not_drive`; has a `stale`"
+        " position; is `outside_fence`, not of a community that is asked; `refused_before`, `silent_before`"
+        " or `gave_it_up` (this ride); `own_ride`; `too_far`; `locked` or `snatched` by another ride at that"
+        " moment."
     )
     seen: list[SeenOut] = Field(
-        description="The nearest 50 of them, and everybody who was offered the ride, the nearest first."
+        description="The nearest 50 drivers, and all drivers with an offer, nearest first."
     )
 
 
-def _if_any(description: str) -> Any:
+def _optional(description: str) -> Any:
     return Field(default=None, exclude_if=lambda value: value is None, description=description)
 
 
-class LineOut(Told):
-    """What happened then. Fields that do not belong to it are left out."""
+class LineOut(OutputModel):
+    """One thing that happened. Fields that do not apply are left out."""
 
     at: datetime
-    what: What
+    what: LineKind
     round: int
-    search: int | None = _if_any("The number of the search.")
-    radius_meters: int | None = _if_any("How far out it looked.")
-    source: Source | None = _if_any("Where it looked.")
-    cause: Cause | None = _if_any("What led to it.")
-    outcome: Outcome | None = _if_any("What it came to.")
-    seen: int | None = _if_any("How many drivers it came across.")
-    verdicts: dict[Verdict, int] | None = _if_any("What was found of them.")
-    until: datetime | None = _if_any("How long the offer was to last, or the wait.")
-    driver_id: UUID | None = _if_any("Which driver.")
-    offer_id: UUID | None = _if_any("Which offer.")
-    attempt: int | None = _if_any("The ride's offers are counted.")
-    distance_meters: int | None = _if_any("How far away the driver was.")
-    by: Actor | Literal["search"] | None = _if_any("Who did it.")
-    reason: str | None = _if_any("A code, if there was one.")
+    search: int | None = _optional("The number of the search.")
+    radius_meters: int | None = _optional("Its radius.")
+    source: Source | None = _optional("Where drivers were searched.")
+    cause: Cause | None = _optional("Why it ran.")
+    outcome: Outcome | None = _optional("Its result.")
+    seen: int | None = _optional("How many drivers it saw.")
+    verdicts: dict[Verdict, int] | None = _optional("Number of drivers by verdict.")
+    until: datetime | None = _optional("End of the offer, or of the wait.")
+    driver_id: UUID | None = _optional("The driver.")
+    offer_id: UUID | None = _optional("The offer.")
+    attempt: int | None = _optional("Number of the offer in the ride.")
+    distance_meters: int | None = _optional("The driver's distance from the pickup.")
+    by: Actor | Literal["search"] | None = _optional("Who did this.")
+    reason: str | None = _optional("A code, if one was given.")
 
 
 class TimelineOut(BaseModel):
@@ -242,30 +264,30 @@ class TimelineOut(BaseModel):
     round: int
     deadline_at: datetime
     next_search_at: datetime | None = Field(
-        description="While nobody more can be asked: when drivers are looked for again."
+        description="When drivers are searched again, if no driver is left to ask now."
     )
-    story: list[LineOut] = Field(description="Everything below in one list, as it happened.")
+    story: list[LineOut] = Field(description="Searches, offers and steps in one list, by time.")
     searches: list[SearchOut] = Field(
-        description="Each look around, whom it saw, and why they were not asked: the last 100."
+        description="The last 100 searches: the drivers seen, and why each was not asked."
     )
-    offers: list[TracedOfferOut] = Field(description="Whom it was offered to, and what became of that.")
-    steps: list[StepOut] = Field(description="Every state the ride was in, who moved it, and why.")
-    cut: list[Part] = Field(
-        description="What there was more of than is told: too many, or past their retention."
+    offers: list[TracedOfferOut] = Field(description="All offers with their answers.")
+    steps: list[StepOut] = Field(description="Every status change: who made it, and why.")
+    cut: list[TimelinePart] = Field(
+        description="Parts that are incomplete: over the limit, or past their retention."
     )
 
     @classmethod
-    def of(cls, told: Explanation) -> Self:
-        ride = told.ride
+    def of(cls, explanation: Explanation) -> Self:
+        ride = explanation.ride
         return cls(
             ride_id=ride.id,
             status=ride.status,
             round=ride.round,
             deadline_at=ride.deadline_at,
-            next_search_at=told.next_search_at,
-            story=[LineOut.model_validate(line) for line in told.story],
-            searches=[SearchOut.model_validate(search) for search in told.searches],
-            offers=[TracedOfferOut.of(offer) for offer in told.offers],
-            steps=[StepOut.model_validate(step) for step in told.steps],
-            cut=list(told.cut),
+            next_search_at=explanation.next_search_at,
+            story=[LineOut.model_validate(line) for line in explanation.story],
+            searches=[SearchOut.model_validate(search) for search in explanation.searches],
+            offers=[TracedOfferOut.of(offer) for offer in explanation.offers],
+            steps=[StepOut.model_validate(step) for step in explanation.steps],
+            cut=list(explanation.cut),
         )

@@ -1,0 +1,115 @@
+"""The end of a search: events, metrics and driver locks after a match, a timeout or a cancellation."""
+
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from prometheus_client import Counter, Histogram
+
+from catraca.domains import location
+from catraca.domains.matching.candidates.store import last_search
+from catraca.domains.rides import EndedSearch, HeldRide, Response, Ride
+from catraca.events import DriverAccepted, MatchingTimeout, NoDriversAvailable, RideMatched
+from catraca.events.rides import Point
+from catraca.platform.database import Db, after_commit, outbox
+from catraca.platform.geo import Place, estimate_trip
+from catraca.platform.redis_client import RedisClient
+
+# Longer than most rides. The offer in PostgreSQL reserves the driver; this lock only saves other rides a try.
+RIDE_LEASE = timedelta(hours=1)
+MAX_LISTED_DRIVERS = 20
+
+ENDED_SEARCHES = Counter("catraca_matching_ends_total", "Searches that ended, by reason.", ["reason"])
+MATCH_SECONDS = Histogram(
+    "catraca_matching_match_seconds",
+    "Time from the start of a search to the acceptance.",
+    buckets=(0.1, 0.5, 1, 2, 5, 10, 20, 40, 60, 120, 300),
+)
+
+
+async def confirm_match(
+    db: Db, redis: RedisClient, event: DriverAccepted, held: HeldRide, *, started_at: datetime
+) -> list[UUID]:
+    """Lock the driver for the ride, release all other drivers, and publish the match.
+
+    Does nothing if the ride has changed since, for example because the driver gave it up. Returns the drivers
+    that lost their offer.
+    """
+    ride = held.ride
+    if not _is_current(ride, event):
+        return []
+    await location.take_driver(db, redis, event.driver_id, ride_id=ride.id, ttl=RIDE_LEASE)
+    released = await release_drivers(redis, held, but=event.driver_id)
+    pickup = Place(ride.pickup_lat, ride.pickup_lon)
+    place = await location.last_place(db, redis, event.driver_id)
+    way = None if place is None else estimate_trip(place, pickup)
+    await outbox.record(
+        db,
+        RideMatched(
+            ride_id=ride.id,
+            round=ride.round,
+            rider_id=ride.passenger_id,
+            driver_id=event.driver_id,
+            pickup=_rough_pickup(ride),
+            started_at=started_at,
+            matched_at=event.accepted_at,
+            eta_seconds=way and way.duration_seconds,
+            pickup_distance_meters=way and way.distance_meters,
+        ),
+    )
+    waited = event.accepted_at - started_at
+    after_commit(db, lambda: _count_match(waited))
+    return released
+
+
+def _is_current(ride: Ride, event: DriverAccepted) -> bool:
+    return ride.is_driven and ride.round == event.round and ride.accepted_driver_id == event.driver_id
+
+
+async def release_drivers(redis: RedisClient, held: HeldRide, *, but: UUID | None = None) -> list[UUID]:
+    """Release the locks of all drivers the ride was offered to; locks of other rides stay.
+
+    Returns the drivers whose offer was canceled: they are available again without an event of their own.
+    """
+    await location.let_go(redis, [one for one in held.answers if one != but], ride_id=held.ride.id)
+    return [one for one, response in held.answers.items() if response == "CANCELED"]
+
+
+async def publish_end(db: Db, ended: EndedSearch, *, started_at: datetime) -> None:
+    """Publish `matching.timeout` if an offer was open to the end, else `matching.no_drivers_available`."""
+    ride = ended.ride
+    searches, radius_meters = await last_search(db, ride.id, ride.round)
+    fields: dict[str, Any] = {
+        "ride_id": ride.id,
+        "round": ride.round,
+        "rider_id": ride.passenger_id,
+        "pickup": _rough_pickup(ride),
+        "started_at": started_at,
+        "timeout_at": ride.updated_at,
+        "total_attempts": len(ended.offers),
+        "searches": searches,
+        "rejected_drivers": _drivers(ended, "REJECTED"),
+        "timeout_drivers": _drivers(ended, "EXPIRED"),
+        "search_radius_km": radius_meters / 1000,
+    }
+    if ended.was_asking:
+        event = MatchingTimeout(**fields, reason="nobody_accepted")
+    else:
+        event = NoDriversAvailable(**fields, reason="no_drivers_in_area")
+    await outbox.record(db, event)
+    after_commit(db, lambda: ENDED_SEARCHES.labels(event.reason).inc())
+
+
+def _drivers(ended: EndedSearch, response: Response) -> tuple[UUID, ...]:
+    drivers = tuple(offer.driver_id for offer in ended.offers if offer.response == response)
+    return drivers[-MAX_LISTED_DRIVERS:]
+
+
+def _rough_pickup(ride: Ride) -> Point:
+    rough = ride.without_doors()
+    return Point(rough.pickup_lat, rough.pickup_lon)
+
+
+def _count_match(waited: timedelta) -> None:
+    ENDED_SEARCHES.labels("matched").inc()
+    MATCH_SECONDS.observe(max(0.0, waited.total_seconds()))

@@ -1,0 +1,156 @@
+"""Reacts to events about rides, offers and drivers. An event only starts a step, which reads the state."""
+
+from datetime import datetime
+
+from prometheus_client import Histogram
+
+from catraca.domains import location, people, rides
+from catraca.domains.matching.outcome.service import confirm_match, release_drivers
+from catraca.domains.matching.search.service import Matcher
+from catraca.events import (
+    DriverAccepted,
+    DriverEnteredCommunity,
+    DriverIdle,
+    DriverLeftCommunity,
+    DriverOffline,
+    DriverOnline,
+    DriverRejected,
+    DriverTimeout,
+    MatchingTimeout,
+    NoDriversAvailable,
+    RideCancelled,
+    RideCompleted,
+    RideReassigning,
+    RideRequested,
+)
+from catraca.platform.bus import Message, QueueHandlers, handlers_for
+from catraca.platform.clock import now
+from catraca.platform.database import Db
+from catraca.platform.geo import Place
+
+LAG_SECONDS = Histogram(
+    "catraca_matching_step_lag_seconds",
+    "Time from an event to the end of the step it started.",
+    ["queue"],
+    buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30),
+)
+
+
+def matching_handlers(matcher: Matcher) -> tuple[QueueHandlers, ...]:
+    """Return one set of handlers for each queue of matching."""
+    return (
+        _start_handlers(matcher),
+        _retry_handlers(matcher),
+        _end_handlers(matcher),
+        _availability_handlers(matcher),
+        _ride_handlers(matcher),
+    )
+
+
+def _start_handlers(matcher: Matcher) -> QueueHandlers:
+    handles = handlers_for("matching_service_queue")
+
+    async def start_search(db: Db, event: RideRequested | RideReassigning, message: Message) -> None:
+        await matcher.advance_search(db, event.ride_id)
+        _observe_lag(handles, event.timestamp)
+
+    handles(RideRequested)(start_search)
+    handles(RideReassigning)(start_search)
+    return handles
+
+
+def _retry_handlers(matcher: Matcher) -> QueueHandlers:
+    handles = handlers_for("matching_retry_queue")
+
+    async def ask_next_driver(db: Db, event: DriverRejected | DriverTimeout, message: Message) -> None:
+        await location.let_go(matcher.redis, [event.driver_id], ride_id=event.ride_id)
+        await matcher.advance_search(db, event.ride_id)
+        await matcher.wake_searches_near(db, [event.driver_id], but=event.ride_id)
+        _observe_lag(handles, event.timestamp)
+
+    handles(DriverRejected)(ask_next_driver)
+    handles(DriverTimeout)(ask_next_driver)
+    return handles
+
+
+def _end_handlers(matcher: Matcher) -> QueueHandlers:
+    handles = handlers_for("matching_timeout_queue")
+
+    async def release(db: Db, event: MatchingTimeout | NoDriversAvailable, message: Message) -> None:
+        held = await rides.hold_ride(db, rides.RideId(event.ride_id))
+        if held is not None:
+            await release_drivers(matcher.redis, held)
+
+    handles(MatchingTimeout)(release)
+    handles(NoDriversAvailable)(release)
+    return handles
+
+
+def _availability_handlers(matcher: Matcher) -> QueueHandlers:
+    handles = handlers_for("matching_availability_queue")
+
+    @handles(DriverOffline)
+    async def withdraw_offers(db: Db, event: DriverOffline, message: Message) -> None:
+        """Keeps the offers of a driver who is online again by now."""
+        if not await location.online_among(db, [event.driver_id]):
+            await rides.withdraw_offers(db, people.UserId(event.driver_id))
+
+    @handles(DriverOnline)
+    async def wake_near_online_driver(db: Db, event: DriverOnline, message: Message) -> None:
+        if event.lat is None or event.lng is None:
+            await matcher.wake_searches_near(db, [event.driver_id])
+        else:
+            await matcher.wake_searches(db, Place(event.lat, event.lng))
+
+    @handles(DriverEnteredCommunity)
+    async def wake_in_community(db: Db, event: DriverEnteredCommunity, message: Message) -> None:
+        await matcher.wake_searches(db, Place(event.lat, event.lng))
+
+    @handles(DriverLeftCommunity)
+    async def ignore(db: Db, event: DriverLeftCommunity, message: Message) -> None:
+        """An open offer stays valid, and no search has a new candidate."""
+
+    @handles(DriverIdle)
+    async def wake_near_idle_driver(db: Db, event: DriverIdle, message: Message) -> None:
+        await matcher.wake_searches_near(db, [event.driver_id])
+
+    return handles
+
+
+def _ride_handlers(matcher: Matcher) -> QueueHandlers:
+    handles = handlers_for("ride_updates_queue")
+
+    @handles(DriverAccepted)
+    async def confirm(db: Db, event: DriverAccepted, message: Message) -> None:
+        result = await matcher.advance_search(db, event.ride_id)
+        if result is not None:
+            released = await confirm_match(
+                db, matcher.redis, event, result.held, started_at=result.started_at
+            )
+            await matcher.wake_searches_near(db, released)
+        _observe_lag(handles, event.timestamp)
+
+    @handles(RideCompleted)
+    async def release_driver(db: Db, event: RideCompleted, message: Message) -> None:
+        await location.let_go(matcher.redis, [event.driver_id], ride_id=event.ride_id)
+        await matcher.wake_searches_near(db, [event.driver_id])
+
+    @handles(RideCancelled)
+    async def stop_search(db: Db, event: RideCancelled, message: Message) -> None:
+        result = await matcher.advance_search(db, event.ride_id)
+        if result is not None:
+            released = await release_drivers(matcher.redis, result.held)
+            driver = [] if event.driver_id is None else [event.driver_id]
+            await matcher.wake_searches_near(db, [*driver, *released])
+        _observe_lag(handles, event.timestamp)
+
+    @handles(RideReassigning)
+    async def release_previous_driver(db: Db, event: RideReassigning, message: Message) -> None:
+        await location.let_go(matcher.redis, [event.previous_driver_id], ride_id=event.ride_id)
+        await matcher.wake_searches_near(db, [event.previous_driver_id], but=event.ride_id)
+
+    return handles
+
+
+def _observe_lag(handles: QueueHandlers, event_at: datetime) -> None:
+    LAG_SECONDS.labels(handles.queue).observe(max(0.0, (now() - event_at).total_seconds()))

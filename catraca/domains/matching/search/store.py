@@ -1,0 +1,129 @@
+"""SQL on matchings. A row is written only under the lock of its ride, which is taken first."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from catraca.domains.location import cell_of
+from catraca.domains.matching.search.model import Matching, Rules
+from catraca.platform.database import Db
+from catraca.platform.database.event_invariants import LOOKED_AT
+from catraca.platform.database.invariants import ConstraintHeld, Invariant, Rule
+from catraca.platform.geo import Place
+
+COLUMNS = "ride_id, round, started_at, phase, search, offers, next_search_at, wake_at"
+
+
+async def read_matching(db: Db, ride_id: UUID) -> Matching | None:
+    row = await db.fetchrow(f"SELECT {COLUMNS} FROM matchings WHERE ride_id = $1", ride_id)  # noqa: S608
+    return None if row is None else Matching(**row)
+
+
+async def save_matching(db: Db, matching: Matching, pickup: Place) -> None:
+    await db.execute(
+        f"INSERT INTO matchings ({COLUMNS}, lat, lng, cell)"  # noqa: S608 - a constant
+        " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
+        " ON CONFLICT (ride_id) DO UPDATE SET round = $2, started_at = $3, phase = $4, search = $5,"
+        "   offers = $6, next_search_at = $7, wake_at = $8",
+        matching.ride_id,
+        matching.round,
+        matching.started_at,
+        matching.phase,
+        matching.search,
+        matching.offers,
+        matching.next_search_at,
+        matching.wake_at,
+        pickup.lat,
+        pickup.lon,
+        cell_of(pickup),
+    )
+
+
+async def waiting_near(
+    db: Db, place: Place, cells: Sequence[tuple[int, int]], *, rules: Rules, but: UUID | None, limit: int
+) -> list[UUID]:
+    """Return rides, except `but`, whose next search reaches the place; the longest waiting first."""
+    rows = await db.fetch(
+        "SELECT ride_id FROM ("
+        "   SELECT m.ride_id, m.started_at, least($5 + (m.search - 1) * $6, $7) AS reach,"
+        "     12742018 * asin(least(1, sqrt(sind((m.lat - $3) / 2) ^ 2"
+        "       + cosd($3) * cosd(m.lat) * sind((m.lng - $4) / 2) ^ 2))) AS meters"
+        "   FROM unnest($1::integer[], $2::integer[]) AS span (first, last)"
+        "   JOIN matchings m ON m.phase = 'searching' AND m.next_search_at IS NOT NULL"
+        "     AND m.cell BETWEEN span.first AND span.last) AS waiting"
+        " WHERE meters <= reach AND ride_id IS DISTINCT FROM $8 ORDER BY started_at LIMIT $9",
+        [first for first, _ in cells],
+        [last for _, last in cells],
+        place.lat,
+        place.lon,
+        rules.initial_radius_meters,
+        rules.radius_increment_meters,
+        rules.max_radius_meters,
+        but,
+        limit,
+    )
+    return [row["ride_id"] for row in rows]
+
+
+async def count_open_searches(db: Db, *, up_to: int) -> int:
+    return await db.fetchval(
+        "SELECT count(*) FROM (SELECT FROM matchings WHERE phase = 'searching' LIMIT $1) AS open", up_to
+    )
+
+
+# Events need a moment to arrive: two sweeps (20 s) at most.
+INVARIANTS: tuple[Rule, ...] = (
+    ConstraintHeld(
+        name="one search per ride",
+        sentence="A ride has at most one search.",
+        table="matchings",
+        constraint="matchings_pkey",
+        definition=("PRIMARY KEY (ride_id)",),
+    ),
+    ConstraintHeld(
+        name="only open searches have a wake time",
+        sentence="An open search has a wake time; an ended one has none.",
+        table="matchings",
+        constraint="only_who_searches_waits",
+        definition=("wake_at IS NOT NULL", "next_search_at IS NULL"),
+    ),
+    Invariant(
+        name="every open search has a timer",
+        sentence="Every open search has a timer in the database.",
+        query="SELECT m.ride_id FROM matchings m WHERE m.phase = 'searching' AND NOT EXISTS"
+        " (SELECT FROM timers t WHERE t.kind = 'matching.due' AND t.subject_id = m.ride_id)",
+    ),
+    Invariant(
+        name="every open ride has a search",
+        sentence="Every open ride has an open search in its present round.",
+        query="SELECT r.id FROM rides r WHERE r.status IN ('REQUESTED', 'SEARCHING', 'OFFERED')"
+        " AND r.updated_at < clock_timestamp() - interval '20 s' AND NOT EXISTS"
+        " (SELECT FROM matchings m WHERE m.ride_id = r.id AND m.round = r.round AND m.phase = 'searching')",
+    ),
+    Invariant(
+        name="no search outlives its ride",
+        sentence="A ride that was accepted or has ended has no open search.",
+        query="SELECT m.ride_id FROM matchings m JOIN rides r ON r.id = m.ride_id WHERE m.phase = 'searching'"
+        " AND r.status NOT IN ('REQUESTED', 'SEARCHING', 'OFFERED')"
+        " AND r.updated_at < clock_timestamp() - interval '20 s'",
+    ),
+    Invariant(
+        name="every counted offer is recorded",
+        sentence="An open search counts as many offers as its search records.",
+        query="SELECT m.ride_id FROM matchings m WHERE m.phase = 'searching' AND m.offers <>"
+        " (SELECT coalesce(sum((s.verdicts->>'offered')::integer), 0) FROM matching_searches s"
+        "   WHERE s.ride_id = m.ride_id AND s.round = m.round AND s.search = m.search)",
+    ),
+    Invariant(
+        name="every match is published",
+        sentence="Every ride under way that was accepted within a day has its `ride.matched` event.",
+        query="WITH published AS (SELECT aggregate_id, routing_key, headers FROM outbox UNION ALL"  # noqa: S608
+        "   (SELECT aggregate_id, routing_key, headers FROM outbox_sent"
+        f"   WHERE sent_at > clock_timestamp() - interval '1 day' ORDER BY sent_at DESC LIMIT {LOOKED_AT}))"
+        " SELECT r.id FROM rides r WHERE r.status IN ('ACCEPTED', 'ARRIVING', 'STARTED')"
+        " AND r.accepted_at BETWEEN clock_timestamp() - interval '1 day'"
+        "   AND clock_timestamp() - interval '20 s'"
+        f" AND (SELECT count(*) FROM published) < {LOOKED_AT}"
+        " AND (r.id, r.round) NOT IN (SELECT aggregate_id, (headers->>'round')::integer FROM published"
+        "   WHERE routing_key = 'ride.matched')",
+    ),
+)

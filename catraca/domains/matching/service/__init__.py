@@ -1,1 +1,0 @@
-"""What matching does, a file for each kind of use."""

@@ -1,1 +1,0 @@
-"""Every statement of matching, a file for each table they are about."""
