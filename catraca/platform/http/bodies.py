@@ -29,10 +29,9 @@ class StrictRequest(Request):
         return body
 
     async def json(self) -> Any:
-        # The name is Starlette's own, so that its code finds the value too.
-        if not hasattr(self, "_json"):
-            self._json = parse_json(await self.body())
-        return self._json
+        if not hasattr(self, "_value"):
+            self._value = parse_json(await self.body())
+        return self._value
 
 
 def is_plain_json(headers: Headers) -> bool:

@@ -1,6 +1,7 @@
 """uvicorn as we run it, with bounds on what a stranger can send before there is a request to refuse."""
 
 import asyncio
+import logging
 import math
 import resource
 from contextlib import nullcontext
@@ -8,7 +9,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, cast
 
-import httptools
 import uvicorn
 from fastapi import FastAPI
 from prometheus_client import Counter
@@ -23,6 +23,9 @@ from catraca.platform.ids import new_id
 REFUSED_EARLY = Counter(
     "catraca_http_refused_early_total", "Connections turned away before they made a request.", ["code"]
 )
+# uvicorn warns of each malformed request; the metric above counts them.
+REQUEST_LOG = logging.getLogger("uvicorn.error.requests")
+REQUEST_LOG.setLevel(logging.ERROR)
 
 
 def _most_connections() -> int:
@@ -95,6 +98,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self, *args: Any, limits: ServerLimits, lingering: "set[GuardedProtocol]", **options: Any
     ) -> None:
         super().__init__(*args, **options)
+        self.logger = REQUEST_LOG
         self._limits = limits
         self._lingering = lingering
         self._deadline = math.inf
@@ -123,19 +127,22 @@ class GuardedProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self._deaf:
             return
-        self._unset_keepalive_if_required()
-        try:
-            cast(Any, self.parser).feed_data(data)
-        except httptools.HttpParserUpgrade:
-            if self._should_upgrade():
-                self.handle_websocket_upgrade()
-            else:  # h2c and the like: answered as plain HTTP/1.1; what follows cannot be told apart from it
-                self._deaf = True
-                self.cycle.keep_alive = False
-        except httptools.HttpParserError:
-            self._refuse(self._fault or RequestMalformed())
+        super().data_received(data)
+        if self._deaf:
+            return
+        if not self._in_head and cast(Any, self.parser).should_upgrade():
+            # h2c and others: answered as HTTP/1.1. What follows could be of either protocol.
+            self._deaf = True
+            self.cycle.keep_alive = False
         else:
             self._count(len(data))
+
+    def send_400_response(self, msg: str) -> None:
+        self._refuse(self._fault or RequestMalformed())
+
+    def handle_websocket_upgrade(self) -> None:
+        self._deaf = True  # from here on the socket's protocol receives the data
+        super().handle_websocket_upgrade()
 
     def _count(self, received_bytes: int) -> None:
         # The parser keeps a half-read header without bound. A message's first read is bounded by the socket's
