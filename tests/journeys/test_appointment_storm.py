@@ -9,10 +9,11 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.servers import Stack
-from tests.support.appointment_crowd import Mishap
-from tests.support.appointment_storm import APIS, SETTINGS, weather_appointments
-from tests.support.ride_accepts import WEATHERS
-from tests.support.ride_fleet import RideFleet, ride_place
+from tests.storms.appointments.crowd import Mishap
+from tests.storms.appointments.storm import APIS, SETTINGS, storm_appointments
+from tests.storms.fleet import StormFleet, storm_fleet
+from tests.storms.rides.accepts import WEATHERS
+from tests.storms.servers import storm_servers
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("rides")]
 
@@ -23,15 +24,15 @@ def broker_url(stack: Stack, request: pytest.FixtureRequest) -> str | None:
 
 
 @pytest.fixture(scope="module")
-async def here(stack: Stack, broker_url: str | None) -> AsyncIterator[RideFleet]:
+async def here(stack: Stack, broker_url: str | None) -> AsyncIterator[StormFleet]:
     async with (
-        ride_place(stack.name, broker_url) as place,
-        place.fleet(apis=APIS, settings=SETTINGS) as fleet,
+        storm_servers(stack.name, broker_url) as place,
+        storm_fleet(place, apis=APIS, settings=SETTINGS) as fleet,
     ):
         yield fleet
 
 
-async def test_bookings_never_overlap_and_none_is_lost_in_a_storm(here: RideFleet) -> None:
+async def test_bookings_never_overlap_and_none_is_lost_in_a_storm(here: StormFleet) -> None:
     weather = {one.name: one for one in WEATHERS}
     mishaps = [
         Mishap(weather=weather["Redis up"], victim=here.apis[0], after_answers=1),
@@ -41,5 +42,5 @@ async def test_bookings_never_overlap_and_none_is_lost_in_a_storm(here: RideFlee
         Mishap(weather=weather["Redis flushed amid"], delay_seconds=0.05),
         Mishap(weather=weather["Redis up"], victim=here.apis[1], after_answers=20),
     ]
-    await weather_appointments(here, rounds=1, seed=9, adjacent=30, mishaps=mishaps)
+    await storm_appointments(here, rounds=1, seed=9, adjacent=30, mishaps=mishaps)
     await here.settle()

@@ -9,12 +9,13 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.servers import Stack
-from tests.support.confirm_commits import come_during_commit, die_around_confirm
-from tests.support.confirm_plans import PHONES, Plan
-from tests.support.confirm_storm import weather_confirmations
-from tests.support.ride_accepts import WEATHERS
-from tests.support.ride_fleet import ApiProcess, RideFleet, ride_place
-from tests.support.ride_gate import CommitGate
+from tests.storms.commit_gate import CommitGate
+from tests.storms.confirmations.commits import come_during_commit, die_around_confirm
+from tests.storms.confirmations.plans import PHONES, Plan
+from tests.storms.confirmations.storm import storm_confirmations
+from tests.storms.fleet import ApiProcess, StormFleet, storm_fleet
+from tests.storms.rides.accepts import WEATHERS
+from tests.storms.servers import storm_servers
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("rides")]
 
@@ -25,38 +26,38 @@ def broker_url(stack: Stack, request: pytest.FixtureRequest) -> str | None:
 
 
 @pytest.fixture(scope="module")
-async def here(stack: Stack, broker_url: str | None) -> AsyncIterator[RideFleet]:
+async def here(stack: Stack, broker_url: str | None) -> AsyncIterator[StormFleet]:
     """Shared by all tests: each leaves it idle and consistent."""
-    async with ride_place(stack.name, broker_url) as place, place.fleet() as fleet:
+    async with storm_servers(stack.name, broker_url) as place, storm_fleet(place) as fleet:
         yield fleet
 
 
 @pytest.fixture(scope="module")
-async def gated(here: RideFleet) -> AsyncIterator[tuple[ApiProcess, CommitGate]]:
+async def gated(here: StormFleet) -> AsyncIterator[tuple[ApiProcess, CommitGate]]:
     async with here.gated_api() as api_and_gate:
         yield api_and_gate
 
 
-async def test_two_hundred_confirmations_make_one_ride_when_an_api_dies(here: RideFleet) -> None:
+async def test_two_hundred_confirmations_make_one_ride_when_an_api_dies(here: StormFleet) -> None:
     (flushed,) = (weather for weather in WEATHERS if weather.name == "Redis flushed amid")
     plans = [
         Plan(victim=here.apis[0], delay_seconds=0.04, phones=PHONES),
         # Repeated when the time to confirm is over, too.
         Plan(victim=here.apis[1], after_answers=20, weather=flushed, brief=True),
     ]
-    await weather_confirmations(here, rounds=2, seed=8, plans=plans)
+    await storm_confirmations(here, rounds=2, seed=8, plans=plans)
     await here.settle()
 
 
 async def test_a_death_around_the_commit_of_a_confirmation_leaves_one_ride(
-    here: RideFleet, gated: tuple[ApiProcess, CommitGate]
+    here: StormFleet, gated: tuple[ApiProcess, CommitGate]
 ) -> None:
     await die_around_confirm(here, *gated)
     await here.settle()
 
 
 async def test_a_late_confirmation_during_the_commit_returns_the_ride(
-    here: RideFleet, gated: tuple[ApiProcess, CommitGate]
+    here: StormFleet, gated: tuple[ApiProcess, CommitGate]
 ) -> None:
     await come_during_commit(here, *gated)
     await here.settle()

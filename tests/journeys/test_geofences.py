@@ -19,9 +19,9 @@ from catraca.platform.texts import Language
 from tests.conftest import bearer
 from tests.domains.geofences.village import OUTSIDE_METERS, PATH, PORTUGUESE, digest, square
 from tests.domains.notifications.devices import opened
+from tests.journeys.matching_fleet import PATIENCE_SECONDS, MatchingFleet, matching_fleet
+from tests.journeys.people import STEP, Journey, Quarter
 from tests.servers import Stack
-from tests.support.matching_fleet import PATIENCE_SECONDS, MatchingFleet, matching_fleet
-from tests.support.matching_journeys import STEP, Journey, Quarter
 
 pytestmark = pytest.mark.xdist_group("rides")
 

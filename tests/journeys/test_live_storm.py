@@ -7,10 +7,10 @@ import pytest
 
 from tests.rabbitmq import RabbitMq
 from tests.servers import Stack
-from tests.support.live_storm import LiveSize, weather_live
-from tests.support.matching_storm import Size
-from tests.support.matching_town import Hurry
-from tests.support.ride_fleet import ride_place
+from tests.storms.live.storm import LiveSize, storm_live
+from tests.storms.matching.storm import Size
+from tests.storms.matching.town import Hurry
+from tests.storms.servers import storm_servers
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("rides")]
 
@@ -48,5 +48,5 @@ def broker(stack: Stack, request: pytest.FixtureRequest) -> RabbitMq | None:
 
 
 async def test_devices_receive_each_notification_once_in_order(stack: Stack, broker: RabbitMq | None) -> None:
-    async with ride_place(stack.name, broker and broker.url) as place:
-        await weather_live(place, broker, SMALL, seed=SEED)
+    async with storm_servers(stack.name, broker and broker.url) as place:
+        await storm_live(place, broker, SMALL, seed=SEED)

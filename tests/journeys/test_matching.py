@@ -9,9 +9,14 @@ from datetime import datetime
 
 import pytest
 
+from tests.journeys.matching_fleet import (
+    LOCK_SECONDS,
+    OFFER_SECONDS,
+    MatchingFleet,
+    matching_fleet,
+)
+from tests.journeys.people import Quarter, told
 from tests.servers import Stack
-from tests.support.matching_fleet import LOCK_SECONDS, OFFER_SECONDS, MatchingFleet, matching_fleet
-from tests.support.matching_journeys import Quarter, told
 
 pytestmark = pytest.mark.xdist_group("rides")
 

@@ -9,9 +9,9 @@ import pytest
 
 from tests.rabbitmq import RabbitMq
 from tests.servers import Stack
-from tests.support.matching_storm import Size, weather_matching
-from tests.support.matching_town import Hurry
-from tests.support.ride_fleet import ride_place
+from tests.storms.matching.storm import Size, storm_matching
+from tests.storms.matching.town import Hurry
+from tests.storms.servers import storm_servers
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("rides")]
 
@@ -56,5 +56,5 @@ async def test_rides_end_correctly_and_no_driver_has_two_offers(
     stack: Stack, broker: RabbitMq | None
 ) -> None:
     size = replace(SMALL, offers_at_once=1 if broker is None else 2)
-    async with ride_place(stack.name, broker and broker.url) as place:
-        await weather_matching(place, broker, size, seed=SEED)
+    async with storm_servers(stack.name, broker and broker.url) as place:
+        await storm_matching(place, broker, size, seed=SEED)

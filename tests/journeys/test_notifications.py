@@ -19,9 +19,9 @@ from catraca.domains.notifications.model import Notification
 from catraca.platform.texts import Language
 from tests.conftest import bearer
 from tests.domains.notifications.devices import Device, Frame, opened
+from tests.journeys.matching_fleet import MatchingFleet, matching_fleet
+from tests.journeys.people import STEP, Journey, Quarter
 from tests.servers import Stack
-from tests.support.matching_fleet import MatchingFleet, matching_fleet
-from tests.support.matching_journeys import STEP, Journey, Quarter
 
 pytestmark = pytest.mark.xdist_group("rides")
 

@@ -8,18 +8,19 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.servers import Stack
-from tests.support.ride_accepts import accept_again_and_again, accept_at_once
-from tests.support.ride_fleet import ApiProcess, RideFleet, ride_place
-from tests.support.ride_gate import CommitGate
-from tests.support.ride_kills import DEATHS, die_around_commit, kill_amid_bursts
-from tests.support.ride_pauses import (
+from tests.storms.commit_gate import CommitGate
+from tests.storms.fleet import ApiProcess, StormFleet, storm_fleet
+from tests.storms.rides.accepts import accept_again_and_again, accept_at_once
+from tests.storms.rides.kills import DEATHS, die_around_commit, kill_amid_bursts
+from tests.storms.rides.pauses import (
     be_late_twice,
     pause_amid_burst,
     pause_before_commit,
     pause_before_request,
 )
-from tests.support.ride_races import race
-from tests.support.ride_replays import replay
+from tests.storms.rides.races import race
+from tests.storms.rides.replays import replay
+from tests.storms.servers import storm_servers
 
 pytestmark = pytest.mark.xdist_group("rides")
 
@@ -30,42 +31,42 @@ def broker_url(stack: Stack, request: pytest.FixtureRequest) -> str | None:
 
 
 @pytest.fixture(scope="module")
-async def here(stack: Stack, broker_url: str | None) -> AsyncIterator[RideFleet]:
+async def here(stack: Stack, broker_url: str | None) -> AsyncIterator[StormFleet]:
     """One for all tests: each leaves it at rest, with everything in agreement."""
-    async with ride_place(stack.name, broker_url) as place, place.fleet() as fleet:
+    async with storm_servers(stack.name, broker_url) as place, storm_fleet(place) as fleet:
         yield fleet
 
 
 @pytest.fixture(scope="module")
-async def gated(here: RideFleet) -> AsyncIterator[tuple[ApiProcess, CommitGate]]:
+async def gated(here: StormFleet) -> AsyncIterator[tuple[ApiProcess, CommitGate]]:
     async with here.gated_api() as api_and_gate:
         yield api_and_gate
 
 
 @pytest.mark.long
-async def test_of_a_hundred_drivers_one_has_the_ride_whatever_becomes_of_redis(here: RideFleet) -> None:
+async def test_of_a_hundred_drivers_one_has_the_ride_whatever_becomes_of_redis(here: StormFleet) -> None:
     await accept_at_once(here, drivers=100, rounds=1)
     await here.settle()
 
 
-async def test_one_driver_with_one_key_is_one_attempt_however_often_it_is_sent(here: RideFleet) -> None:
+async def test_one_driver_with_one_key_is_one_attempt_however_often_it_is_sent(here: StormFleet) -> None:
     await accept_again_and_again(here, times=50)
     await here.settle()
 
 
-async def test_repeats_hear_the_first_answer_and_change_nothing(here: RideFleet) -> None:
+async def test_repeats_hear_the_first_answer_and_change_nothing(here: StormFleet) -> None:
     await replay(here, replays=1000)
     await here.settle()
 
 
 @pytest.mark.long
-async def test_of_all_that_may_happen_to_an_offer_at_one_instant_one_thing_does(here: RideFleet) -> None:
+async def test_of_all_that_may_happen_to_an_offer_at_one_instant_one_thing_does(here: StormFleet) -> None:
     await race(here, rounds=100, seed=5)
 
 
 @pytest.mark.long
 async def test_a_process_that_wakes_after_the_offer_expired_cannot_take_the_ride(
-    here: RideFleet, gated: tuple[ApiProcess, CommitGate]
+    here: StormFleet, gated: tuple[ApiProcess, CommitGate]
 ) -> None:
     await pause_before_commit(here, *gated)
     await pause_before_request(here, gated[0])
@@ -75,7 +76,7 @@ async def test_a_process_that_wakes_after_the_offer_expired_cannot_take_the_ride
 
 
 async def test_whoever_dies_there_is_one_winner_and_everybody_hears_it(
-    here: RideFleet, gated: tuple[ApiProcess, CommitGate]
+    here: StormFleet, gated: tuple[ApiProcess, CommitGate]
 ) -> None:
     await die_around_commit(here, *gated, DEATHS[:2])
     await kill_amid_bursts(here, drivers=20, rounds=2, seed=5)

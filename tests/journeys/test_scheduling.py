@@ -15,8 +15,8 @@ from catraca.roles.parts import Parts
 from tests.conftest import bearer
 from tests.domains.notifications.devices import Device, opened
 from tests.domains.scheduling.clinic import Clinic, moment, open_clinic
+from tests.journeys.matching_fleet import PATIENCE_SECONDS, MatchingFleet, matching_fleet
 from tests.servers import Stack
-from tests.support.matching_fleet import PATIENCE_SECONDS, MatchingFleet, matching_fleet
 
 pytestmark = pytest.mark.xdist_group("rides")
 

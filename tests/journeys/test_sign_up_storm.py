@@ -3,18 +3,15 @@
 A hundredth of what `make prove` does. The embedded stack has the PostgreSQL bus, the servers RabbitMQ.
 """
 
-import shutil
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from tests.platform.bus.breakable import Embedded, Postgres, debian, started
-from tests.servers import Stack, on_one_stack, private_folder
-from tests.support.sign_up_fleet import Place
-from tests.support.sign_up_outage import outlast_outage
-from tests.support.sign_up_storm import Size, weather_sign_ups
+from tests.servers import Stack, on_one_stack
+from tests.storms.servers import StormServers, storm_servers
+from tests.storms.sign_ups.outage import outlast_outage
+from tests.storms.sign_ups.storm import Size, storm_sign_ups
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("news")]
 
@@ -30,30 +27,18 @@ HUNDREDTH = Size(
 
 
 @pytest.fixture(scope="module")
-async def postgres(stack: Stack) -> AsyncIterator[Postgres]:
-    """A PostgreSQL that the tests may break."""
-    folder = private_folder()
-    async with started(Embedded(folder)) if stack.name == "embedded" else debian(folder) as server:
-        yield server
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-@pytest.fixture
-def place(stack: Stack, postgres: Postgres, request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+async def servers(stack: Stack, request: pytest.FixtureRequest) -> AsyncIterator[StormServers]:
     amqp_url = request.getfixturevalue("amqp_url") if stack.name == "servers" else None
-    return Place(tmp_path, postgres, stack.redis_url, amqp_url)
+    async with storm_servers(stack.name, amqp_url) as servers:
+        yield servers
 
 
-async def test_acknowledged_sign_ups_are_accounted_for_after_kills(
-    place: Place,
-) -> None:
+async def test_acknowledged_sign_ups_are_accounted_for_after_kills(servers: StormServers) -> None:
     # What a dead consumer had comes back from RabbitMQ at once; PostgreSQL waits for its lease each time.
-    crash_loop = 1 if place.amqp_url is None else HUNDREDTH.crash_loop
-    await weather_sign_ups(place, replace(HUNDREDTH, crash_loop=crash_loop), seed=4)
+    crash_loop = 1 if servers.amqp_url is None else HUNDREDTH.crash_loop
+    await storm_sign_ups(servers, replace(HUNDREDTH, crash_loop=crash_loop), seed=4)
 
 
 @on_one_stack  # where people are acknowledged meanwhile
-async def test_a_database_outage_dead_letters_no_sign_up(
-    place: Place,
-) -> None:
-    await outlast_outage(place, seconds=3, freezes=True)
+async def test_a_database_outage_dead_letters_no_sign_up(servers: StormServers) -> None:
+    await outlast_outage(servers, seconds=3, freezes=True)

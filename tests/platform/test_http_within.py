@@ -18,10 +18,10 @@ from catraca.platform.http.route import OpenDb, UnitOfWork, make_router, within
 from catraca.roles.parts import Parts
 from tests.conftest import bearer
 from tests.servers import until
+from tests.storms.idempotency import effects_of
 from tests.support import effects
 from tests.support.effects import EffectIn, EffectOut, make_effect
 from tests.support.http import served
-from tests.support.storms import effects_of
 
 HASTY = RequestLimits(answer_seconds=0.5)
 

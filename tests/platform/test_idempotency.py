@@ -15,8 +15,8 @@ from catraca.roles.parts import open_parts
 from catraca.settings import Settings
 from tests.conftest import bearer, free_port, listening
 from tests.servers import Stack, on_one_stack, until
+from tests.storms.idempotency import effects_of, kill_server_among_repeats, post
 from tests.support import effects
-from tests.support.storms import effects_of, kill_server_among_repeats, post
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from tests.domains.notifications.devices import opened, refusal
 from tests.domains.notifications.wire import CONTINUED, PING, TEXT, frame, wire_to
 from tests.domains.people.someone import Someone
 from tests.servers import Stack, on_one_stack, until
-from tests.support.sign_up_fleet import is_ready
+from tests.storms.processes import is_ready
 
 pytestmark = [on_one_stack, pytest.mark.xdist_group("live process")]
 

@@ -19,8 +19,8 @@ from tests.domains.rides.at_once import all_at_once, attempt_at, codes, waiting_
 from tests.domains.rides.desk import Desk
 from tests.domains.rides.gated import GatedDesk
 from tests.servers import Stack, until
+from tests.storms.commit_gate import CommitGate, open_gate
 from tests.support.http import line_to, served
-from tests.support.ride_gate import CommitGate, open_gate
 
 
 @dataclass

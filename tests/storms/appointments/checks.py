@@ -1,0 +1,100 @@
+"""Whether agendas, appointments, news and what clients were told agree with each other."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from catraca.platform.database import Db
+from tests.storms.appointments.data import Act
+from tests.storms.callers import Told
+from tests.storms.checks import failed_checks
+from tests.storms.rides.checks import TOLD
+
+SHOWN = 5
+Answered = tuple[Act, Told]
+NEWS = f"""
+    SELECT aggregate_id AS id, routing_key, (body ->> 'sequence')::integer AS sequence,
+        (body ->> 'starts_at')::timestamptz AS starts_at, (body ->> 'worker_id')::uuid AS worker_id
+    FROM ({TOLD}) t WHERE exchange = 'appointments.events'"""
+# Each answers what breaks the promise: no row is as it should be.
+CHECKS = {
+    # Each compared with each, without a thought of constraints.
+    "claims of one subject overlap": """
+        SELECT a.id, b.id AS other_id, a.subject_no FROM claims a
+        JOIN claims b ON a.subject_no = b.subject_no AND a.id < b.id
+        WHERE a.starts_at < b.ends_at AND b.starts_at < a.ends_at""",
+    "appointments that count have no time of their worker's, or another's": """
+        SELECT a.id FROM appointments a LEFT JOIN claims c ON c.id = a.session_id
+        WHERE a.status IN ('HELD', 'BOOKED', 'CONFIRMED', 'NO_SHOW')
+        AND (c.subject_no, c.begins_at, c.finishes_at)
+            IS DISTINCT FROM (a.worker_no, a.starts_at, a.ends_at)""",
+    "sessions have more clients than seats, or none": """
+        SELECT c.id, count(a.id) FROM claims c LEFT JOIN appointments a ON a.session_id = c.id
+        WHERE c.kind = 'session' GROUP BY 1 HAVING count(a.id) NOT BETWEEN 1 AND c.capacity""",
+    "bookings were not told of exactly once, or what was told was not booked": f"""
+        SELECT * FROM (SELECT id FROM appointments WHERE status NOT IN ('HELD', 'EXPIRED')) a
+        FULL JOIN (SELECT id, count(*) AS told FROM ({NEWS}) n
+            WHERE routing_key = 'appointment.booked' GROUP BY 1) n ON n.id = a.id
+        WHERE a.id IS NULL OR told IS DISTINCT FROM 1""",
+}
+AT_REST = {
+    "holds never ended": "SELECT id, expires_at FROM appointments WHERE status = 'HELD'",
+    "holds' timers were left": "SELECT subject_id FROM timers WHERE kind = 'scheduling.hold_due'",
+}
+DEADLOCKS = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
+
+
+async def broken_by(db: Db, answered: Sequence[Answered]) -> list[str]:
+    """What the database has, against itself and against what clients were told."""
+    rows = {row["id"]: row for row in await db.fetch("SELECT id, client_id, status FROM appointments")}
+    news = {(row["id"], row["sequence"], row["starts_at"], row["worker_id"]) for row in await db.fetch(NEWS)}
+    away = {row["id"] for row in await db.fetch("SELECT id FROM claims WHERE kind = 'time_off'")}
+    told = [(act, one) for act, answer in answered if answer.status < 300 for one in _appointments(answer)]
+    made = {_id(one): act.who for act, one in told if act.verb in ("book", "hold")}
+    broken = {
+        "clients were told of appointments that are not theirs": [
+            one for one, who in made.items() if one not in rows or rows[one]["client_id"] != who
+        ],
+        "appointments nobody was told of": rows.keys() - made.keys(),
+        "answers tell what no news tells": [
+            one for act, one in told if act.verb != "hold" and _said(one) not in news
+        ],
+        "appointments were canceled and are not": [
+            _id(one) for act, one in told if act.verb == "cancel" and rows[_id(one)]["status"] != "CANCELED"
+        ],
+        "time off was taken and is not there": [
+            one for act, answer in answered for one in _time_off(act, answer) if one not in away
+        ],
+    }
+    return [*_listed(broken.items()), *await failed_checks(db, CHECKS)]
+
+
+def _appointments(answer: Told) -> list[dict[str, Any]]:
+    """Those an answer shows; a hold is one that is not yet."""
+    told = answer.told() if answer.body else {}
+    if "appointments" in told:
+        return told["appointments"]
+    return [told] if "appointment_id" in told or "hold_id" in told else []
+
+
+def _id(shown: dict[str, Any]) -> UUID:
+    return UUID(shown.get("appointment_id") or shown["hold_id"])
+
+
+def _said(shown: dict[str, Any]) -> tuple[UUID, int, datetime, UUID]:
+    starts_at = datetime.fromisoformat(shown["starts_at"])
+    return _id(shown), shown["sequence"], starts_at, UUID(shown["worker_id"])
+
+
+def _time_off(act: Act, answer: Told) -> Iterator[UUID]:
+    if act.verb == "time off" and answer.status == 201:
+        yield UUID(answer.told()["time_off_id"])
+
+
+def _listed(found: Iterable[tuple[str, Iterable[object]]]) -> list[str]:
+    lines: list[str] = []
+    for what, offending in ((what, list(one)) for what, one in found):
+        if offending:
+            lines += [f"{len(offending)} {what}:", *(f"  {one}" for one in offending[:SHOWN])]
+    return lines

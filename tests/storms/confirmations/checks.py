@@ -1,0 +1,99 @@
+"""Whether confirmations, rides, news, the audit log and what clients were told agree with each other."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from catraca.platform.database import Db
+from tests.storms.callers import Told
+from tests.storms.checks import failed_checks
+from tests.storms.confirmations.data import Question
+from tests.storms.rides.checks import TOLD
+
+WRITTEN = """
+    SELECT subject_id::uuid AS id,
+        count(*) FILTER (WHERE action = 'confirmation.issued') AS issued,
+        count(*) FILTER (WHERE action = 'confirmation.confirmed') AS confirmed,
+        count(*) FILTER (WHERE action = 'confirmation.expired') AS expired
+    FROM audit_log WHERE subject_kind = 'confirmation' GROUP BY 1"""
+# Each answers what breaks the promise: no row is as it should be.
+CHECKS = {
+    "confirmations have no ride, another's or two, or rides no confirmation": """
+        SELECT c.id, c.ride_id, r.id AS rides_id FROM (
+            SELECT id, ride_id, passenger_id FROM ride_confirmations WHERE used_at IS NOT NULL) c
+        FULL JOIN (SELECT id, confirmation_id, passenger_id FROM rides) r ON r.confirmation_id = c.id
+        WHERE (c.ride_id, c.passenger_id) IS DISTINCT FROM (r.id, r.passenger_id)""",
+    "passengers have two rides": """
+        SELECT passenger_id, array_agg(id) FROM rides GROUP BY 1 HAVING count(*) > 1""",
+    "rides were not told of exactly once": f"""
+        SELECT r.id, told FROM rides r FULL JOIN (
+            SELECT aggregate_id AS id, count(*) AS told FROM ({TOLD}) t
+            WHERE routing_key = 'ride.requested' GROUP BY 1) t USING (id)
+        WHERE r.status IS NULL OR told IS DISTINCT FROM 1""",
+    "confirmations are not in the audit log as they went": f"""
+        SELECT c.id, c.used_at, c.expired_at, issued, confirmed, expired
+        FROM ride_confirmations c FULL JOIN ({WRITTEN}) w USING (id)
+        WHERE (issued, confirmed, expired)
+            IS DISTINCT FROM (1, num_nonnulls(c.used_at), num_nonnulls(c.expired_at))""",
+    "expiries were not told of exactly once": f"""
+        SELECT c.id, told FROM (SELECT id FROM ride_confirmations WHERE expired_at IS NOT NULL) c
+        FULL JOIN (
+            SELECT aggregate_id AS id, count(*) AS told FROM ({TOLD}) t
+            WHERE routing_key = 'ride.confirmation_expired' GROUP BY 1) t ON t.id = c.id
+        WHERE c.id IS NULL OR told IS DISTINCT FROM 1""",
+}
+AT_REST = {
+    "questions were never closed": """
+        SELECT id FROM ride_confirmations WHERE used_at IS NULL AND expired_at IS NULL""",
+    "timers were left": "SELECT subject_id FROM timers WHERE kind = 'geofences.confirmation_due'",
+}
+
+
+@dataclass
+class Heard:
+    """What was told to the clients who confirmed a question, and to the phones that asked once more."""
+
+    told: list[Told]
+    asked: list[Told] = field(default_factory=list)
+
+    def ride_id(self) -> UUID | None:
+        """The one ride all of them know, made once; None when all were told that it is too late."""
+        statuses = Counter(answer.status for answer in self.told)
+        if statuses.keys() == {410}:
+            assert {answer.problem()["code"] for answer in self.told} == {"confirmation_token_expired"}
+            return None
+        other = [answer.body.decode() for answer in self.told if answer.status not in (200, 201)]
+        assert not other, f"{dict(statuses)}: {other[0]}"
+        assert statuses[201] <= 1, f"{statuses[201]} clients were told of a new ride"
+        rides = {answer.told()["rideId"] for answer in self.told}
+        assert len(rides) == 1, f"clients know of different rides: {rides}"
+        return UUID(rides.pop())
+
+    def asked_again(self, question: Question, ride_id: UUID | None) -> Counter[str]:
+        """Each of the phones has the same question, or hears of the ride that came of it; how many did."""
+        heard: Counter[str] = Counter()
+        for answer in self.asked:
+            if answer.status == 202:
+                token = answer.told()["confirmationToken"]
+                assert token == question.token, "asked for once more, it is another question"
+                heard["asked for again, the same question"] += 1
+            else:
+                assert answer.problem()["code"] == "ride_already_open", answer.body
+                assert answer.problem()["ride_id"] == str(ride_id), "another ride is open"
+                heard["asked for again, the ride is open"] += 1
+        return heard
+
+
+async def broken_by_question(db: Db, question: Question, heard: Heard, ride_id: UUID | None) -> list[str]:
+    """What the database has of it, against what clients were told; and whether all is well everywhere."""
+    rows = await db.fetch("SELECT id FROM rides WHERE passenger_id = $1", question.passenger_id)
+    found, known = [row["id"] for row in rows], [] if ride_id is None else [ride_id]
+    broken = [] if found == known else [f"rides of the passenger: {found}; told of: {known}"]
+    replays = await db.fetchval(
+        "SELECT count(*) FROM audit_log WHERE action = 'confirmation.replayed' AND actor_id = $1",
+        question.passenger_id,
+    )
+    told = sum(answer.status == 200 for answer in heard.told)
+    if replays < told:
+        broken.append(f"{told} repeats were answered, {replays} are in the audit log")
+    return broken + await failed_checks(db, CHECKS)

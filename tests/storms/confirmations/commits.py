@@ -1,0 +1,102 @@
+"""What happens around the COMMIT of a confirmed ride: who makes it dies, or others come meanwhile."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from catraca.platform.clock import now
+from tests.servers import until
+from tests.storms.callers import Caller, Told, calling, crowd, together
+from tests.storms.commit_gate import CommitGate, Stop, Window
+from tests.storms.confirmations.checks import Heard, broken_by_question
+from tests.storms.confirmations.data import (
+    PATIENT_SECONDS,
+    Question,
+    ask_in,
+    ask_request,
+    confirm_request,
+    settle_village,
+)
+from tests.storms.fleet import ApiProcess, StormFleet
+
+OTHERS: Final = 8
+# Long enough for one to confirm in time, and short enough to wait until it is over.
+SHORT_SECONDS: Final = 4
+
+
+async def die_around_confirm(here: StormFleet, api: ApiProcess, gate: CommitGate) -> str:
+    """Before it there is no ride yet, and another client makes it; after it there is, though nobody knew."""
+    await _die_in("before", here, api, gate)
+    await api.start()
+    await _die_in("after", here, api, gate)
+    await api.start()
+    return "died before the COMMIT, and after it: one ride, and whoever asked on knows it"
+
+
+async def _die_in(window: Window, here: StormFleet, api: ApiProcess, gate: CommitGate) -> None:
+    village = await settle_village(here.database, ttl_seconds=PATIENT_SECONDS)
+    async with crowd(here.ports, here.ledger, OTHERS) as others, calling([api.port]) as victim:
+        question = await ask_in(others[0], village)
+        winning, stop = await _confirm_up_to(window, question, victim, gate)
+        # Before its COMMIT they wait for its end, whichever that is.
+        asking = [asyncio.create_task(other.ask(confirm_request(question))) for other in others]
+        await api.kill()
+        stop.lose()
+        assert await winning is None, "who died has answered"
+        heard = Heard(await together(*asking))
+    made = sum(answer.status == 201 for answer in heard.told)
+    assert made == (1 if window == "before" else 0), f"{made} were told of a new ride"
+    await _judge(here, question, heard)
+
+
+async def come_during_commit(here: StormFleet, api: ApiProcess, gate: CommitGate) -> str:
+    """While the ride is being made, others confirm when its time is over, and phones ask for it again.
+
+    Who confirmed in time was in time: nobody may be told meanwhile to ask again, nor be asked anew.
+    """
+    await _come(here, api, gate, ttl_seconds=SHORT_SECONDS, asks=False)
+    await _come(here, api, gate, ttl_seconds=PATIENT_SECONDS, asks=True)
+    return "others came too late, and asked again, before the COMMIT: they know of the ride"
+
+
+async def _come(here: StormFleet, api: ApiProcess, gate: CommitGate, *, ttl_seconds: int, asks: bool) -> None:
+    village = await settle_village(here.database, ttl_seconds=ttl_seconds)
+    async with crowd(here.ports, here.ledger, OTHERS) as others, calling([api.port]) as first:
+        question = await ask_in(others[0], village)
+        message = ask_request(question) if asks else confirm_request(question)
+        winning, stop = await _confirm_up_to("before", question, first, gate)
+        if not asks:
+            await until(lambda: now() > question.expires_at, seconds=2 * SHORT_SECONDS)
+        coming = [asyncio.create_task(other.ask(message)) for other in others]
+        await until(lambda: _wait_or_are_answered(here, coming))
+        stop.release()
+        made, answers = await winning, await together(*coming)
+    assert made is not None, "who made the ride did not say so"
+    await _judge(here, question, Heard([made], answers) if asks else Heard([made, *answers]))
+
+
+async def _wait_or_are_answered(here: StormFleet, coming: Sequence[asyncio.Task[Told]]) -> bool:
+    async with here.database.connection() as db:
+        waiting = await db.fetchval(
+            "SELECT count(*) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        )
+    return waiting + sum(task.done() for task in coming) >= len(coming)
+
+
+async def _confirm_up_to(
+    window: Window, question: Question, caller: Caller, gate: CommitGate
+) -> tuple[asyncio.Task[Told | None], Stop]:
+    stop = gate.stop_next_commit(window)
+    confirming = asyncio.create_task(caller.ask_once(confirm_request(question)))
+    await stop.reached_by(confirming)
+    return confirming, stop
+
+
+async def _judge(here: StormFleet, question: Question, heard: Heard) -> None:
+    ride_id = heard.ride_id()
+    assert ride_id is not None, "nobody was in time"
+    heard.asked_again(question, ride_id)
+    async with here.database.connection() as db:
+        broken = await broken_by_question(db, question, heard, ride_id)
+    assert not broken, "\n".join(broken)

@@ -1,0 +1,80 @@
+"""What the storms on confirmations begin with: a village where nobody drives, and passengers asked there."""
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID, uuid4
+
+from catraca.domains import communities
+from catraca.domains.communities import CommunityId, Rules
+from catraca.platform.database import Database
+from tests.domains.geofences.village import PATH, square
+from tests.storms.callers import Caller, request, token_of
+
+# How long a passenger may think: for hours, and hardly.
+PATIENT_SECONDS, BRIEF_SECONDS = 3600, 2
+APART_DEGREES = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Village:
+    lat: float
+    lng: float
+
+    def asked(self) -> dict[str, Any]:
+        return {
+            "type": "comunidade",
+            "passengerLat": self.lat,
+            "passengerLng": self.lng,
+            "origin": "Origem",
+            "destination": "Destino",
+            "price": 15.5,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A passenger was asked whether drivers from elsewhere will do."""
+
+    passenger_id: UUID
+    asked: dict[str, Any]
+    token: str
+    expires_at: datetime
+
+
+async def settle_village(database: Database, *, ttl_seconds: int) -> Village:
+    """A new one, far from all others."""
+    async with database.transaction() as db:
+        number = await db.fetchval("SELECT count(*) FROM communities")
+        village = Village(-30 + number * APART_DEGREES, -50)
+        rules = Rules(name="Vila", confirmation_ttl_seconds=ttl_seconds)
+        fence = json.dumps(square(village.lat, village.lng))
+        await communities.create_community(db, CommunityId(uuid4()), rules, fence, by=None)
+    return village
+
+
+async def ask_in(caller: Caller, village: Village, passenger_id: UUID | None = None) -> Question:
+    """By somebody new, unless it is said who."""
+    passenger_id, asked = passenger_id or uuid4(), village.asked()
+    answer = await caller.ask(_request(passenger_id, asked))
+    assert answer.status == 202, answer.body
+    told = answer.told()
+    expires_at = datetime.fromisoformat(told["expiresAt"])
+    return Question(passenger_id, asked, told["confirmationToken"], expires_at)
+
+
+def ask_request(question: Question) -> bytes:
+    """For the same ride once more."""
+    return _request(question.passenger_id, question.asked)
+
+
+def confirm_request(question: Question, *, repeats_ride: bool = False) -> bytes:
+    """With the token alone, or with the ride that was asked for once more."""
+    ride = question.asked if repeats_ride else {}
+    return _request(question.passenger_id, {"confirmationToken": question.token, **ride})
+
+
+def _request(passenger_id: UUID, body: dict[str, Any]) -> bytes:
+    token = token_of("passenger", passenger_id)
+    return request("POST", PATH, token=token, body={"passengerId": str(passenger_id), **body})

@@ -1,0 +1,62 @@
+"""What a round of the storm on confirmations does, beside killing an API amid it, as chance draws it."""
+
+import random
+from dataclasses import dataclass
+from typing import Self
+
+from tests.storms.fleet import ApiProcess, StormFleet
+from tests.storms.rides.accepts import WEATHERS, Weather
+
+BAD_WEATHER_SHARE = 0.5
+BRIEF_SHARE = 0.4
+AT_THE_END_SHARE = 0.6
+PHONES_SHARE = 0.6
+PHONES = 8
+# Within this the first ones are judged.
+FIRST_SECONDS = 0.15
+
+
+async def _kill_postgres(here: StormFleet) -> None:
+    await here.postgres.kill()
+    await here.postgres.start()
+
+
+POSTGRES_KILLED = Weather("PostgreSQL killed amid", amid=_kill_postgres)
+# What decides dies more often than what only hurries.
+BAD_WEATHERS = (
+    *(weather for weather in WEATHERS if weather.before or weather.amid),
+    POSTGRES_KILLED,
+    POSTGRES_KILLED,
+    POSTGRES_KILLED,
+)
+CALM = Weather("nothing else broken")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    victim: ApiProcess
+    # It dies when so many clients were answered; none: after so many seconds.
+    after_answers: int = 0
+    delay_seconds: float = 0
+    weather: Weather = CALM
+    # So many other phones ask for the same ride once more.
+    phones: int = 0
+    # The passenger has hardly any time to confirm; and the clients aim at its end.
+    brief: bool = False
+    at_the_end: bool = False
+    # How many of the clients say again what was asked for.
+    repeating_share: float = 0.5
+
+    @classmethod
+    def draw(cls, here: StormFleet, chance: random.Random, *, clients: int) -> Self:
+        brief = chance.random() < BRIEF_SHARE
+        return cls(
+            victim=chance.choice(here.apis),
+            after_answers=chance.randrange(1, clients // 2) if chance.random() < 0.5 else 0,
+            delay_seconds=chance.uniform(0, FIRST_SECONDS),
+            weather=chance.choice(BAD_WEATHERS) if chance.random() < BAD_WEATHER_SHARE else CALM,
+            phones=PHONES if not brief and chance.random() < PHONES_SHARE else 0,
+            brief=brief,
+            at_the_end=brief and chance.random() < AT_THE_END_SHARE,
+            repeating_share=chance.choice((0.0, 0.5, 1.0)),
+        )

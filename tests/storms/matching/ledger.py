@@ -1,0 +1,72 @@
+"""What passengers and drivers of a town did, and what each of them was told of it."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from catraca.platform.database import Db
+from tests.storms.rides.ledger import Ledger, Try
+
+# By ride and driver.
+Pairs = set[tuple[UUID, UUID]]
+FACTS = {
+    "asked for": "SELECT id AS ride_id, passenger_id AS who FROM rides",
+    "completed": "SELECT id AS ride_id, accepted_driver_id AS who FROM rides WHERE status = 'COMPLETED'",
+    "canceled": """
+        SELECT ride_id, actor_id AS who FROM ride_events
+        WHERE to_status = 'CANCELED' AND actor <> 'system'""",
+    "given up": "SELECT ride_id, actor_id AS who FROM ride_events WHERE news = 'ride.reassigning'",
+    "refused": "SELECT ride_id, driver_id AS who FROM ride_offers WHERE response = 'REJECTED'",
+}
+
+
+@dataclass
+class TownLedger:
+    # Of whom it was answered that this was done, to which ride: all that was done, for all repeat until told.
+    done: dict[str, Pairs] = field(default_factory=lambda: {what: set() for what in FACTS})
+    # Drivers who heard that a ride of theirs was theirs no more.
+    robbed: Pairs = field(default_factory=set)
+    # How each passenger saw the ride end: in which state, by whom it was driven.
+    ends: dict[UUID, tuple[str, str | None]] = field(default_factory=dict)
+    whims: Counter[str] = field(default_factory=Counter)
+
+
+async def count_for_newest_offers(db: Db, ledger: Ledger) -> None:
+    """An attempt names the ride: it counts for the newest offer by then, of which its driver had yet to hear.
+
+    Whoever lost a ride to another is asked again when that one gives it up.
+    """
+    rows = await db.fetch(
+        "SELECT DISTINCT ON (driver_id, idempotency_key) ride_id, driver_id, offer_id, idempotency_key"
+        " FROM ride_accept_attempts a JOIN ride_offers o USING (ride_id, driver_id)"
+        " WHERE o.id = a.offer_id ORDER BY driver_id, idempotency_key, o.attempt DESC"
+    )
+    counted = {(row["ride_id"], row["driver_id"], row["idempotency_key"]): row["offer_id"] for row in rows}
+    for tried in list(ledger.answers):
+        offer_id = counted.get((tried.ride_id, tried.driver_id, tried.key), tried.offer_id)
+        if offer_id != tried.offer_id:
+            ledger.answers[Try(tried.ride_id, tried.driver_id, offer_id, tried.key)] = ledger.answers.pop(
+                tried
+            )
+
+
+async def broken_by_town(db: Db, ledger: TownLedger) -> list[str]:
+    """Where what they were told is not what is so."""
+    broken: list[str] = []
+    for what, query in FACTS.items():
+        found = {(row["ride_id"], row["who"]) for row in await db.fetch(query)}
+        if differ := found ^ ledger.done[what]:
+            broken.append(f"{len(differ)} rides are {what}, or not, other than was told: {list(differ)[:5]}")
+    rows = await db.fetch("SELECT id, status, accepted_driver_id FROM rides")
+    ends = {row["id"]: (row["status"], _name(row["accepted_driver_id"])) for row in rows}
+    if differ := ends.items() ^ ledger.ends.items():
+        broken.append(f"{len(differ) / 2:g} rides ended other than passengers saw: {list(differ)[:6]}")
+    # Only a passenger takes a ride away from its driver.
+    canceled = {ride_id for ride_id, _ in ledger.done["canceled"]}
+    if odd := [pair for pair in ledger.robbed if pair[0] not in canceled]:
+        broken.append(f"{len(odd)} drivers lost rides that nobody canceled: {odd[:5]}")
+    return broken
+
+
+def _name(driver_id: UUID | None) -> str | None:
+    return None if driver_id is None else str(driver_id)

@@ -1,0 +1,116 @@
+"""`catraca serve` processes that a storm starts, kills and replaces."""
+
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from signal import SIGKILL, SIGTERM, Signals
+
+import httpx
+
+from catraca.platform.database import Database
+from catraca.platform.database.migrations import migrate
+from catraca.platform.embedded.children import end_with_parent
+from tests.conftest import SECRET
+from tests.servers import until
+
+# A process that takes longer is stuck.
+END_SECONDS = 60
+Process = subprocess.Popen[bytes]
+
+
+@dataclass
+class Fleet:
+    database: Database
+    environment: dict[str, str]
+    log: Path
+    lineup: Sequence[tuple[str, ...]]
+    processes: list[Process] = field(default_factory=list)
+
+    def start(self, roles: tuple[str, ...]) -> Process:
+        with self.log.open("ab") as log:
+            return subprocess.Popen(
+                [sys.executable, "-m", "catraca", "serve", *roles],
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stderr=log,
+                preexec_fn=end_with_parent(SIGKILL),
+            )
+
+    def start_all(self) -> None:
+        self.processes = [self.start(roles) for roles in self.lineup]
+
+    def complaints(self) -> str:
+        """All but the broker client's own, which calls every look at a broker that is away an error."""
+        lines = [line for line in self.log.read_text().splitlines() if '"logger":"aiormq.' not in line]
+        return "\n".join(line for line in lines if '"level":"error"' in line or not line.startswith("{"))
+
+    async def replace(self, place: int, number: Signals) -> None:
+        """End the process at this place, by a request or without one, and put a new one there."""
+        old = self.processes[place]
+        old.send_signal(number)
+        expected = 0 if number == SIGTERM else -number
+        assert await ended(old) == expected, self.complaints()
+        self.processes[place] = self.start(self.lineup[place])
+
+
+@asynccontextmanager
+async def fleet_at(
+    folder: Path,
+    database_url: str,
+    redis_url: str,
+    amqp_url: str | None,
+    *,
+    lineup: Sequence[tuple[str, ...]],
+    settings: Mapping[str, str] | None = None,
+) -> AsyncIterator[Fleet]:
+    """These processes on a migrated database; whatever runs at the end is ended."""
+    await migrate(database_url)
+    environment = {name: value for name, value in os.environ.items() if name != "PROMETHEUS_MULTIPROC_DIR"}
+    environment |= {
+        "CATRACA_STATE_DIR": str(folder),
+        "CATRACA_DATABASE_URL": database_url,
+        "CATRACA_REDIS_URL": redis_url,
+        "CATRACA_SECRET": SECRET,
+        **({} if amqp_url is None else {"CATRACA_AMQP_URL": amqp_url}),
+        **(settings or {}),
+    }
+    database = await Database.open(database_url)
+    fleet = Fleet(database, environment, folder / "fleet.log", lineup)
+    try:
+        fleet.start_all()
+        yield fleet
+    finally:
+        for process in fleet.processes:
+            process.kill()
+            process.wait()
+        await database.close()
+
+
+async def ended(process: Process) -> int:
+    """Its exit code, once it has one."""
+    with suppress(TimeoutError):
+        await until(lambda: process.poll() is not None, seconds=END_SECONDS)
+    assert process.returncode is not None, "it does not end"
+    return process.returncode
+
+
+async def stop(*processes: Process) -> None:
+    """As a deploy does: each finishes what it has in hand, and ends well."""
+    for process in processes:
+        process.send_signal(SIGTERM)
+    for process in processes:
+        code = await ended(process)
+        # One that had hardly begun has nothing to finish.
+        assert code in (0, -SIGTERM), f"told to stop, it ended with {code}"
+
+
+async def is_ready(port: int) -> bool:
+    try:
+        async with httpx.AsyncClient() as client:
+            return (await client.get(f"http://127.0.0.1:{port}/readyz")).status_code == 200
+    except httpx.TransportError:
+        return False

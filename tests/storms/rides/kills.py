@@ -1,0 +1,91 @@
+"""Processes die while drivers accept: at random, and exactly before and after the COMMIT."""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Sequence
+from typing import Protocol
+
+from tests.storms.callers import accept_request, calling, crowd, together
+from tests.storms.commit_gate import CommitGate, Window
+from tests.storms.fleet import ApiProcess, StormFleet
+from tests.storms.rides.data import offer_new_ride
+from tests.storms.rides.ledger import code_of, expect
+
+FIRST_SECONDS = 0.03
+# Where a process dies, and whether then another driver asks first.
+DEATHS: tuple[tuple[Window, bool], ...] = (("before", True), ("after", True), ("before", False))
+
+
+class Mortal(Protocol):
+    async def kill(self) -> None: ...
+    async def start(self) -> None: ...
+
+
+async def kill_amid_bursts(here: StormFleet, *, drivers: int, rounds: int, seed: int) -> str:
+    """An API dies amid each burst, PostgreSQL amid the last; everybody asks until they are answered."""
+    chance = random.Random(seed)
+    before = Counter(here.ledger.counts)
+    for number in range(rounds):
+        victim = here.postgres if number == rounds - 1 else here.apis[number % 2]
+        # By turns when some are answered, and within the time in which the first ones are judged.
+        after = chance.randrange(1, drivers // 4) if chance.random() < 0.5 else 0
+        await _burst_without(
+            here, victim, drivers, after_answers=after, delay_seconds=chance.uniform(0, FIRST_SECONDS)
+        )
+    counts = here.ledger.counts - before
+    told = ", ".join(f"{count} x {what}" for what, count in sorted(counts.items()))
+    return (
+        f"{rounds} rounds of {drivers} drivers, PostgreSQL killed amid the last, an API amid the others:"
+        f" one winner each; answers: {told}"
+    )
+
+
+async def _burst_without(
+    here: StormFleet, victim: Mortal, drivers: int, *, after_answers: int, delay_seconds: float
+) -> None:
+    """Half of them ask before it dies, and half after that; then it comes back."""
+    async with crowd(here.ports, here.ledger, drivers) as callers:
+        offered = await offer_new_ride(callers[0], await here.new_drivers(drivers))
+        pairs = list(zip(callers, offered.tries, strict=True))
+        half = drivers // 2
+        asking = [asyncio.create_task(caller.accept(tried)) for caller, tried in pairs[:half]]
+        await asyncio.sleep(delay_seconds)
+        while sum(task.done() for task in asking) < after_answers:
+            await asyncio.wait([task for task in asking if not task.done()], return_when="FIRST_COMPLETED")
+        await victim.kill()
+        await together(victim.start(), *asking, *(caller.accept(tried) for caller, tried in pairs[half:]))
+        # With the same key, once more: whatever was answered stays.
+        answers = await together(*(caller.accept(tried) for caller, tried in pairs))
+    codes = Counter(map(code_of, answers))
+    assert codes == Counter(accepted=1, ride_already_accepted=drivers - 1), codes
+
+
+async def die_around_commit(
+    here: StormFleet, api: ApiProcess, gate: CommitGate, deaths: Sequence[tuple[Window, bool]] = DEATHS
+) -> str:
+    """Before it nothing has happened; after it everything has, though nobody was told."""
+    for number, (window, others_first) in enumerate(deaths):
+        if number:
+            await api.start()
+        await _die_in(here, api, gate, window, others_first=others_first)
+    return "died before the COMMIT, and after it: what the database says is what everybody hears"
+
+
+async def _die_in(
+    here: StormFleet, api: ApiProcess, gate: CommitGate, window: Window, *, others_first: bool
+) -> None:
+    async with calling(here.ports, here.ledger) as caller, calling([api.port]) as victim:
+        offered = await offer_new_ride(caller, await here.new_drivers(2))
+        ours, other = offered.tries
+        stop = gate.stop_next_commit(window)
+        asking = asyncio.create_task(victim.ask_once(accept_request(ours)))
+        await stop.reached_by(asking)
+        await api.kill()
+        stop.lose()
+        assert await asking is None, "who died has answered"
+        winner = other if others_first and window == "before" else ours
+        for tried in (other, ours) if others_first else (ours, other):
+            who = f"{window} the COMMIT, {'who died' if tried is ours else 'the other'}"
+            code = "accepted" if tried is winner else "ride_already_accepted"
+            expect(code, await caller.accept(tried), who=who)

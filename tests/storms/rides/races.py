@@ -1,0 +1,212 @@
+"""What may end an offer happens at one instant: accept, expiry, refusal, cancellation, a second offer.
+
+Each round is a ride of its own, and many run side by side. Everybody aims at the same instant and chance
+decides who comes first; now and then one is let go ahead, so that every outcome is seen.
+"""
+
+import asyncio
+import random
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import islice
+from uuid import UUID
+
+from catraca.domains.rides.store.gate import accepted_by_key
+from catraca.platform.clock import monotonic_seconds, now
+from catraca.roles.runner import all_of
+from tests.storms.callers import Caller, Told, crowd, together, token_of
+from tests.storms.fleet import StormFleet
+from tests.storms.rides.data import Offered, act, offer, offer_new_ride, reject, tries_of
+from tests.storms.rides.ledger import Try, code_of
+
+SIDE_BY_SIDE = 20
+# Who aims at the instant comes so much earlier or later; who is let go ahead, earlier still.
+JITTER_SECONDS = (-0.08, 0.02)
+AHEAD_SECONDS = 0.12
+TTL_SECONDS = 0.4
+SECOND_TTL_SECONDS = 2.0
+PATIENCE_SECONDS = 0.5
+CONTEST = "accept, expiry, cancel, second offer"
+REFUSAL = "refusal, accept, expiry"
+GIVING_UP = "giving up, cancel, accept by who lost before"
+# Among so many races of a kind, each of these ways must have been taken.
+SEEN_AMONG = 250
+OUTCOMES = {
+    CONTEST: {
+        "ACCEPTED by the first",
+        "ACCEPTED by the first > CANCELED",
+        "ACCEPTED by another",
+        "SEARCHING",
+        "SEARCHING > CANCELED",
+        "SEARCHING > OFFERED > ACCEPTED by another",
+        "CANCELED",
+    },
+    REFUSAL: {"ACCEPTED by the first", "SEARCHING"},
+    GIVING_UP: {
+        "ACCEPTED by the first > CANCELED",
+        "ACCEPTED by the first > SEARCHING > CANCELED",
+        "ACCEPTED by the first > SEARCHING > OFFERED > ACCEPTED by another",
+    },
+}
+PATHS = (
+    "SELECT ride_id, string_agg(to_status || CASE WHEN to_status = 'ACCEPTED' THEN"
+    "   ' by ' || (SELECT CASE count(*) WHEN 0 THEN 'the first' ELSE 'another' END FROM ride_offers o"
+    "     JOIN ride_offers earlier ON earlier.ride_id = o.ride_id AND earlier.offered_at < o.offered_at"
+    "     WHERE o.ride_id = e.ride_id AND o.driver_id = e.actor_id AND o.round = e.round"
+    "       AND o.response = 'ACCEPTED') ELSE '' END, ' > ' ORDER BY seq) AS path"
+    " FROM ride_events e WHERE ride_id = ANY ($1::uuid[]) AND seq > 2 GROUP BY ride_id"
+)
+# The ends of offers and rides that the other answers have told of.
+FACTS = {
+    "canceled": "SELECT ride_id FROM ride_events WHERE to_status = 'CANCELED' AND actor = 'passenger'",
+    "given up": "SELECT ride_id FROM ride_events WHERE news = 'ride.reassigning'",
+    "rejected": "SELECT ride_id FROM ride_offers WHERE response = 'REJECTED'",
+}
+
+
+@dataclass
+class Races:
+    here: StormFleet
+    chance: random.Random
+    # Which rides each kind of race was about, and of which it was answered that something was done.
+    rides: dict[str, list[UUID]] = field(default_factory=lambda: defaultdict(list))
+    done: dict[str, set[UUID]] = field(default_factory=lambda: {what: set() for what in FACTS})
+
+    async def run(self, rounds: int) -> None:
+        """Side by side, each with callers of its own."""
+        numbers = iter(range(rounds))
+        async with crowd(self.here.ports, self.here.ledger, 4 * SIDE_BY_SIDE) as callers:
+            await all_of(*(self._run_some(numbers, callers[4 * n : 4 * n + 4]) for n in range(SIDE_BY_SIDE)))
+
+    async def _run_some(self, numbers: Iterator[int], callers: Sequence[Caller]) -> None:
+        races = (self._contest, self._contest, self._refusal, self._giving_up)
+        for number in numbers:
+            await races[number % len(races)](callers, await self.here.new_drivers(3))
+
+    async def _contest(self, callers: Sequence[Caller], drivers: Sequence[UUID]) -> None:
+        """The driver accepts, the passenger cancels, somebody else is offered the ride; and time runs out."""
+        offered = await offer_new_ride(callers[0], drivers[:1], ttl_seconds=TTL_SECONDS)
+        self.rides[CONTEST].append(offered.ride_id)
+        if self.chance.random() < 0.3:  # Redis may say what it likes
+            await self.here.redis.command("SET", accepted_by_key(offered.ride_id), str(drivers[2]))
+        acts = [lambda: callers[1].accept(offered.tries[0])]
+        if self.chance.random() < 0.5:
+            acts.append(lambda: self._cancel(callers[2], offered))
+        if self.chance.random() < 0.7:
+            acts.append(lambda: self._offer_and_accept(callers[3], offered.ride_id, drivers[1]))
+        await self._all_at(offered.expires_at, acts)
+
+    async def _refusal(self, callers: Sequence[Caller], drivers: Sequence[UUID]) -> None:
+        """Of two drivers who were asked one refuses, thinks better of it, and the other accepts."""
+        offered = await offer_new_ride(callers[0], drivers[:2], ttl_seconds=TTL_SECONDS)
+        self.rides[REFUSAL].append(offered.ride_id)
+        fickle, other = offered.tries
+        acts = [
+            lambda: self._reject(callers[1], fickle),
+            lambda: callers[2].accept(fickle),
+            *([lambda: callers[3].accept(other)] if self.chance.random() < 0.5 else []),
+        ]
+        await self._all_at(offered.expires_at, acts)
+
+    async def _giving_up(self, callers: Sequence[Caller], drivers: Sequence[UUID]) -> None:
+        """Who won gives the ride up; who lost gets it offered again, and accepts with the same key."""
+        offered = await offer_new_ride(callers[0], drivers[:2], ttl_seconds=60)
+        self.rides[GIVING_UP].append(offered.ride_id)
+        one, other = offered.tries
+        answers = await together(callers[1].accept(one), callers[2].accept(other))
+        winner, loser = (one, other) if answers[0].status == 200 else (other, one)
+        acts = [
+            lambda: self._give_up(callers[1], winner),
+            lambda: self._offer_and_accept(callers[2], loser.ride_id, loser.driver_id, key=loser.key),
+            *([lambda: self._cancel(callers[3], offered)] if self.chance.random() < 0.4 else []),
+        ]
+        await self._all_at(now(), acts)
+        # Whatever became of the ride since, the first answer stands.
+        await callers[1].accept(winner)
+
+    async def _all_at(self, instant: datetime, acts: Sequence[Callable[[], Awaitable[object]]]) -> None:
+        """Each at about this instant. Who is ahead of them all may also be none, that is, time itself."""
+        ahead = self.chance.choice([None, None, *range(-1, len(acts))])
+        delays = [self.chance.uniform(*JITTER_SECONDS) for _ in acts]
+        for number in range(len(acts)):
+            if ahead == -1:
+                delays[number] += AHEAD_SECONDS
+            elif ahead == number:
+                delays[number] -= AHEAD_SECONDS
+
+        async def run(delay: float, do: Callable[[], Awaitable[object]]) -> None:
+            await asyncio.sleep((instant - now()).total_seconds() + delay)
+            await do()
+
+        await all_of(*(run(delay, do) for delay, do in zip(delays, acts, strict=True)))
+
+    async def _cancel(self, caller: Caller, offered: Offered) -> None:
+        token = token_of("passenger", offered.passenger_id)
+        answer = await act(caller, offered.ride_id, "cancel", token=token, reason="changed_plans")
+        self._note("canceled", offered.ride_id, answer)
+
+    async def _give_up(self, caller: Caller, winner: Try) -> None:
+        token = token_of("driver", winner.driver_id)
+        answer = await act(caller, winner.ride_id, "cancel", token=token, reason="too_far")
+        self._note("given up", winner.ride_id, answer)
+
+    async def _reject(self, caller: Caller, tried: Try) -> None:
+        self._note("rejected", tried.ride_id, await reject(caller, tried))
+
+    def _note(self, what: str, ride_id: UUID, answer: Told) -> None:
+        assert answer.status in (200, 409, 410), answer.body
+        if answer.status == 200:
+            self.done[what].add(ride_id)
+
+    async def _offer_and_accept(
+        self, caller: Caller, ride_id: UUID, driver_id: UUID, *, key: str | None = None
+    ) -> None:
+        """To somebody new, or again with the key of before: then when the ride is free, if that is soon."""
+        until_seconds = monotonic_seconds() + (0 if key is None else PATIENCE_SECONDS)
+        while True:
+            made = await offer(caller, ride_id, [driver_id], ttl_seconds=SECOND_TTL_SECONDS)
+            if made.status == 201 or monotonic_seconds() > until_seconds:
+                break
+        assert made.status in (201, 409), made.body
+        for tried in tries_of(ride_id, made):
+            await caller.accept(Try(ride_id, driver_id, tried.offer_id, key or tried.key))
+
+    async def broken(self) -> list[str]:
+        """What callers were told of refusals, cancellations and giving up, against what is so."""
+        everywhere = {ride_id for rides in self.rides.values() for ride_id in rides}
+        broken: list[str] = []
+        async with self.here.database.connection() as db:
+            for what, query in FACTS.items():
+                found = {row["ride_id"] for row in await db.fetch(query)} & everywhere
+                if differ := found ^ self.done[what]:
+                    broken.append(f"{len(differ)} rides are {what}, or not, other than was told: {differ}")
+        return broken
+
+    async def told(self) -> list[str]:
+        """How often each kind of race took which path, from when the ride was first offered."""
+        lines: list[str] = []
+        async with self.here.database.connection() as db:
+            for kind, rides in self.rides.items():
+                rows = await db.fetch(PATHS, rides)
+                paths = Counter(row["path"] for row in rows)
+                ways = "; ".join(f"{count} x {path}" for path, count in paths.most_common())
+                lines.append(f"{kind}: {ways}")
+                if len(rides) >= SEEN_AMONG:
+                    assert paths.keys() >= OUTCOMES[kind], f"never seen: {OUTCOMES[kind] - paths.keys()}"
+        return lines
+
+
+async def race(here: StormFleet, *, rounds: int, seed: int) -> str:
+    """So many rides; raises where what is left of them, or was told of them, does not agree."""
+    races = Races(here, random.Random(seed))
+    before = len(here.ledger.answers)
+    began = monotonic_seconds()
+    await races.run(rounds)
+    seconds = monotonic_seconds() - began
+    await here.settle()
+    assert not (broken := await races.broken()), "\n".join(broken)
+    told = await races.told()
+    codes = Counter(map(code_of, islice(here.ledger.answers.values(), before, None)))
+    return "\n  ".join([f"seed {seed}: {rounds} rounds in {seconds:.1f} s; {dict(codes)}", *told])

@@ -1,0 +1,164 @@
+"""Real processes that take sign-ups, and what to wait for until nothing of them is under way any more."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from signal import SIGKILL
+
+from catraca.platform.bus import Transport
+from catraca.platform.clock import monotonic_seconds
+from tests.conftest import free_port
+from tests.journeys.instances import descendants
+from tests.servers import until
+from tests.storms.checks import failed_checks
+from tests.storms.processes import Fleet, is_ready, stop
+from tests.storms.servers import StormServers, messages_left
+from tests.storms.sign_ups.callers import Callers
+from tests.storms.sign_ups.checks import QUIET, broken_by
+from tests.storms.sign_ups.ledger import Ledger
+
+LINEUP = (
+    ("api", "--workers", "2"),
+    ("ingester",),
+    ("ingester",),
+    ("relay",),
+    ("housekeeper", "notifier", "dispatcher"),
+)
+API, INGESTERS, OTHERS = 0, (1, 2), (0, 3, 4)
+SETTINGS = {
+    "CATRACA_LOG_LEVEL": "warning",
+    "CATRACA_RATE_LIMIT_ANONYMOUS": "1000000/second",
+    "CATRACA_RATE_LIMIT_SIGN_UP_ADDRESS": "1000000/second",
+    "CATRACA_RATE_LIMIT_SIGN_UP_EMAIL": "1000000/second",
+}
+# Whoever gets no further for so long is stuck: a lease runs 5 s, a retry waits 10 s.
+STUCK_SECONDS = 60
+LOOK_SECONDS = 0.2
+DOCTOR_SECONDS = 120
+# How often repeats may be given back by those who end, before somebody must have taken them.
+DRAINS = 5
+COMPLAINTS = 5
+
+
+@dataclass
+class SignUpFleet:
+    fleet: Fleet
+    callers: Callers
+    ledger: Ledger
+    bus: Transport
+    killed: Counter[str] = field(default_factory=Counter)
+
+    async def kill(self, place: int) -> None:
+        """Put another process into its place; the API's supervisor does that by itself."""
+        if place == API:
+            oldest = min(descendants(self.fleet.processes[place].pid))
+            os.kill(oldest, SIGKILL)
+        else:
+            await self.fleet.replace(place, SIGKILL)
+        self.killed[LINEUP[place][0]] += 1
+
+    async def settle(self) -> None:
+        """Wait until every promise is kept and nothing waits; then end all, and look once more."""
+        await self.wait_for(self._is_settled, self._how_far, self._what_is_wrong)
+        await self._end_all()
+        await self._ask_doctor()
+        assert not (wrong := await self._what_is_wrong()), "\n".join(wrong)
+
+    async def wait_for(
+        self,
+        is_over: Callable[[], Awaitable[bool]],
+        how_far: Callable[[], Awaitable[object]],
+        what_is_wrong: Callable[[], Awaitable[list[str]]],
+    ) -> None:
+        """However long it takes, as long as it goes on."""
+        seen, since = None, monotonic_seconds()
+        while not await is_over():
+            if (now := await how_far()) != seen:
+                seen, since = now, monotonic_seconds()
+            elif monotonic_seconds() - since > STUCK_SECONDS:
+                wrong = ["nothing goes on", *await what_is_wrong(), *self._complaints()]
+                raise AssertionError("\n".join(wrong))
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def written(self) -> int:
+        async with self.fleet.database.connection() as db:
+            return await db.fetchval("SELECT count(*) FROM sign_ups")
+
+    def faults_told(self) -> list[str]:
+        """What was counted against a message, as far as it was not poison."""
+        told = self.fleet.log.read_text().splitlines()
+        lines = [json.loads(line) for line in told if line.startswith("{") and '"message_' in line]
+        poison = {str(message_id) for message_id in self.ledger.poison}
+        told_of = Counter(
+            f"{line['event']} in {line['queue']}: {line['reason']}"
+            for line in lines
+            if line["event"] in ("message_retried", "message_dead") and line["message_id"] not in poison
+        )
+        return [f"{count} x {what}" for what, count in told_of.items()]
+
+    def _complaints(self) -> list[str]:
+        """The last ones in the log, as far as they are not of messages: those are told of apart."""
+        lines = self.fleet.complaints().splitlines()
+        return [line for line in lines if '"message_' not in line][-COMPLAINTS:]
+
+    async def _left(self) -> list[str]:
+        """What waits somewhere; what somebody has in hand does not wait."""
+        async with self.fleet.database.connection() as db:
+            unsent = await failed_checks(db, QUIET)
+        return [*unsent, *await messages_left(self.bus)]
+
+    async def _how_far(self) -> object:
+        async with self.fleet.database.connection() as db:
+            counts = await db.fetchrow(
+                "SELECT (SELECT count(*) FROM sign_ups), (SELECT count(*) FROM outbox_sent),"
+                " (SELECT count(*) FROM audit_log), (SELECT count(*) FROM dead_letters)"
+            )
+        return tuple(counts or ()), await self.bus.depths()
+
+    async def _is_settled(self) -> bool:
+        return not await self._left() and not await self._what_is_wrong()  # the cheaper look first
+
+    async def _what_is_wrong(self) -> list[str]:
+        async with self.fleet.database.connection() as db:
+            broken = await broken_by(db, self.ledger)
+        return [*broken, *await self._left(), *self.faults_told()]
+
+    async def _end_all(self) -> None:
+        """What somebody still had in hand is then in its queue again; by now that can only be repeats."""
+        for _ in range(DRAINS):
+            await stop(*self.fleet.processes)
+            if not await self._left():
+                return
+            self.fleet.start_all()
+            await self.wait_for(self._is_settled, self._how_far, self._what_is_wrong)
+        raise AssertionError("queues do not become empty")
+
+    async def _ask_doctor(self) -> None:
+        command = [sys.executable, "-m", "catraca", "doctor", "--invariants"]
+        doctor = await asyncio.to_thread(
+            subprocess.run,
+            command,
+            env=self.fleet.environment,
+            capture_output=True,
+            text=True,
+            timeout=DOCTOR_SECONDS,
+            check=False,
+        )
+        assert doctor.returncode == 0, doctor.stdout + doctor.stderr
+
+
+@asynccontextmanager
+async def sign_up_fleet(servers: StormServers, settings: Mapping[str, str]) -> AsyncIterator[SignUpFleet]:
+    """Start all processes on an empty database and wait until the API is ready."""
+    port = free_port()
+    chosen = {"CATRACA_PORT": str(port), **SETTINGS, **settings}
+    async with servers.processes(LINEUP, chosen) as (fleet, bus):
+        await until(lambda: is_ready(port))
+        ledger = Ledger()
+        yield SignUpFleet(fleet, Callers(port, bus, ledger), ledger, bus)
