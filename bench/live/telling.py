@@ -10,7 +10,7 @@ import msgspec
 from catraca.domains.notifications import CHANNEL, Teller
 from catraca.domains.notifications.model import Happened
 from catraca.events import TOPOLOGY, RideStarted
-from catraca.platform import fanout
+from catraca.platform import redis_pubsub
 from catraca.platform.clock import now
 from catraca.platform.database import Database, Db, after_commit
 from catraca.platform.redis_client import RedisClient, RedisLimits
@@ -105,7 +105,7 @@ class Telling:
     async def _announce(self, payload: bytes) -> object:
         began = perf_counter()
         try:
-            return await fanout.publish(self._redis, CHANNEL, payload)
+            return await redis_pubsub.publish(self._redis, CHANNEL, payload)
         finally:
             self._announcing_seconds += perf_counter() - began
             self._unannounced -= 1

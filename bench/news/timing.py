@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 
 from bench.news.world import LIMIT_SECONDS
 from catraca.platform.database import Database, Db
-from catraca.platform.database.timer_runner import Timekeeper
+from catraca.platform.database.timer_runner import TimerRunner
 from catraca.platform.database.timers import TimerHandlers, TimerKind, set_timer
 
 PENDING = 100_000
@@ -31,7 +31,7 @@ async def lateness_milliseconds(database_url: str, *, count: int) -> tuple[float
 
     await database.run(_set_many)
     stopping = asyncio.Event()
-    keeping = asyncio.create_task(Timekeeper(database, [fires]).run(stopping))
+    keeping = asyncio.create_task(TimerRunner(database, [fires]).run(stopping))
     for _ in range(count):
         due_in = timedelta(seconds=random.uniform(0.05, LATEST_SECONDS))
         await database.run(lambda db, due_in=due_in: set_timer(db, MEASURED, uuid4(), due_in=due_in))

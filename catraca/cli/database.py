@@ -14,7 +14,7 @@ STATEMENT_SECONDS = 60.0
 
 def find_settings() -> "Settings":
     """Settings of the environment; missing addresses are those of a `catraca up` in the state folder."""
-    from catraca.platform.embedded.running import find_running
+    from catraca.platform.embedded.running_servers import find_running
     from catraca.settings import read_settings
 
     settings = read_settings()

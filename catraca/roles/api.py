@@ -54,14 +54,14 @@ from catraca.platform.auth import (
 from catraca.platform.bus import Transport
 from catraca.platform.gather import Gather
 from catraca.platform.http.app import HttpParts, create_app
-from catraca.platform.http.envelope import RequestLimits
-from catraca.platform.http.gate import CallerLimits
+from catraca.platform.http.caller_middleware import CallerLimits
 from catraca.platform.http.health import Health
 from catraca.platform.http.rate_limits import RateLimit, RateLimiter
+from catraca.platform.http.request_middleware import RequestLimits
 from catraca.platform.http.server import HttpServer, ServerLimits
+from catraca.platform.jwks import ProviderKeys
+from catraca.platform.key_queues import KeyQueues
 from catraca.platform.passwords import Passwords
-from catraca.platform.remote_keys import RemoteKeys
-from catraca.platform.turns import Turns
 from catraca.platform.web_push import PushHosts, PushKey
 from catraca.roles.duties import queue_duties
 from catraca.roles.listening import open_listener
@@ -302,7 +302,7 @@ def _scheduling_parts(parts: Parts) -> SchedulingParts:
         hold_ttl=settings.scheduling.hold_ttl,
         most_holds=settings.scheduling.max_holds,
     )
-    return SchedulingParts(turns=Turns(parts.redis), rules=rules)
+    return SchedulingParts(turns=KeyQueues(parts.redis), rules=rules)
 
 
 def _location_parts(parts: Parts, fences: communities.Fences) -> LocationParts:
@@ -332,7 +332,7 @@ def _push_parts(settings: Settings) -> PushParts | None:
 
 def _keys(settings: Settings) -> KeySource:
     return (
-        RemoteKeys(settings.access.jwks_url)
+        ProviderKeys(settings.access.jwks_url)
         if settings.access.jwks_url
         else SharedSecret(settings.signing_secret())
     )

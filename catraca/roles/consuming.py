@@ -17,7 +17,7 @@ from catraca.domains.onboarding import Seal
 from catraca.domains.onboarding import handlers as onboarding_handlers
 from catraca.domains.onboarding.handlers import Welcome
 from catraca.events import EVENTS, SIGN_UP_EXCHANGE, SIGN_UP_QUEUE, TOPOLOGY
-from catraca.platform import fanout
+from catraca.platform import redis_pubsub
 from catraca.platform.bus import (
     Consumer,
     Queue,
@@ -75,7 +75,7 @@ def _welcome(settings: Settings) -> Welcome | None:
 
 def _teller(settings: Settings, redis: RedisClient) -> Teller:
     return Teller(
-        lambda payload: fanout.publish(redis, CHANNEL, payload),
+        lambda payload: redis_pubsub.publish(redis, CHANNEL, payload),
         currency=settings.fares.currency,
         pushes=settings.notifications.push_contact is not None,
     )
@@ -89,7 +89,7 @@ def _pusher(settings: Settings) -> Pusher | None:
 
 def _show_to_sockets(redis: RedisClient) -> location_handlers.Show:
     async def show(positions: Sequence[ShownPosition]) -> None:
-        await fanout.publish(redis, POSITIONS_CHANNEL, encode_positions(positions))
+        await redis_pubsub.publish(redis, POSITIONS_CHANNEL, encode_positions(positions))
 
     return show
 

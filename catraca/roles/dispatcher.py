@@ -13,7 +13,7 @@ from catraca.domains.matching.search.jobs import matching_timers
 from catraca.domains.rides import jobs as ride_jobs
 from catraca.domains.scheduling import jobs as scheduling_jobs
 from catraca.platform.database import timers
-from catraca.platform.database.timer_runner import Timekeeper
+from catraca.platform.database.timer_runner import TimerRunner
 from catraca.platform.database.timers import TimerHandlers
 from catraca.platform.errors import Away, Refusal
 from catraca.platform.pauses import within
@@ -69,7 +69,7 @@ class Dispatcher:
         self._parts = parts
 
     async def run(self, life: Life) -> None:
-        timekeeper = Timekeeper(self._parts.database, timers_of(self._parts), self._parts.hands)
+        timekeeper = TimerRunner(self._parts.database, timers_of(self._parts), self._parts.hands)
         await all_of(
             consume(self._parts, "dispatcher", life),
             timekeeper.run(life.stopping),

@@ -18,7 +18,7 @@ from uuid import UUID, uuid4
 import asyncpg
 import httpx
 
-from catraca.platform.embedded.running import find_running
+from catraca.platform.embedded.running_servers import find_running
 from tests.conftest import SECRET, bearer, free_port
 from tests.servers import private_folder, until
 

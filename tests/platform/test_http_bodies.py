@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from catraca.platform.database import Database
 from catraca.platform.errors import BodyMalformed
-from catraca.platform.http.bodies import MAX_DEPTH, parse_json
+from catraca.platform.http.strict_json import MAX_DEPTH, parse_json
 from catraca.settings import Settings
 from tests.conftest import SECRET, bearer, free_port
 from tests.servers import on_one_stack, until

@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 
 from catraca.platform.database import Database
 from catraca.platform.http.caller import Caller
-from catraca.platform.http.envelope import Envelope, RequestLimits
+from catraca.platform.http.request_middleware import RequestLimits, RequestMiddleware
 from catraca.platform.http.route import OpenDb, UnitOfWork
 from catraca.roles.parts import Parts
 from tests.conftest import bearer
@@ -309,5 +309,5 @@ async def test_a_websocket_has_an_id_too() -> None:
         seen.update(scope["state"])
 
     scope = {"type": "websocket", "headers": [(b"x-request-id", b"socket-number-1")]}
-    await Envelope(app, limits=RequestLimits())(scope, None, None)  # type: ignore[arg-type]
+    await RequestMiddleware(app, limits=RequestLimits())(scope, None, None)  # type: ignore[arg-type]
     assert seen == {"request_id": "socket-number-1"}

@@ -13,7 +13,7 @@ from fastapi import Request, Response
 
 from catraca.platform.database import Database
 from catraca.platform.http.caller import Caller
-from catraca.platform.http.envelope import RequestLimits
+from catraca.platform.http.request_middleware import RequestLimits
 from catraca.platform.http.route import OpenDb, UnitOfWork, make_router, within
 from catraca.roles.parts import Parts
 from tests.conftest import bearer

@@ -12,11 +12,11 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives import serialization
 
-from catraca.platform import remote_keys
+from catraca.platform import jwks
 from catraca.platform.auth import Authenticator, Principal, TokenRules, TokenVerifier
 from catraca.platform.errors import IdentityProviderUnavailable, TokenInvalid, TokenRevoked
 from catraca.platform.http.health import Health
-from catraca.platform.remote_keys import RemoteKeys, fetch_keys
+from catraca.platform.jwks import ProviderKeys, fetch_keys
 from catraca.roles.api import build_app
 from catraca.roles.parts import Parts
 from tests.platform.keys import RSA, Key, Provider, provider
@@ -34,7 +34,7 @@ def by(key: Key, **changes: Any) -> str:
 
 
 def verifier(url: str, **times: float) -> TokenVerifier:
-    return TokenVerifier(RemoteKeys(url, **times), TokenRules())
+    return TokenVerifier(ProviderKeys(url, **times), TokenRules())
 
 
 @pytest.fixture
@@ -47,8 +47,8 @@ class Moments:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._ahead = 0.0
-        real = remote_keys.monotonic_seconds
-        monkeypatch.setattr(remote_keys, "monotonic_seconds", lambda: real() + self._ahead)
+        real = jwks.monotonic_seconds
+        monkeypatch.setattr(jwks, "monotonic_seconds", lambda: real() + self._ahead)
 
     def pass_by(self, seconds: float) -> None:
         self._ahead += seconds
@@ -95,7 +95,7 @@ def _hs256(secret: bytes, kid: str) -> str:
 
 
 def test_no_symmetric_algorithm_is_ever_asked_for() -> None:
-    assert not [name for name in RemoteKeys.algorithms if name.startswith("HS") or name == "none"]
+    assert not [name for name in ProviderKeys.algorithms if name.startswith("HS") or name == "none"]
 
 
 async def test_a_key_is_bound_to_its_algorithm() -> None:
@@ -184,7 +184,7 @@ AWAY = {
     "answers no JSON": {"body": b"<html>"},
     "answers no key set": {"body": b"[]"},
     "answers keys that are no list": {"body": b'{"keys": {}}'},
-    "answers too much": {"body": b'{"keys": [' + b" " * remote_keys.MAX_SET_BYTES + b"]}"},
+    "answers too much": {"body": b'{"keys": [' + b" " * jwks.MAX_SET_BYTES + b"]}"},
     "answers too deep": {"body": b"[" * 200_000},
     "answers bytes that are no text": {"body": b"\xff\xfe\xfa"},
 }
@@ -219,7 +219,7 @@ async def test_a_provider_that_cannot_be_reached_is_503_from_the_first_token_on(
 async def test_a_provider_that_says_nothing_holds_up_neither_the_loop_nor_known_keys(
     moments: Moments, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote_keys, "FETCH_SECONDS", 0.3)
+    monkeypatch.setattr(jwks, "FETCH_SECONDS", 0.3)
     with provider(ECDSA) as idp:
         check = verifier(idp.url)
         await check.verify(by(ECDSA))
@@ -235,7 +235,7 @@ async def test_a_provider_that_says_nothing_holds_up_neither_the_loop_nor_known_
 
 async def test_a_provider_that_drips_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     """A socket's timeout begins anew with each byte; ours does not."""
-    monkeypatch.setattr(remote_keys, "FETCH_SECONDS", 0.3)
+    monkeypatch.setattr(jwks, "FETCH_SECONDS", 0.3)
 
     async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
@@ -274,9 +274,9 @@ async def test_known_keys_wait_for_a_silent_provider_once_and_then_no_more(
         await check.verify(by(ECDSA))
         idp.silent = True
         moments.pass_by(301)
-        monkeypatch.setattr(remote_keys, "FETCH_SECONDS", 0.2)
+        monkeypatch.setattr(jwks, "FETCH_SECONDS", 0.2)
         assert (await check.verify(by(ECDSA, jti="2"))).has("driver")
-        monkeypatch.setattr(remote_keys, "FETCH_SECONDS", 600)
+        monkeypatch.setattr(jwks, "FETCH_SECONDS", 600)
         await until(lambda: check._keys._fetching is None)
         moments.pass_by(6)
         async with asyncio.timeout(20):
@@ -289,7 +289,7 @@ async def test_known_keys_wait_for_a_silent_provider_once_and_then_no_more(
 async def test_only_web_addresses_are_fetched() -> None:
     for url in ("file:///etc/passwd", "ftp://127.0.0.1/keys", "data:,{}"):
         with pytest.raises(ValueError, match="https"):
-            RemoteKeys(url)
+            ProviderKeys(url)
 
 
 async def test_a_revocation_covers_what_a_clock_ahead_of_the_databases_may_have_signed_before_it() -> None:

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 from catraca.platform.database import Database, Db, timer_runner, timers
 from catraca.platform.database import transactions as database_module
-from catraca.platform.database.timer_runner import Timekeeper
+from catraca.platform.database.timer_runner import TimerRunner
 from catraca.platform.database.timers import TimerHandlers, TimerKind, set_timer
 from catraca.platform.errors import Busy
 from catraca.platform.redis_client import RedisAway
@@ -288,7 +288,7 @@ def test_two_handlers_for_one_kind_are_refused(kind: TimerKind) -> None:
     with pytest.raises(AssertionError, match="already"):
         fires(kind)(fires.by_kind[kind])
     with pytest.raises(AssertionError, match="two handlers"):
-        Timekeeper(None, [fires, recording(kind)])  # type: ignore[arg-type]
+        TimerRunner(None, [fires, recording(kind)])  # type: ignore[arg-type]
 
 
 async def test_a_timer_set_elsewhere_wakes_an_idle_timekeeper(
@@ -316,7 +316,7 @@ async def test_a_timekeeper_sleeps_until_the_next_timer_is_due(
 
 async def test_only_timers_that_are_due_soon_are_announced(database: Database, kind: TimerKind) -> None:
     async def announces(due_in: timedelta) -> bool:
-        with database.wakeups.waiting_for(timers.WAKE_TOPIC) as woken:
+        with database.channel.subscribe(timers.WAKE_TOPIC) as woken:
             await set_for(database, kind, uuid4(), due_in=due_in)
             return woken.is_set()
 

@@ -12,7 +12,7 @@ import pytest
 from catraca.platform.database import Database, DatabaseLimits, Db, timer_runner, timers
 from catraca.platform.database import transactions as database_module
 from catraca.platform.database.invariants import check_invariants
-from catraca.platform.database.timer_runner import Timekeeper
+from catraca.platform.database.timer_runner import TimerRunner
 from catraca.platform.database.timers import TimerHandlers, TimerKind, cancel_timer, set_timer
 from tests.servers import Stack, until
 from tests.support.timekeeping import (
@@ -175,7 +175,7 @@ async def test_a_timer_moved_in_the_hand_is_not_taken_for_the_one_it_was(
 
 async def test_a_moved_timer_does_not_begin(database: Database, kind: TimerKind) -> None:
     """Claimed, then moved before its handler began, as happens to a timekeeper that was stopped."""
-    subject, keeper = uuid4(), Timekeeper(database, [recording(kind)])
+    subject, keeper = uuid4(), TimerRunner(database, [recording(kind)])
     await set_for(database, kind, subject)
     async with database.connection() as db:
         (timer,) = await timers.claim_due(db, [kind], lease=uuid4(), lease_seconds=60, limit=9)

@@ -9,8 +9,8 @@ import httpx
 import msgspec
 from fastapi import APIRouter, FastAPI
 
-from catraca.platform.http.envelope import Envelope, RequestLimits
 from catraca.platform.http.health import Health
+from catraca.platform.http.request_middleware import RequestLimits, RequestMiddleware
 from catraca.platform.http.server import HttpServer, ServerLimits
 from catraca.roles.api import ROUTERS, STREAMS, build_app
 from catraca.roles.parts import Parts
@@ -55,7 +55,7 @@ async def served(
     changed = replace(parts, settings=parts.settings.changed(**settings))
     app = build_app(changed, Health(required={"database": parts.database.is_up}), [*ROUTERS, *routers])
     if request_limits is not None:
-        envelope = next(layer for layer in app.user_middleware if layer.cls is Envelope)
+        envelope = next(layer for layer in app.user_middleware if layer.cls is RequestMiddleware)
         envelope.kwargs["limits"] = request_limits
     async with serving(app, limits or ServerLimits(streams=STREAMS)) as served:
         yield served

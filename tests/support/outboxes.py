@@ -34,7 +34,7 @@ async def database_of_its_own(stack: Stack, *, connections: int = 20) -> AsyncIt
     url = await stack.migrated_database(f"outbox_{uuid4().hex[:12]}")
     database = await Database.open(url, limits=replace(PATIENT, connections=connections))
     try:
-        with database.wakeups.waiting_for("whatever") as begun:  # everybody is woken when it has begun
+        with database.channel.subscribe("whatever") as begun:  # everybody is woken when it has begun
             async with asyncio.timeout(30):
                 await begun.wait()
         yield database

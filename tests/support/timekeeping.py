@@ -13,7 +13,7 @@ from uuid import UUID, uuid4
 import uvloop
 
 from catraca.platform.database import Database, DatabaseLimits, Db, timers
-from catraca.platform.database.timer_runner import OUTCOMES, Timekeeper
+from catraca.platform.database.timer_runner import OUTCOMES, TimerRunner
 from catraca.platform.database.timers import TimerHandlers, TimerKind
 from catraca.platform.embedded.children import end_with_parent
 from tests.servers import Stack, until
@@ -116,7 +116,7 @@ class Halfway:
 async def keeping(database: Database, *handlers: TimerHandlers) -> AsyncIterator[asyncio.Event]:
     """A timekeeper of this process until the block ends, or until the event it gives is set."""
     stopping = asyncio.Event()
-    running = asyncio.create_task(Timekeeper(database, handlers).run(stopping))
+    running = asyncio.create_task(TimerRunner(database, handlers).run(stopping))
     try:
         yield stopping
     finally:
@@ -157,7 +157,7 @@ async def keep(url: str, kind: TimerKind, lease_seconds: float) -> None:
         await db.execute("SELECT pg_advisory_xact_lock_shared(hashtextextended($1, 0))", kind)
 
     database = await Database.open(url)
-    await Timekeeper(database, [fires]).run(stopping)
+    await TimerRunner(database, [fires]).run(stopping)
     await database.close()
 
 

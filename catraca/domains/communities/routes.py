@@ -20,8 +20,7 @@ from catraca.domains.communities.schemas import (
 )
 from catraca.platform.http.caller import Caller, Operator
 from catraca.platform.http.problems import problems
-from catraca.platform.http.route import OpenDb, UnitOfWork, make_router
-from catraca.platform.http.wiring import wired
+from catraca.platform.http.route import OpenDb, UnitOfWork, make_router, wired
 from catraca.platform.ids import new_id
 from catraca.platform.texts import Language, negotiate
 

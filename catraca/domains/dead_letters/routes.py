@@ -25,8 +25,7 @@ from catraca.domains.dead_letters.schemas import (
 from catraca.platform.forms import Moment
 from catraca.platform.http.caller import Operator
 from catraca.platform.http.problems import problems
-from catraca.platform.http.route import OpenDb, UnitOfWork, make_router
-from catraca.platform.http.wiring import wired
+from catraca.platform.http.route import OpenDb, UnitOfWork, make_router, wired
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from catraca.domains.dead_letters.model import (
 )
 from catraca.platform.errors import BodyMalformed
 from catraca.platform.forms import Moment
-from catraca.platform.http.bodies import parse_json
+from catraca.platform.http.strict_json import parse_json
 
 LETTER: JsonDict = {
     "id": "0198a7f0-5d2e-7c41-9f0a-3b1c2d4e5f60",

@@ -8,8 +8,7 @@ from catraca.domains.fares.model import Tariff
 from catraca.domains.fares.schemas import QuoteIn, QuoteOut
 from catraca.platform.http.caller import Caller
 from catraca.platform.http.problems import problems
-from catraca.platform.http.route import Staged, make_router
-from catraca.platform.http.wiring import wired
+from catraca.platform.http.route import Staged, make_router, wired
 
 Prices = Annotated[Tariff, Depends(wired(Tariff))]
 

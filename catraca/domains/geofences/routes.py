@@ -25,8 +25,7 @@ from catraca.platform.errors import NotFound, Refusal
 from catraca.platform.http.caller import Caller
 from catraca.platform.http.problems import problem_response, problems
 from catraca.platform.http.rate_limits import RateLimit, RateLimiter
-from catraca.platform.http.route import OpenDb, UnitOfWork, keep_nothing, make_router
-from catraca.platform.http.wiring import wired
+from catraca.platform.http.route import OpenDb, UnitOfWork, keep_nothing, make_router, wired
 from catraca.platform.texts import Language, negotiate, text
 
 

@@ -47,8 +47,8 @@ from catraca.platform.http.route import (
     UnitOfWork,
     make_router,
     stores_no_response,
+    wired,
 )
-from catraca.platform.http.wiring import wired
 from catraca.platform.redis_client import RedisClient
 
 LARGEST_RADIUS_METERS = 50_000

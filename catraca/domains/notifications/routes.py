@@ -45,8 +45,7 @@ from catraca.platform.http.caller import Caller
 from catraca.platform.http.problems import problem_response, problems, spoken_detail, told_data
 from catraca.platform.http.proxies import caller_of
 from catraca.platform.http.rate_limits import LocalBuckets, RateLimit, RateLimiter
-from catraca.platform.http.route import OpenDb, UnitOfWork, make_router, stores_no_response
-from catraca.platform.http.wiring import wired
+from catraca.platform.http.route import OpenDb, UnitOfWork, make_router, stores_no_response, wired
 from catraca.platform.texts import negotiate
 from catraca.platform.web_push import PushHosts, Subscription, read_keys
 

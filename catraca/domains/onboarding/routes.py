@@ -18,8 +18,7 @@ from catraca.platform.http.caller import Operator
 from catraca.platform.http.problems import problems
 from catraca.platform.http.proxies import caller_of
 from catraca.platform.http.rate_limits import RateLimit, RateLimiter
-from catraca.platform.http.route import OpenDb, Staged, UnitOfWork, make_router
-from catraca.platform.http.wiring import wired
+from catraca.platform.http.route import OpenDb, Staged, UnitOfWork, make_router, wired
 from catraca.platform.texts import negotiate
 
 

@@ -39,8 +39,8 @@ from catraca.platform.http.route import (
     UnitOfWork,
     make_router,
     stores_no_response,
+    wired,
 )
-from catraca.platform.http.wiring import wired
 from catraca.platform.passwords import Passwords
 
 

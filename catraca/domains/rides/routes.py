@@ -32,8 +32,7 @@ from catraca.platform.errors import Forbidden
 from catraca.platform.http.caller import Caller, Operator
 from catraca.platform.http.problems import problems
 from catraca.platform.http.proxies import parse_address
-from catraca.platform.http.route import OpenDb, Staged, UnitOfWork, make_router
-from catraca.platform.http.wiring import wired
+from catraca.platform.http.route import OpenDb, Staged, UnitOfWork, make_router, wired
 from catraca.platform.ids import new_id
 
 AGENT_MAX_CHARACTERS = 200

@@ -48,7 +48,7 @@ class Relay:
     async def run(self, stopping: asyncio.Event) -> None:
         """Send until told to stop; what is claimed by then is still sent, or released."""
         pause_seconds = 0.0
-        with self._database.wakeups.waiting_for(outbox.WAKE_TOPIC) as woken:
+        with self._database.channel.subscribe(outbox.WAKE_TOPIC) as woken:
             while not stopping.is_set():
                 woken.clear()
                 try:

@@ -43,7 +43,7 @@ class Overtaken(Exception):
     """The timer was moved, canceled or taken over meanwhile: nothing of its handler's work may stay."""
 
 
-class Timekeeper:
+class TimerRunner:
     """Any number may run at once, in any number of processes; each fires the kinds it has handlers for."""
 
     def __init__(
@@ -68,7 +68,7 @@ class Timekeeper:
     async def run(self, stopping: asyncio.Event) -> None:
         """Fire timers until told to stop; what is in hand by then is finished, or given back."""
         backoff = Backoff(first_seconds=FIRST_PAUSE_SECONDS, longest_seconds=LONGEST_PAUSE_SECONDS)
-        with self._database.wakeups.waiting_for(timers.WAKE_TOPIC) as woken:
+        with self._database.channel.subscribe(timers.WAKE_TOPIC) as woken:
             async with asyncio.TaskGroup() as hands:
                 while not stopping.is_set():
                     woken.clear()

@@ -13,8 +13,8 @@ from prometheus_client import Counter, Histogram
 from catraca.platform.clock import monotonic_seconds
 from catraca.platform.database.connection import Connection, DatabaseLimits, Db, connector
 from catraca.platform.database.failures import BROKEN, CONFLICTS, UNFINISHED, as_refusal
+from catraca.platform.database.notify_channel import NotifyChannel
 from catraca.platform.database.pool import ConnectionPool
-from catraca.platform.database.wakeups import Wakeups
 from catraca.platform.errors import Busy, OutcomeUnknown, Refusal
 
 log = structlog.get_logger()
@@ -99,10 +99,10 @@ async def use_custom_plans(db: Db) -> None:
 class Database:
     """The pool. Use `connection()` for reads, `transaction()` or `run()` for changes."""
 
-    def __init__(self, pool: ConnectionPool, limits: DatabaseLimits, wakeups: Wakeups) -> None:
+    def __init__(self, pool: ConnectionPool, limits: DatabaseLimits, channel: NotifyChannel) -> None:
         self._pool = pool
         self._limits = limits
-        self.wakeups = wakeups
+        self.channel = channel
 
     @classmethod
     async def open(
@@ -119,11 +119,11 @@ class Database:
         """
         limits = limits or DatabaseLimits()
         connect = connector(url, limits, application_name=application_name, planning=planning or {})
-        return cls(ConnectionPool(connect, size=limits.connections), limits, Wakeups(connect))
+        return cls(ConnectionPool(connect, size=limits.connections), limits, NotifyChannel(connect))
 
     async def close(self) -> None:
         """Close every connection; those not released in time are cut."""
-        await self.wakeups.close()
+        await self.channel.close()
         with suppress(TimeoutError):
             async with asyncio.timeout(DRAIN_SECONDS):
                 await self._pool.drain()
@@ -207,7 +207,7 @@ class Database:
 
     def _committed(self, connection: Connection) -> None:
         for topic in connection.topics:
-            self.wakeups.announce(topic)
+            self.channel.publish(topic)
         for act in connection.acts:
             act()
 

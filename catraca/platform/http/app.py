@@ -13,10 +13,10 @@ from catraca.platform.auth import Authenticator
 from catraca.platform.database import Database
 from catraca.platform.errors import Refusal
 from catraca.platform.http import docs, health, problems
-from catraca.platform.http.envelope import Envelope, RequestLimits
-from catraca.platform.http.gate import CallerLimits, Gate
+from catraca.platform.http.caller_middleware import CallerLimits, CallerMiddleware
 from catraca.platform.http.proxies import Network, TrustedProxies
 from catraca.platform.http.rate_limits import RateLimiter
+from catraca.platform.http.request_middleware import RequestLimits, RequestMiddleware
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class HttpParts:
     cors_origins: Sequence[str] = ()
     metrics_public: bool = True
     wired: Sequence[object] = ()
-    """What domains' routes are handed, each found by its type (see `wiring`)."""
+    """What domains' routes are handed, each found by its type (see `route.wired`)."""
 
 
 def create_app(
@@ -84,8 +84,11 @@ def _middleware(parts: HttpParts) -> list[Middleware]:
         *([proxies] if parts.trusted_proxies else []),
         # Around the envelope, so that a page can also read the refusals the envelope gives.
         *([cors] if parts.cors_origins else []),
-        Middleware(Envelope, limits=parts.request_limits),
+        Middleware(RequestMiddleware, limits=parts.request_limits),
         Middleware(
-            Gate, authenticator=parts.authenticator, limiter=parts.limiter, limits=parts.caller_limits
+            CallerMiddleware,
+            authenticator=parts.authenticator,
+            limiter=parts.limiter,
+            limits=parts.caller_limits,
         ),
     ]

@@ -1,6 +1,6 @@
 """The route class every domain uses: one request, one transaction, one stored answer per idempotency key."""
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Annotated, Any, TypeVar, cast
 
@@ -10,13 +10,14 @@ from fastapi.routing import APIRoute
 from catraca.platform.auth import Principal
 from catraca.platform.database import Database, Db, Transact
 from catraca.platform.database.idempotency import Claim, StoredResponse
-from catraca.platform.http.bodies import StrictRequest
 from catraca.platform.http.caller import check_caller, needs_caller
+from catraca.platform.http.strict_json import StrictRequest
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 REPLAYED_HEADERS = ("content-type", "location", "etag")
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
+T = TypeVar("T")
 
 
 def make_router(
@@ -156,3 +157,12 @@ async def _transact(request: Request) -> Transact:
 
 InTransaction = Annotated[Transact, Depends(_transact)]
 """On `Staged` routes: runs a verb in a transaction of its own."""
+
+
+def wired(kind: type[T]) -> Callable[[Request], Awaitable[T]]:
+    """A dependency: the value of this type that the role provides, so that domains read no settings."""
+
+    async def find(request: Request) -> T:
+        return request.app.state.wired[kind]
+
+    return find

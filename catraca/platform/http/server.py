@@ -15,8 +15,8 @@ from prometheus_client import Counter
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from catraca.platform.errors import Busy, HeadersTooLarge, Refusal, RequestMalformed, UrlTooLong
-from catraca.platform.http.envelope import SECURITY_HEADERS
 from catraca.platform.http.problems import problem_response
+from catraca.platform.http.request_middleware import SECURITY_HEADERS
 from catraca.platform.http.sockets import GuardedSocket, socket_options
 from catraca.platform.ids import new_id
 

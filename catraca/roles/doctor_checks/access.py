@@ -3,7 +3,7 @@
 import asyncio
 from http.client import HTTPException
 
-from catraca.platform.remote_keys import fetch_keys
+from catraca.platform.jwks import fetch_keys
 from catraca.roles.doctor_checks.findings import Finding, ok, problem, warning
 from catraca.settings import SECRET_REMEDY, Settings
 

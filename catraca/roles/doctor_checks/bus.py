@@ -12,7 +12,7 @@ from catraca.platform.bus.topology import DEAD_LETTER_QUEUE
 from catraca.platform.bus.transport import BusAway
 from catraca.platform.database import Database, DatabaseLimits
 from catraca.platform.errors import Refusal
-from catraca.platform.server_facts import Unreachable, ask_queues
+from catraca.platform.server_info import Unreachable, ask_queues
 from catraca.roles.doctor_checks.findings import Finding, ok, warning
 from catraca.settings import Settings
 

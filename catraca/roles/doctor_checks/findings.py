@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from catraca.platform.server_facts import ClockSkew
+from catraca.platform.server_info import ClockSkew
 from catraca.settings import Settings
 
 VerdictWord = Literal["ok", "warning", "problem"]

@@ -1,7 +1,7 @@
 """PostgreSQL decides, so nearly everything amiss with it is a problem."""
 
 from catraca.platform.database.migrations import known_revisions, newest_revision
-from catraca.platform.server_facts import PostgresFacts, Unreachable, ask_postgres
+from catraca.platform.server_info import PostgresFacts, Unreachable, ask_postgres
 from catraca.roles.doctor_checks.findings import Finding, judge_clock, ok, problem
 from catraca.settings import Settings
 

@@ -9,11 +9,7 @@ from typing import Any
 import pytest
 
 from catraca.platform import clock
-from catraca.platform.server_facts import (
-    ClockSkew,
-    ask_postgres,
-    ask_redis,
-)
+from catraca.platform.server_info import ClockSkew, ask_postgres, ask_redis
 from catraca.roles.doctor import look_over
 from catraca.roles.doctor_checks.findings import judge_clock
 from catraca.roles.doctor_checks.machine import judge_disk

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import redis.asyncio
 
-from catraca.platform import server_facts
+from catraca.platform import server_info
 from catraca.platform.database.migrations import migrate
-from catraca.platform.server_facts import (
+from catraca.platform.server_info import (
     ClockSkew,
     PostgresFacts,
     RabbitFacts,
@@ -198,7 +198,7 @@ async def test_a_rabbitmq_that_was_given_and_is_away_is_a_problem(sound: Setting
 async def test_silent_servers_hold_up_neither_each_other_nor_the_doctor(
     sound: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server_facts, "ASK_SECONDS", 0.3)
+    monkeypatch.setattr(server_info, "ASK_SECONDS", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         spoilt = sound.changed(

@@ -15,7 +15,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from catraca.domains.notifications import CHANNEL, Hub, Teller
 from catraca.domains.notifications.model import Happened, Notification
 from catraca.events import RideStarted
-from catraca.platform import fanout
+from catraca.platform import redis_pubsub
 from catraca.platform.clock import now
 from catraca.platform.database import Database
 from catraca.platform.event import Event
@@ -151,7 +151,7 @@ class Room:
     def teller(self, *, loudly: bool = True) -> Teller:
         async def announce(payload: bytes) -> object:
             if loudly:
-                return await fanout.publish(self.parts.redis, CHANNEL, payload)
+                return await redis_pubsub.publish(self.parts.redis, CHANNEL, payload)
             self.unheard.append(payload)
             return None
 

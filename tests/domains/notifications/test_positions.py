@@ -7,7 +7,7 @@ import msgspec
 
 from catraca.domains.location import ShownPosition, encode_positions
 from catraca.domains.notifications import POSITIONS_CHANNEL
-from catraca.platform import fanout
+from catraca.platform import redis_pubsub
 from catraca.platform.clock import now
 from tests.domains.notifications.devices import Device, Room
 from tests.servers import on_one_stack, until
@@ -39,7 +39,7 @@ def position(
 
 
 async def show(room: Room, *positions: ShownPosition) -> None:
-    assert await fanout.publish(room.parts.redis, POSITIONS_CHANNEL, encode_positions(positions))
+    assert await redis_pubsub.publish(room.parts.redis, POSITIONS_CHANNEL, encode_positions(positions))
 
 
 async def hears_positions(room: Room) -> None:
@@ -92,6 +92,6 @@ async def test_what_cannot_be_read_harms_nobody(room: Room) -> None:
     ana = await room.newcomer()
     async with room.device(ana) as device:
         await hears_positions(room)
-        await fanout.publish(room.parts.redis, POSITIONS_CHANNEL, b"\xff not a position")
+        await redis_pubsub.publish(room.parts.redis, POSITIONS_CHANNEL, b"\xff not a position")
         await show(room, position(ana.id))
         assert await seen(device)

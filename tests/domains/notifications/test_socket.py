@@ -8,7 +8,7 @@ import pytest
 from catraca.domains.location import ShownPosition, encode_positions
 from catraca.domains.notifications import CHANNEL, POSITIONS_CHANNEL
 from catraca.domains.notifications.service import hub, session
-from catraca.platform import fanout
+from catraca.platform import redis_pubsub
 from catraca.platform.clock import now
 from catraca.roles.parts import Parts
 from catraca.settings import Settings
@@ -162,7 +162,7 @@ async def test_garbage_on_a_channel_deafens_nobody(room: Room, channel: str) -> 
     async with room.device(ana) as device:
         await listening(room)
         for garbage in (b"", b"\xc1", b"\x93\x01\x02\x03", b"hello"):
-            await fanout.publish(room.parts.redis, channel, garbage)
+            await redis_pubsub.publish(room.parts.redis, channel, garbage)
         await room.tell_some(ana, 1)
         assert await device.seqs(1) == [1]
         assert room.hub._listener.connected
@@ -179,7 +179,7 @@ async def test_a_driver_who_gave_the_ride_up_does_not_see_the_next_one_come(room
     async def show(driver_id: object) -> None:
         at = now()
         shown = ShownPosition(ride_id, passenger.id, driver_id, 1.0, 2.0, at, None, None, at)  # type: ignore[arg-type]
-        await fanout.publish(room.parts.redis, POSITIONS_CHANNEL, encode_positions([shown]))
+        await redis_pubsub.publish(room.parts.redis, POSITIONS_CHANNEL, encode_positions([shown]))
 
     async with room.device(first) as device, opened(room.url, bearer("operator")) as office:
         await listening(room)
@@ -216,9 +216,9 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """A Redis that is gone is noticed soon; while it is there, only what it says counts."""
     monkeypatch.setattr(hub, "LOOK_SECONDS", 0.05)
     monkeypatch.setattr(hub, "LOOK_SECONDS_WHILE_TOLD", 3600)
-    monkeypatch.setattr(fanout, "SILENCE_SECONDS", 0.3)
-    monkeypatch.setattr(fanout, "CONNECT_SECONDS", 0.3)
-    monkeypatch.setattr(fanout, "RECONNECT_SECONDS", 0.05)
+    monkeypatch.setattr(redis_pubsub, "SILENCE_SECONDS", 0.3)
+    monkeypatch.setattr(redis_pubsub, "CONNECT_SECONDS", 0.3)
+    monkeypatch.setattr(redis_pubsub, "RECONNECT_SECONDS", 0.05)
 
 
 async def goes_on(room: Room, device: Device, someone: object) -> None:

@@ -20,7 +20,7 @@ async def test_a_committed_change_has_its_event_and_wakes_the_relay_after_the_co
     database: Database,
 ) -> None:
     subject = uuid4()
-    with database.wakeups.waiting_for(outbox.WAKE_TOPIC) as woken:
+    with database.channel.subscribe(outbox.WAKE_TOPIC) as woken:
         async with database.transaction() as db:
             with structlog.contextvars.bound_contextvars(request_id="r1"):
                 await outbox.record(db, Told(subject_id=subject, word="olá"))
@@ -64,7 +64,7 @@ async def record_and_be_canceled(db: Db) -> None:
 async def test_an_undone_change_has_no_event_no_number_and_wakes_nobody(
     database: Database, work, failure: type[BaseException]
 ) -> None:
-    with database.wakeups.waiting_for(outbox.WAKE_TOPIC) as woken:
+    with database.channel.subscribe(outbox.WAKE_TOPIC) as woken:
         with pytest.raises(failure):
             await asyncio.create_task(database.run(work))
         assert not woken.is_set()
@@ -79,7 +79,7 @@ async def test_an_undone_change_has_no_event_no_number_and_wakes_nobody(
 
 
 async def test_a_statement_that_stands_alone_wakes_too(database: Database) -> None:
-    with database.wakeups.waiting_for(outbox.WAKE_TOPIC) as woken:
+    with database.channel.subscribe(outbox.WAKE_TOPIC) as woken:
         async with database.connection() as db:
             await outbox.record(db, Told(subject_id=uuid4()))
         assert woken.is_set()

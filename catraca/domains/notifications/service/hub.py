@@ -25,8 +25,8 @@ from catraca.platform.auth import Principal
 from catraca.platform.clock import monotonic_seconds, now
 from catraca.platform.database import Database
 from catraca.platform.errors import Busy, Refusal
-from catraca.platform.fanout import Listener
 from catraca.platform.gather import Gather
+from catraca.platform.redis_pubsub import Subscriber
 
 log = structlog.get_logger()
 
@@ -55,7 +55,7 @@ class Hub:
         self._followers: dict[UUID, set[Session]] = {}
         self._board = PositionBoard()
         self._look_now = asyncio.Event()
-        self._listener = Listener(
+        self._listener = Subscriber(
             redis_url,
             {CHANNEL: self._hear_news, POSITIONS_CHANNEL: self._hear_positions},
             on_change=self._look_now.set,

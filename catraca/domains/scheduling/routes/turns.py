@@ -12,15 +12,15 @@ from catraca.domains.scheduling.service.booking import BookingRules
 from catraca.domains.scheduling.store.appointments import read_appointment
 from catraca.domains.scheduling.store.series import worker_of_series
 from catraca.platform.database import Database
-from catraca.platform.http.wiring import wired
-from catraca.platform.turns import Turns
+from catraca.platform.http.route import wired
+from catraca.platform.key_queues import KeyQueues
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulingParts:
     """What the API's role hands to these routes."""
 
-    turns: Turns
+    turns: KeyQueues
     rules: BookingRules
 
 
@@ -39,7 +39,7 @@ async def in_line(request: Request) -> AsyncGenerator[None]:
         yield
         return
     parts: SchedulingParts = request.app.state.wired[SchedulingParts]
-    async with parts.turns.take(turn_key(worker_id)):
+    async with parts.turns.enter(turn_key(worker_id)):
         yield
 
 

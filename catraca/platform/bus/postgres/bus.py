@@ -115,7 +115,7 @@ class PostgresBus:
     def _tell(self, added: Counter[str]) -> None:
         self._room.add(added.elements())
         for name in added:
-            self._database.wakeups.announce(wake_topic(name))
+            self._database.channel.publish(wake_topic(name))
 
     async def publish_transient(self, messages: Sequence[Message]) -> None:
         copies = [
@@ -132,7 +132,7 @@ class PostgresBus:
             async with self._database.connection() as db:
                 await tables.insert_transient(db, named, seconds=seconds)
             for name in {name for name, _ in named}:
-                self._database.wakeups.announce(wake_topic(name))
+                self._database.channel.publish(wake_topic(name))
 
     async def subscribe(
         self, queue: Queue, *, when_ready: Callable[[], Awaitable[bool]]

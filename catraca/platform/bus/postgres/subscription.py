@@ -87,7 +87,7 @@ class PostgresSubscription:
         )
         self._forget([delivery])
         for name in onward:
-            self._database.wakeups.announce(wake_topic(name))
+            self._database.channel.publish(wake_topic(name))
 
     async def give_back(self, deliveries: Sequence[Delivery]) -> None:
         tags = [delivery.tag for delivery in deliveries]
@@ -96,7 +96,7 @@ class PostgresSubscription:
             return
         with suppress(Refusal):  # the lease runs out by itself
             await self._database.run(lambda db: tables.release(db, self._queue.name, tags, lease=self._lease))
-            self._database.wakeups.announce(wake_topic(self._queue.name))
+            self._database.channel.publish(wake_topic(self._queue.name))
 
     def stop_taking(self) -> None:
         self._told_to_stop.set()
@@ -111,7 +111,7 @@ class PostgresSubscription:
         if self._queue.single_active:
             with suppress(Refusal):
                 await self._database.run(lambda db: tables.step_down(db, self._queue.name, lease=self._lease))
-                self._database.wakeups.announce(wake_topic(self._queue.name))
+                self._database.channel.publish(wake_topic(self._queue.name))
 
     @property
     def _stopping(self) -> bool:
@@ -127,7 +127,7 @@ class PostgresSubscription:
         self._left.set()
 
     async def _fetch(self) -> None:
-        with self._database.wakeups.waiting_for(wake_topic(self._queue.name)) as woken:
+        with self._database.channel.subscribe(wake_topic(self._queue.name)) as woken:
             while not self._stopping:
                 room = self._queue.prefetch - len(self._in_hand)
                 # While something is ready, nobody waits: better to claim many at a time.

@@ -23,8 +23,8 @@ from catraca.platform.errors import (
     RequestTooSlow,
     UrlInvalid,
 )
+from catraca.platform.http.caller_middleware import header
 from catraca.platform.http.deadlines import Deadlines
-from catraca.platform.http.gate import header
 from catraca.platform.http.problems import problem_response
 
 log = structlog.get_logger()
@@ -63,7 +63,7 @@ class RequestLimits:
     stream_work_seconds: float = 60.0
 
 
-class Envelope:
+class RequestMiddleware:
     """Wraps every request. Pure ASGI: no task, no copy, and an answer for whatever goes wrong inside."""
 
     def __init__(self, app: ASGIApp, *, limits: RequestLimits) -> None:

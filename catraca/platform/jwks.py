@@ -27,7 +27,7 @@ MAX_SET_BYTES = 256 * 1024
 MAX_KEYS = 100
 
 
-class RemoteKeys:
+class ProviderKeys:
     """Keys by their id. One fetch at a time, `pause_seconds` between them whoever asks and however they end.
 
     While the provider is away the keys we know keep working; a token signed with another cannot be judged.

@@ -22,7 +22,7 @@ class CallerLimits:
     anonymous: RateLimit
 
 
-class Gate:
+class CallerMiddleware:
     """Authenticated callers are counted by principal, only anonymous ones by address."""
 
     def __init__(

@@ -33,7 +33,7 @@ async def publish(client: RedisClient, channel: str, payload: bytes) -> bool:
     return True
 
 
-class Listener:
+class Subscriber:
     """Hears the given channels, on a connection of its own, until told to stop; `connected` tells whether."""
 
     def __init__(
