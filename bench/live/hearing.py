@@ -11,8 +11,8 @@ import msgspec
 from bench.live.loads import FRAME, SOCKETS
 from bench.live.telling import BATCH
 from catraca.domains.notifications import Hub
-from catraca.domains.notifications.service.session import Session
-from catraca.domains.notifications.service.telling import News
+from catraca.domains.notifications.messages.model import Announcement
+from catraca.domains.notifications.sockets.session import Session
 from catraca.platform.auth import Principal
 from catraca.platform.clock import now
 from catraca.platform.database import Database
@@ -49,7 +49,7 @@ async def hub_microseconds(database_url: str) -> float:
     left = len(payloads) * BATCH
     began = perf_counter()
     for payload in payloads:
-        hub._hear_news(payload)  # noqa: SLF001 - what its listener calls
+        hub._on_announcements(payload)  # noqa: SLF001 - what its listener calls
         await asyncio.sleep(0)
     await all_sent.wait()
     taken = perf_counter() - began
@@ -60,7 +60,7 @@ async def hub_microseconds(database_url: str) -> float:
 
 
 def _payload(people: list[UUID], seq: int) -> bytes:
-    return msgspec.msgpack.encode([News(one, seq, FRAME) for one in people])
+    return msgspec.msgpack.encode([Announcement(one, seq, FRAME) for one in people])
 
 
 def _principal(user_id: UUID) -> Principal:

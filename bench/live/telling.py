@@ -7,8 +7,8 @@ from uuid import UUID, uuid4
 
 import msgspec
 
-from catraca.domains.notifications import CHANNEL, Teller
-from catraca.domains.notifications.model import Happened
+from catraca.domains.notifications import NOTIFICATIONS_CHANNEL, Notifier
+from catraca.domains.notifications.model import SourceEvent
 from catraca.events import TOPOLOGY, RideStarted
 from catraca.platform import redis_pubsub
 from catraca.platform.clock import now
@@ -39,11 +39,11 @@ class Told(msgspec.Struct, frozen=True):
     times: list[list[float]]
 
 
-class Telling:
+class NewNotification:
     def __init__(self, database: Database, redis: RedisClient, orders: Orders) -> None:
         self._database = database
         self._orders = orders
-        self._teller = Teller(self._announce, currency="BRL")
+        self._notifier = Notifier(self._announce, currency="BRL")
         self._redis = redis
         self._times: dict[UUID, list[float]] = {one: [] for one in orders.people}
         # Committed and not yet announced.
@@ -83,7 +83,7 @@ class Telling:
 
     async def _tell(self, people: Sequence[UUID]) -> None:
         happened = [
-            Happened(
+            SourceEvent(
                 uuid4(), RideStarted(ride_id=uuid4(), rider_id=one, driver_id=one, round=1, started_at=now())
             )
             for one in people
@@ -91,7 +91,7 @@ class Telling:
 
         async def work(db: Db) -> None:
             after_commit(db, lambda: self._note(people))
-            await self._teller.tell(db, happened)
+            await self._notifier.notify(db, happened)
 
         await self._database.run(work)
 
@@ -105,7 +105,7 @@ class Telling:
     async def _announce(self, payload: bytes) -> object:
         began = perf_counter()
         try:
-            return await redis_pubsub.publish(self._redis, CHANNEL, payload)
+            return await redis_pubsub.publish(self._redis, NOTIFICATIONS_CHANNEL, payload)
         finally:
             self._announcing_seconds += perf_counter() - began
             self._unannounced -= 1
@@ -118,7 +118,7 @@ async def tell(orders: Orders) -> Told:
     # Nothing is to be given up because the machine is busy: that is what is measured.
     redis = RedisClient(orders.redis_url, limits=RedisLimits(answer_seconds=10))
     try:
-        return await Telling(database, redis, orders).run()
+        return await NewNotification(database, redis, orders).run()
     finally:
         await redis.close()
         await database.close()

@@ -1,4 +1,4 @@
-"""What is told about offers (made, answered, lapsed, lost) and about the search for a driver."""
+"""Events about offers and about the search for a driver."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -9,11 +9,11 @@ from msgspec import Meta
 from catraca.events.rides import DriverId, FareCents, Point, RiderId, Round
 from catraca.platform.event import Event
 
-AttemptNumber = Annotated[int, Meta(description="The ride's offers are counted, through all its rounds.")]
+AttemptNumber = Annotated[int, Meta(description="Number of the offer, counted over all rounds of the ride.")]
 
 
 class OfferEvent(Event, frozen=True, kw_only=True):
-    """Each offer is an aggregate of its own, so that many of one ride are told side by side."""
+    """Each offer is its own aggregate, so that offers of one ride are published in parallel."""
 
     exchange = "matching.events"
     about = "offer_id"
@@ -26,64 +26,64 @@ class OfferEvent(Event, frozen=True, kw_only=True):
 
 
 class CandidateFound(OfferEvent, frozen=True, kw_only=True, tag="matching.candidate_found"):
-    """A driver may have the ride until `expires_at`, and no other ride meanwhile."""
+    """The ride is offered to a driver until `expires_at`. Until then the driver gets no other offer."""
 
     rider_id: RiderId
-    expires_at: Annotated[datetime, Meta(description="By the database's clock; then it is too late.")]
-    pickup: Annotated[Point, Meta(description="Where from, to a hundred metres or so.")]
-    distance_meters: Annotated[int | None, Meta(description="How far the ride goes.", examples=[4200])] = None
+    expires_at: Annotated[datetime, Meta(description="End of the offer, by the database's clock.")]
+    pickup: Annotated[Point, Meta(description="Pickup, rounded to about a hundred metres.")]
+    distance_meters: Annotated[int | None, Meta(description="Length of the ride.", examples=[4200])] = None
     estimated_fare_cents: FareCents | None = None
     pickup_distance_meters: Annotated[
-        int | None, Meta(description="From the driver to there, as the crow flies.", examples=[1200])
+        int | None, Meta(description="Straight line from the driver to the pickup.", examples=[1200])
     ] = None
     previous_rejections: Annotated[
-        tuple[UUID, ...], Meta(description="Who refused before, the last 20 of them.")
+        tuple[UUID, ...], Meta(description="Drivers who refused before, the last 20.")
     ] = ()
     previous_timeout: Annotated[
-        tuple[UUID, ...], Meta(description="Who did not answer before, the last 20 of them.")
+        tuple[UUID, ...], Meta(description="Drivers who did not answer before, the last 20.")
     ] = ()
 
 
 class OfferSent(OfferEvent, frozen=True, kw_only=True, tag="matching.offer_sent"):
-    """The driver's device has said that it has the offer: once an offer, however many devices there are."""
+    """A device of the driver acknowledged the offer. Once per offer, also with several devices."""
 
-    sent_at: Annotated[datetime, Meta(description="When it said so.")]
+    sent_at: Annotated[datetime, Meta(description="Time of the acknowledgement.")]
 
 
 class DriverAccepted(OfferEvent, frozen=True, kw_only=True, tag="matching.driver_accepted"):
     """The offer was accepted, and with it the ride."""
 
     rider_id: RiderId
-    accepted_at: Annotated[datetime, Meta(description="When.")]
+    accepted_at: Annotated[datetime, Meta(description="Time of the event.")]
 
 
 class DriverRejected(OfferEvent, frozen=True, kw_only=True, tag="matching.driver_rejected"):
-    """The driver does not want the ride."""
+    """The driver refused the offer."""
 
-    rejected_at: Annotated[datetime, Meta(description="When.")]
+    rejected_at: Annotated[datetime, Meta(description="Time of the event.")]
     reason: Annotated[str | None, Meta(description="A code, if the driver gave one.")] = None
 
 
 class DriverTimeout(OfferEvent, frozen=True, kw_only=True, tag="matching.driver_timeout"):
-    """The driver did not answer in time, or went offline with the offer open."""
+    """The driver did not answer in time, or went offline with an open offer."""
 
-    timeout_at: Annotated[datetime, Meta(description="When.")]
+    timeout_at: Annotated[datetime, Meta(description="Time of the event.")]
     ttl_expired: Annotated[
-        bool, Meta(description="Whether the offer's time ran out; false when the driver went offline.")
+        bool, Meta(description="True if the offer expired; false if the driver went offline.")
     ]
 
 
 class OfferCanceled(OfferEvent, frozen=True, kw_only=True, tag="offer.canceled"):
-    """The offer is gone, by no act of the driver's."""
+    """The offer was withdrawn without an act of the driver."""
 
     reason: Annotated[
         Literal["accepted_by_another_driver", "ride_canceled", "no_drivers_available"],
-        Meta(description="Why."),
+        Meta(description="The reason."),
     ]
 
 
 class SearchEvent(Event, frozen=True, kw_only=True):
-    """Told in one order with what is told about the ride."""
+    """Published in one order with the events of the ride."""
 
     exchange = "matching.events"
     about = "ride_id"
@@ -93,43 +93,45 @@ class SearchEvent(Event, frozen=True, kw_only=True):
 
 
 class MatchingRetry(SearchEvent, frozen=True, kw_only=True, tag="matching.retry"):
-    """A driver is looked for once more."""
+    """Another search is planned."""
 
-    search: Annotated[int, Meta(description="The number of the search to come, in this round.", examples=[2])]
-    radius_meters: Annotated[int, Meta(description="How far out it looks.", examples=[7500])]
-    retry_at: Annotated[datetime, Meta(description="When; sooner, should a driver come online near by.")]
+    search: Annotated[int, Meta(description="Number of the next search in this round.", examples=[2])]
+    radius_meters: Annotated[int, Meta(description="Radius of the next search.", examples=[7500])]
+    retry_at: Annotated[
+        datetime, Meta(description="Planned time; earlier if a driver near by becomes available.")
+    ]
     reason: Annotated[
         Literal["nobody_near", "all_asked", "snatched", "index_away"],
         Meta(
-            description="Nobody was near; all who were have been asked; others were faster; or nobody knows"
-            " who is near."
+            description="No driver was near; all drivers near by were asked; other rides were faster; or"
+            " Redis was away."
         ),
     ]
 
 
 class SearchEnded(SearchEvent, frozen=True, kw_only=True):
-    """What both ends of a search without a driver tell."""
+    """A search ended without a driver."""
 
     rider_id: RiderId
-    pickup: Annotated[Point, Meta(description="Where from, to a hundred metres or so.")]
-    started_at: Annotated[datetime, Meta(description="Since when a driver was looked for in this round.")]
-    timeout_at: Annotated[datetime, Meta(description="When it ended.")]
-    total_attempts: Annotated[int, Meta(description="How many offers were made.", examples=[10])]
-    searches: Annotated[int, Meta(description="How many searches there were.", examples=[7])]
-    rejected_drivers: Annotated[tuple[UUID, ...], Meta(description="Who refused, the last 20 of them.")] = ()
+    pickup: Annotated[Point, Meta(description="Pickup, rounded to about a hundred metres.")]
+    started_at: Annotated[datetime, Meta(description="Start of the search in this round.")]
+    timeout_at: Annotated[datetime, Meta(description="End of the search.")]
+    total_attempts: Annotated[int, Meta(description="Number of offers.", examples=[10])]
+    searches: Annotated[int, Meta(description="Number of searches.", examples=[7])]
+    rejected_drivers: Annotated[tuple[UUID, ...], Meta(description="Drivers who refused, the last 20.")] = ()
     timeout_drivers: Annotated[
-        tuple[UUID, ...], Meta(description="Who did not answer, the last 20 of them.")
+        tuple[UUID, ...], Meta(description="Drivers who did not answer, the last 20.")
     ] = ()
-    search_radius_km: Annotated[float, Meta(description="How far out the last search looked.", examples=[15])]
+    search_radius_km: Annotated[float, Meta(description="Radius of the last search.", examples=[15])]
     reason: Annotated[
         Literal["no_drivers_in_area", "nobody_accepted"],
-        Meta(description="Whether nobody was found, or nobody wanted the ride."),
+        Meta(description="No driver was found, or no driver accepted."),
     ]
 
 
 class MatchingTimeout(SearchEnded, frozen=True, kw_only=True, tag="matching.timeout"):
-    """The time for finding a driver ran out while somebody was being asked."""
+    """The time for the search ended while an offer was open."""
 
 
 class NoDriversAvailable(SearchEnded, frozen=True, kw_only=True, tag="matching.no_drivers_available"):
-    """The time for finding a driver ran out, and nobody was being asked."""
+    """The time for the search ended without an open offer."""

@@ -32,8 +32,11 @@ from catraca.domains.geofences.routes import GeofenceParts
 from catraca.domains.location import routes as location_routes
 from catraca.domains.location.routes import LocationParts
 from catraca.domains.matching.explain import routes as matching_routes
-from catraca.domains.notifications import routes as notification_routes
-from catraca.domains.notifications.routes import LiveParts, PushParts
+from catraca.domains.notifications.messages import routes as notification_routes
+from catraca.domains.notifications.push import routes as push_routes
+from catraca.domains.notifications.push.routes import PushParts
+from catraca.domains.notifications.sockets import routes as socket_routes
+from catraca.domains.notifications.sockets.routes import SocketParts
 from catraca.domains.onboarding import routes as onboarding_routes
 from catraca.domains.onboarding.routes import OnboardingParts
 from catraca.domains.people import routes as people_routes
@@ -58,6 +61,7 @@ from catraca.platform.http.caller_middleware import CallerLimits
 from catraca.platform.http.health import Health
 from catraca.platform.http.rate_limits import RateLimit, RateLimiter
 from catraca.platform.http.request_middleware import RequestLimits
+from catraca.platform.http.route import part_of
 from catraca.platform.http.server import HttpServer, ServerLimits
 from catraca.platform.jwks import ProviderKeys
 from catraca.platform.key_queues import KeyQueues
@@ -65,6 +69,7 @@ from catraca.platform.passwords import Passwords
 from catraca.platform.web_push import PushHosts, PushKey
 from catraca.roles.duties import queue_duties
 from catraca.roles.listening import open_listener
+from catraca.roles.location_commands import location_commands
 from catraca.roles.parts import Parts
 from catraca.roles.runner import Life, first_of
 from catraca.settings import Settings
@@ -79,7 +84,9 @@ ROUTERS = [
     *community_routes.ROUTERS,
     *geofence_routes.ROUTERS,
     *scheduling_routes.ROUTERS,
-    *notification_routes.ROUTERS,
+    notification_routes.router,
+    push_routes.router,
+    socket_routes.router,
     *dead_letter_routes.ROUTERS,
     *audit_routes.ROUTERS,
     *analytics_routes.ROUTERS,
@@ -144,8 +151,7 @@ class Api:
 
 def hub_of(app: FastAPI) -> notifications.Hub:
     """The sockets of this process."""
-    live: LiveParts = app.state.wired[LiveParts]
-    return live.desk.hub
+    return part_of(app, SocketParts).commands.hub
 
 
 def build_app(parts: Parts, health: Health, routers: Sequence[APIRouter] = ROUTERS) -> FastAPI:
@@ -206,22 +212,18 @@ def build_app(parts: Parts, health: Health, routers: Sequence[APIRouter] = ROUTE
                 CommunityParts(fences),
                 _geofence_parts(parts, tariff, fences),
                 _scheduling_parts(parts),
-                LiveParts(
-                    desk=notifications.Desk(
-                        hub=hub,
-                        database=parts.database,
-                        redis=parts.redis,
-                        pings=location_parts.desk,
-                        rules=location_parts.rules,
-                        fences=fences,
+                SocketParts(
+                    commands=notifications.SocketCommands(
+                        hub, parts.database, location_commands(location_parts, parts.database)
                     ),
+                    database=parts.database,
                     authenticator=authenticator,
                     limiter=limiter,
                     principals=limits.principal,
                     strangers=limits.anonymous,
                     origins=settings.http.cors_origins,
-                    push=_push_parts(settings),
                 ),
+                _push_parts(settings),
                 DeadLetterParts(queue_duties(parts.topology)),
             ],
         ),
@@ -323,11 +325,11 @@ def _location_parts(parts: Parts, fences: communities.Fences) -> LocationParts:
     )
 
 
-def _push_parts(settings: Settings) -> PushParts | None:
-    if settings.notifications.push_contact is None:
-        return None
-    key = PushKey(settings.signing_secret(), contact=settings.notifications.push_contact)
-    return PushParts(public_key=key.public, hosts=PushHosts(settings.notifications.push_hosts))
+def _push_parts(settings: Settings) -> PushParts:
+    hosts, contact = PushHosts(settings.notifications.push_hosts), settings.notifications.push_contact
+    if contact is None:
+        return PushParts(hosts=hosts)
+    return PushParts(public_key=PushKey(settings.signing_secret(), contact=contact).public, hosts=hosts)
 
 
 def _keys(settings: Settings) -> KeySource:

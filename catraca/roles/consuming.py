@@ -11,8 +11,9 @@ from catraca.domains.dead_letters import handlers as dead_letter_handlers
 from catraca.domains.location import ShownPosition, encode_positions
 from catraca.domains.location import handlers as location_handlers
 from catraca.domains.matching.search.handlers import matching_handlers
-from catraca.domains.notifications import CHANNEL, POSITIONS_CHANNEL, Teller
-from catraca.domains.notifications import handlers as notification_handlers
+from catraca.domains.notifications import NOTIFICATIONS_CHANNEL, POSITIONS_CHANNEL, Notifier
+from catraca.domains.notifications.messages.handlers import notification_handlers
+from catraca.domains.notifications.push.handlers import push_handlers
 from catraca.domains.onboarding import Seal
 from catraca.domains.onboarding import handlers as onboarding_handlers
 from catraca.domains.onboarding.handlers import Welcome
@@ -54,8 +55,8 @@ def handlers_of(settings: Settings, redis: RedisClient) -> tuple[QueueHandlers |
         *HANDLERS,
         *matching_handlers(matcher_of(settings, redis)),
         onboarding_handlers.welcome_handlers(_welcome(settings)),
-        *notification_handlers.make_handlers(_teller(settings, redis)),
-        notification_handlers.push_handlers(_pusher(settings)),
+        *notification_handlers(_notifier(settings, redis)),
+        push_handlers(_pusher(settings)),
         *analytics_handlers.make_handlers(_alert_rule(settings)),
         location_handlers.tracking_handlers(_show_to_sockets(redis)),
         *BATCH_HANDLERS,
@@ -73,9 +74,9 @@ def _welcome(settings: Settings) -> Welcome | None:
     )
 
 
-def _teller(settings: Settings, redis: RedisClient) -> Teller:
-    return Teller(
-        lambda payload: redis_pubsub.publish(redis, CHANNEL, payload),
+def _notifier(settings: Settings, redis: RedisClient) -> Notifier:
+    return Notifier(
+        lambda payload: redis_pubsub.publish(redis, NOTIFICATIONS_CHANNEL, payload),
         currency=settings.fares.currency,
         pushes=settings.notifications.push_contact is not None,
     )

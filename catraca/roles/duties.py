@@ -7,7 +7,7 @@ from uuid import UUID
 from catraca.domains import onboarding
 from catraca.domains.analytics import handlers as analytics_handlers
 from catraca.domains.dead_letters import Duties, OpenLetter, QueueDuty
-from catraca.domains.notifications import handlers as notification_handlers
+from catraca.domains.notifications.messages import handlers as notification_handlers
 from catraca.domains.onboarding import BadSignUp
 from catraca.domains.onboarding import handlers as onboarding_handlers
 from catraca.events import SIGN_UP_QUEUE

@@ -7,9 +7,9 @@ from uuid import UUID, uuid4
 import pytest
 
 from catraca.client import Client, Live, Message, Ping
-from catraca.domains.notifications.model import Telling
-from catraca.domains.notifications.store.notifications import insert_notifications
-from catraca.events.live import RideBegun
+from catraca.domains.notifications.messages.store import insert_notifications
+from catraca.domains.notifications.model import NewNotification
+from catraca.events.live import StartedNotice
 from catraca.platform.clock import now
 from catraca.platform.database import Database
 from catraca.roles.parts import Parts
@@ -24,8 +24,8 @@ MESSAGES = 60
 
 async def tell(database: Database, user_id: UUID, count: int) -> None:
     """So many notifications more, as the notifier writes them."""
-    notices = [RideBegun(ride_id=uuid4(), message="Boa viagem!", started_at=now()) for _ in range(count)]
-    told = [Telling(user_id, uuid4(), notice) for notice in notices]
+    notices = [StartedNotice(ride_id=uuid4(), message="Boa viagem!", started_at=now()) for _ in range(count)]
+    told = [NewNotification(user_id, uuid4(), notice) for notice in notices]
     await database.run(lambda db: insert_notifications(db, told))
 
 

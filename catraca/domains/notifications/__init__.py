@@ -1,23 +1,21 @@
-"""Notifications: what each person is told, numbered without a gap, read over HTTP or sent over a socket."""
+"""Notifications: numbered per user without gaps, read over HTTP, sent over sockets and by web push."""
 
-from catraca.domains.notifications.model import CHANNEL, POSITIONS_CHANNEL, Notification
-from catraca.domains.notifications.service.hub import Hub
-from catraca.domains.notifications.service.personal import PERSONAL_DATA
-from catraca.domains.notifications.service.speaking import Desk
-from catraca.domains.notifications.service.telling import Teller
-from catraca.domains.notifications.store.notifications import INVARIANTS
-from catraca.domains.notifications.store.notifications import prune as prune_notifications
-from catraca.domains.notifications.store.tickets import prune_tickets
+from catraca.domains.notifications.messages.service import PERSONAL_DATA, Notifier
+from catraca.domains.notifications.messages.store import INVARIANTS, prune_notifications
+from catraca.domains.notifications.model import NOTIFICATIONS_CHANNEL, POSITIONS_CHANNEL, Notification
+from catraca.domains.notifications.sockets.hub import Hub
+from catraca.domains.notifications.sockets.service import SocketCommands
+from catraca.domains.notifications.sockets.store import prune_tickets
 
 __all__ = [
-    "CHANNEL",
     "INVARIANTS",
+    "NOTIFICATIONS_CHANNEL",
     "PERSONAL_DATA",
     "POSITIONS_CHANNEL",
-    "Desk",
     "Hub",
     "Notification",
-    "Teller",
+    "Notifier",
+    "SocketCommands",
     "prune_notifications",
     "prune_tickets",
 ]

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Annotated, Any, TypeVar, cast
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.routing import APIRoute
 
 from catraca.platform.auth import Principal
@@ -159,10 +159,15 @@ InTransaction = Annotated[Transact, Depends(_transact)]
 """On `Staged` routes: runs a verb in a transaction of its own."""
 
 
+def part_of(app: FastAPI, kind: type[T]) -> T:
+    """The value of this type that the role provides."""
+    return app.state.wired[kind]
+
+
 def wired(kind: type[T]) -> Callable[[Request], Awaitable[T]]:
     """A dependency: the value of this type that the role provides, so that domains read no settings."""
 
     async def find(request: Request) -> T:
-        return request.app.state.wired[kind]
+        return part_of(request.app, kind)
 
     return find

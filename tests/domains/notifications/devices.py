@@ -12,8 +12,8 @@ import msgspec
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from catraca.domains.notifications import CHANNEL, Hub, Teller
-from catraca.domains.notifications.model import Happened, Notification
+from catraca.domains.notifications import NOTIFICATIONS_CHANNEL, Hub, Notifier
+from catraca.domains.notifications.model import Notification, SourceEvent
 from catraca.events import RideStarted
 from catraca.platform import redis_pubsub
 from catraca.platform.clock import now
@@ -148,20 +148,20 @@ class Room:
             assert (await someone.change(self.api, **fields)).status_code == 200
         return someone
 
-    def teller(self, *, loudly: bool = True) -> Teller:
+    def notifier(self, *, loudly: bool = True) -> Notifier:
         async def announce(payload: bytes) -> object:
             if loudly:
-                return await redis_pubsub.publish(self.parts.redis, CHANNEL, payload)
+                return await redis_pubsub.publish(self.parts.redis, NOTIFICATIONS_CHANNEL, payload)
             self.unheard.append(payload)
             return None
 
-        return Teller(announce, currency="BRL")
+        return Notifier(announce, currency="BRL")
 
     async def tell(self, *events: Event, loudly: bool = True) -> list[Notification]:
         """In one transaction, and announced unless nobody is to hear of it."""
-        happened = [Happened(new_id(), event) for event in events]
-        teller = self.teller(loudly=loudly)
-        return await self.database.run(lambda db: teller.tell(db, happened))
+        sources = [SourceEvent(new_id(), event) for event in events]
+        notifier = self.notifier(loudly=loudly)
+        return await self.database.run(lambda db: notifier.notify(db, sources))
 
     async def tell_some(self, someone: Someone, count: int, *, loudly: bool = True) -> list[Notification]:
         return await self.tell(*(started(someone.id) for _ in range(count)), loudly=loudly)

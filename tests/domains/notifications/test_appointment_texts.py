@@ -8,7 +8,8 @@ from uuid import UUID, uuid4
 import pytest
 
 from catraca.domains import scheduling
-from catraca.domains.notifications.model import Happened, tellings_of
+from catraca.domains.notifications.messages.model import notifications_of
+from catraca.domains.notifications.model import SourceEvent
 from catraca.domains.people import UserId
 from catraca.events import (
     AppointmentBooked,
@@ -179,7 +180,7 @@ def test_whoever_is_client_and_worker_is_told_once(kind: type[Event]) -> None:
 
 def woken_by(event: Event) -> set[UUID]:
     """Whose devices are."""
-    return {one.user_id for one in tellings_of(Happened(uuid4(), event), world()) if not one.quiet}
+    return {one.user_id for one in notifications_of(SourceEvent(uuid4(), event), world()) if not one.quiet}
 
 
 @pytest.mark.parametrize(
@@ -202,7 +203,7 @@ def test_nobody_is_woken_for_their_own_doing(event: Event, woken: set[UUID]) -> 
 def test_whoever_is_named_to_others_is_known_by_their_account(language: Language) -> None:
     """When they are erased, their name goes from what others were told."""
     event = appointment(AppointmentRescheduled, previous_worker_id=RUI, previous_worker_user_id=BEFORE)
-    tellings = tellings_of(Happened(uuid4(), event), world(language))
+    tellings = notifications_of(SourceEvent(uuid4(), event), world(language))
     assert {one.user_id: one.about_id for one in tellings} == {CLIENT: WORKER, WORKER: None, BEFORE: WORKER}
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from catraca.domains.notifications.service import hub
-from catraca.domains.notifications.service.session import Session
+from catraca.domains.notifications.sockets import hub
+from catraca.domains.notifications.sockets.session import Session
 from catraca.platform.errors import Busy
 from catraca.roles.api import Api
 from catraca.roles.parts import Parts

@@ -8,9 +8,9 @@ from uuid import uuid4
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from catraca.domains.notifications.routes import REFUSED
-from catraca.domains.notifications.service import hub, speaking
-from catraca.domains.notifications.service.session import ENDED
+from catraca.domains.notifications.sockets import hub, service
+from catraca.domains.notifications.sockets.routes import REFUSED
+from catraca.domains.notifications.sockets.session import ENDED
 from catraca.platform.http.server import ServerLimits
 from catraca.roles.parts import Parts
 from tests.conftest import bearer
@@ -213,7 +213,7 @@ async def test_a_socket_of_somebody_signed_out_or_erased_is_closed(room: Room) -
 
 
 async def test_of_too_many_sockets_the_oldest_goes(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hub, "SOCKETS_A_PERSON", 2)
+    monkeypatch.setattr(hub, "MAX_SOCKETS_PER_USER", 2)
     ana, bia = await room.newcomer(), await room.newcomer()
     async with room.device(bia) as other, room.device(ana) as first, room.device(ana) as second:
         async with room.device(ana) as third:
@@ -228,7 +228,7 @@ async def test_of_too_many_sockets_the_oldest_goes(room: Room, monkeypatch: pyte
 async def test_many_sockets_opened_at_once_leave_as_many_as_one_may_have(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hub, "SOCKETS_A_PERSON", 3)
+    monkeypatch.setattr(hub, "MAX_SOCKETS_PER_USER", 3)
     ana = await room.newcomer()
 
     async def stay() -> str:
@@ -267,7 +267,7 @@ async def test_anothers_ride_cannot_be_followed(room: Room) -> None:
 
 
 async def test_subscriptions_have_a_limit(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(speaking, "RIDES_FOLLOWED", 1)
+    monkeypatch.setattr(service, "MAX_FOLLOWED_RIDES", 1)
     desk = Desk(room.api, room.database)
     first, second = [{"ride_id": str(await desk.request())} for _ in range(2)]
     async with opened(room.url, bearer("operator")) as device:

@@ -6,7 +6,7 @@ import socket
 import msgspec
 import pytest
 
-from catraca.domains.notifications import routes
+from catraca.domains.notifications.sockets import routes
 from catraca.platform.http import sockets
 from catraca.platform.http.rate_limits import RateLimit
 from catraca.platform.http.sockets import CUT_OFF
@@ -225,7 +225,7 @@ async def test_a_reader_that_never_reads_is_cut_off_and_misses_nothing(
         (session,) = narrow_room.hub._sessions[ana.id]
         await until(lambda: cut_off("slow_reader") == before + 1)
         assert session.seq < 1000, "it was not made to take what nobody reads"
-        assert len(session._kept) <= 32
+        assert len(session._queued) <= 32
         await until(lambda: not narrow_room.hub._sessions.get(ana.id))
     async with narrow_room.device(ana, since=0) as device:
         assert await device.seqs(1000) == list(range(1, 1001))
@@ -234,7 +234,7 @@ async def test_a_reader_that_never_reads_is_cut_off_and_misses_nothing(
 async def test_a_slow_reader_keeps_nobody_waiting_when_tokens_end(
     narrow_room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("catraca.domains.notifications.service.hub.SWEEP_SECONDS", 0.05)
+    monkeypatch.setattr("catraca.domains.notifications.sockets.hub.SWEEP_SECONDS", 0.05)
     ana, bia = await narrow_room.newcomer(), await narrow_room.newcomer()
     async with wire_to(narrow_room.served.port, narrow=True) as wire, narrow_room.device(bia) as other:
         await wire.opened(ana.headers["authorization"])

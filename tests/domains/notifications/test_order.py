@@ -12,9 +12,9 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from catraca.domains.notifications.service import session as sessions
-from catraca.domains.notifications.service.hub import Hub
-from catraca.domains.notifications.service.session import Session
+from catraca.domains.notifications.sockets import session as sessions
+from catraca.domains.notifications.sockets.hub import Hub
+from catraca.domains.notifications.sockets.session import Session
 from catraca.platform.auth import Principal
 from catraca.platform.clock import now
 from tests.domains.notifications.devices import Room
@@ -68,9 +68,9 @@ async def step(room: Room, someone: Someone, peer: Peer, what: str, number: int)
             await room.tell_some(someone, number, loudly=False)
         case "announce":
             if room.unheard:
-                peer.hub._hear_news(room.unheard[number % len(room.unheard)])
+                peer.hub._on_announcements(room.unheard[number % len(room.unheard)])
         case "look":
-            peer.session.look()
+            peer.session.catch_up()
         case "reconnect":
             await peer.connect()
         case "read":
@@ -97,9 +97,9 @@ async def test_any_way_the_news_comes_each_number_arrives_once_and_in_order(
 
     with pytest.MonkeyPatch.context() as patch:
         # Small, so that all that happens beyond them does happen.
-        patch.setattr(sessions, "KEPT_AT_MOST", kept)
-        patch.setattr(sessions, "PAGE", page)
-        patch.setattr("catraca.domains.notifications.service.hub.PAGE", page)
+        patch.setattr(sessions, "MAX_QUEUED", kept)
+        patch.setattr(sessions, "PAGE_ROWS", page)
+        patch.setattr("catraca.domains.notifications.sockets.hub.PAGE_ROWS", page)
         room.unheard.clear()
         ana = await room.newcomer()
         principal = Principal(ana.id, frozenset({"passenger"}), now(), now().replace(year=9999))
@@ -113,7 +113,7 @@ async def test_any_way_the_news_comes_each_number_arrives_once_and_in_order(
         assert session is not None
         # What it was going to send by itself comes first: a look would make it forget that.
         await until(lambda: session._delivering is None)
-        session.look()
+        session.catch_up()
         await until(lambda: session._delivering is None, seconds=20)
         peer.hub.leave(session)
         assert peer.seqs == list(range(1, count + 1))

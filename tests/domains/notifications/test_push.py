@@ -9,8 +9,8 @@ import httpx
 import msgspec
 import pytest
 
-from catraca.domains.notifications import Teller
-from catraca.domains.notifications.model import Happened
+from catraca.domains.notifications import Notifier
+from catraca.domains.notifications.model import SourceEvent
 from catraca.events import AppointmentCanceled, NoDriversAvailable, RideArriving, RideStarted
 from catraca.events.catalogue import example_of
 from catraca.events.rides import Point
@@ -51,9 +51,9 @@ class Office:
         return [device["id"] for device in answer.json()["items"]]
 
     async def tell(self, *events: Event) -> None:
-        teller = Teller(_unheard, currency="BRL", pushes=True)
-        happened = [Happened(uuid4(), event) for event in events]
-        await self.parts.database.run(lambda db: teller.tell(db, happened))
+        notifier = Notifier(_unheard, currency="BRL", pushes=True)
+        sources = [SourceEvent(uuid4(), event) for event in events]
+        await self.parts.database.run(lambda db: notifier.notify(db, sources))
 
     async def all_sent(self) -> bool:
         """Everything that was due has been seen to."""

@@ -11,8 +11,8 @@ import pytest
 
 from catraca.domains import people, rides
 from catraca.domains.notifications import INVARIANTS, prune_notifications, prune_tickets
-from catraca.domains.notifications.model import Happened
-from catraca.domains.notifications.store import notifications as store
+from catraca.domains.notifications.messages import store
+from catraca.domains.notifications.model import SourceEvent
 from catraca.domains.people.service import erase_person
 from catraca.events import CandidateFound, OfferSent, RideArriving, RideMatched
 from catraca.events.catalogue import example_of
@@ -77,7 +77,7 @@ async def test_a_teller_who_fails_uses_up_no_number(room: Room) -> None:
     await room.tell_some(ana, 1)
 
     async def fail(db: Any) -> None:
-        await room.teller().tell(db, [Happened(new_id(), started(ana.id))])
+        await room.notifier().notify(db, [SourceEvent(new_id(), started(ana.id))])
         raise RuntimeError
 
     with pytest.raises(RuntimeError):
@@ -166,7 +166,7 @@ async def test_erasure_takes_what_was_told_and_the_name_told_to_others(room: Roo
     left = await ask(room, passenger)
     assert numbers(left) == [3, 2, 1]
     assert "João" not in str(left)
-    await room.database.run(lambda db: store.forget(db, driver.id))
+    await room.database.run(lambda db: store.erase_notifications(db, driver.id))
     assert await ask(room, passenger) == left, "once more changes nothing"
 
 
@@ -233,15 +233,15 @@ async def test_the_doctor_finds_a_gap(stack: Stack, settings: Settings, damage: 
         await parts.database.run(
             lambda db: people.ensure_user(db, ana, roles=["passenger"], driver_approval="automatic")
         )
-        teller = Room(parts, None, None).teller(loudly=False)  # type: ignore[arg-type]
+        notifier = Room(parts, None, None).notifier(loudly=False)  # type: ignore[arg-type]
         await parts.database.run(
-            lambda db: teller.tell(db, [Happened(new_id(), started(ana)) for _ in range(3)])
+            lambda db: notifier.notify(db, [SourceEvent(new_id(), started(ana)) for _ in range(3)])
         )
         assert {one.state for one in await check_invariants(parts.database, INVARIANTS)} == {"held"}
         async with parts.database.connection() as db:
             await db.execute(damage, ana)
         states = {one.rule.name: one.state for one in await check_invariants(parts.database, INVARIANTS)}
-        assert states["notifications without a gap"] == "broken"
+        assert states["notifications are numbered without gaps"] == "broken"
 
 
 async def test_a_person_reads_downwards_from_the_newest_or_upwards_from_a_number(room: Room) -> None:

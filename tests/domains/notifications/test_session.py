@@ -5,7 +5,7 @@ from datetime import timedelta
 from uuid import UUID, uuid4
 
 from catraca.domains.notifications.model import Notification
-from catraca.domains.notifications.service.session import Session
+from catraca.domains.notifications.sockets.session import Session
 from catraca.platform.auth import Principal
 from catraca.platform.clock import now
 from tests.domains.notifications.test_positions import position
@@ -28,12 +28,14 @@ async def test_whoever_reads_again_after_a_stall_sees_nothing_that_has_passed() 
 
     ana = Principal(uuid4(), frozenset({"passenger"}), now(), now() + timedelta(hours=1))
     session = Session(ana, "en", send, close, nothing, seq=0)
-    session.hear(1, "a notification that the peer does not read")
+    session.announce(1, "a notification that the peer does not read")
     await asyncio.sleep(0)
     ended, driving = uuid4(), uuid4()
-    session.show(position(ana.id, ride_id=ended, taken_at=now() - timedelta(seconds=6)), "where it ended")
-    session.show(position(ana.id, ride_id=driving), "where it was")
-    session.show(position(ana.id, ride_id=driving), "where it is")
+    session.show_position(
+        position(ana.id, ride_id=ended, taken_at=now() - timedelta(seconds=6)), "where it ended"
+    )
+    session.show_position(position(ana.id, ride_id=driving), "where it was")
+    session.show_position(position(ana.id, ride_id=driving), "where it is")
     reading.set()
     await until(lambda: session._delivering is None)
     assert sent == ["a notification that the peer does not read", "where it is"]
@@ -53,7 +55,7 @@ async def test_a_delivery_that_fails_ends_the_socket_with_a_word() -> None:
 
     ana = Principal(uuid4(), frozenset({"passenger"}), now(), now() + timedelta(hours=1))
     session = Session(ana, "en", send, close, nothing, seq=0)
-    session.hear(1, "never sent")
+    session.announce(1, "never sent")
     await until(lambda: bool(ends))
     assert ends == [(1011, "internal_error")]
     assert session.closed

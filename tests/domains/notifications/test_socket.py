@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from catraca.domains.location import ShownPosition, encode_positions
-from catraca.domains.notifications import CHANNEL, POSITIONS_CHANNEL
-from catraca.domains.notifications.service import hub, session
+from catraca.domains.notifications import NOTIFICATIONS_CHANNEL, POSITIONS_CHANNEL
+from catraca.domains.notifications.sockets import hub, session
 from catraca.platform import redis_pubsub
 from catraca.platform.clock import now
 from catraca.roles.parts import Parts
@@ -27,14 +27,14 @@ pytestmark = on_one_stack
 @pytest.fixture
 def told_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody looks by himself while Redis speaks: what comes was announced."""
-    monkeypatch.setattr(hub, "LOOK_SECONDS_WHILE_TOLD", 3600)
+    monkeypatch.setattr(hub, "POLL_SECONDS_WITH_REDIS", 3600)
 
 
 @pytest.fixture
 def looking(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows are looked at all the time."""
-    monkeypatch.setattr(hub, "LOOK_SECONDS_WHILE_TOLD", 0.05)
-    monkeypatch.setattr(hub, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(hub, "POLL_SECONDS_WITH_REDIS", 0.05)
+    monkeypatch.setattr(hub, "POLL_SECONDS", 0.05)
 
 
 async def listening(room: Room) -> None:
@@ -128,7 +128,7 @@ async def test_announcements_in_any_order_and_number_give_each_once(room: Room) 
             await room.tell_some(ana, 1, loudly=False)
         await until(lambda: len(room.unheard) == 4)
         for place in (1, 0, 0, 3, 2, 3, 1):
-            room.hub._hear_news(room.unheard[place])
+            room.hub._on_announcements(room.unheard[place])
         assert await device.seqs(4) == [1, 2, 3, 4]
         assert await device.is_silent()
 
@@ -156,7 +156,7 @@ async def test_a_device_that_hears_nothing_for_a_while_hears_that_all_is_well(
 
 
 @pytest.mark.usefixtures("told_only")
-@pytest.mark.parametrize("channel", [CHANNEL, POSITIONS_CHANNEL])
+@pytest.mark.parametrize("channel", [NOTIFICATIONS_CHANNEL, POSITIONS_CHANNEL])
 async def test_garbage_on_a_channel_deafens_nobody(room: Room, channel: str) -> None:
     ana = await room.newcomer()
     async with room.device(ana) as device:
@@ -214,8 +214,8 @@ async def shaky(stack: Stack, settings: Settings, redis: PrivateRedis) -> AsyncI
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """A Redis that is gone is noticed soon; while it is there, only what it says counts."""
-    monkeypatch.setattr(hub, "LOOK_SECONDS", 0.05)
-    monkeypatch.setattr(hub, "LOOK_SECONDS_WHILE_TOLD", 3600)
+    monkeypatch.setattr(hub, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(hub, "POLL_SECONDS_WITH_REDIS", 3600)
     monkeypatch.setattr(redis_pubsub, "SILENCE_SECONDS", 0.3)
     monkeypatch.setattr(redis_pubsub, "CONNECT_SECONDS", 0.3)
     monkeypatch.setattr(redis_pubsub, "RECONNECT_SECONDS", 0.05)
@@ -271,7 +271,7 @@ async def test_while_the_database_is_away_sockets_stay_and_nothing_is_missed(
     shaky: Room, stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hub, "SWEEP_SECONDS", 0.05)
-    monkeypatch.setattr(session, "PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr(session, "RETRY_SECONDS", 0.05)
     ana = await shaky.newcomer()
     shaky.unheard.clear()
     async with shaky.device(ana) as device:
@@ -281,7 +281,9 @@ async def test_while_the_database_is_away_sockets_stay_and_nothing_is_missed(
         await until(lambda: len(shaky.unheard) == 2)
         async with away(stack, shaky.database):
             assert not await shaky.database.is_up()
-            shaky.hub._hear_news(shaky.unheard[1])  # so there is something before it, which cannot be read
+            shaky.hub._on_announcements(
+                shaky.unheard[1]
+            )  # so there is something before it, which cannot be read
             answer = await device.ask("ack", {"seq": 1})
             assert (answer["type"], answer["data"]["code"]) == ("error", "database_unavailable")
             assert await device.is_silent()
@@ -293,7 +295,7 @@ async def test_a_hub_that_fails_says_so_and_begins_anew(
     parts: Parts, room: Room, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(hub, "SWEEP_SECONDS", 0.05)
-    monkeypatch.setattr(hub, "LOOK_SECONDS_WHILE_TOLD", 3600)
+    monkeypatch.setattr(hub, "POLL_SECONDS_WITH_REDIS", 3600)
     ana = await room.newcomer()
     async with served(parts) as here, room_of(parts, here) as other:
         failed: list[object] = []

@@ -8,14 +8,9 @@ from uuid import UUID, uuid4
 import msgspec
 import pytest
 
-from catraca.domains.notifications.model import (
-    Happened,
-    Telling,
-    World,
-    tellings_of,
-    values,
-    write_notice,
-)
+from catraca.domains.notifications import model
+from catraca.domains.notifications.messages.model import notifications_of
+from catraca.domains.notifications.model import MessageContext, NewNotification, SourceEvent
 from catraca.domains.people import Driver, User, UserId
 from catraca.domains.rides import Actor, Ride, RideId
 from catraca.domains.scheduling import Names
@@ -58,11 +53,11 @@ def person(user_id: UUID, language: Language, **fields: Any) -> User:
     return User(**{"id": UserId(user_id), "language": language, **known, **fields})
 
 
-def world(language: Language = "pt-BR", **changes: Any) -> World:
+def world(language: Language = "pt-BR", **changes: Any) -> MessageContext:
     car = Driver(vehicle="Fiat Uno prata", plate="ABC1D23", home_community_id=None, approval="approved")
     ride = dict.fromkeys(Ride.__dataclass_fields__)
     ride |= {"id": RIDE, "pickup_lat": -23.5501, "pickup_lon": -46.6302}
-    usual = World(
+    usual = MessageContext(
         people={
             UserId(RIDER): person(RIDER, language, name="Maria Souza"),
             UserId(DRIVER): person(DRIVER, language, name="João da Silva", driver=car),
@@ -95,15 +90,15 @@ def of(kind: type[Event], **fields: Any) -> Event:
     return msgspec.structs.replace(example_of(kind), **named | fields)
 
 
-def told(event: Event, place: World) -> list[tuple[UUID, str, dict[str, Any]]]:
+def told(event: Event, place: MessageContext) -> list[tuple[UUID, str, dict[str, Any]]]:
     """Whom, of which type, and with what, as devices get it."""
     return [
-        (one.user_id, one.notice.type, msgspec.json.decode(write_notice(one.notice)))
-        for one in tellings_of(Happened(uuid4(), event), place)
+        (one.user_id, one.notice.type, msgspec.json.decode(msgspec.json.encode(one.notice)))
+        for one in notifications_of(SourceEvent(uuid4(), event), place)
     ]
 
 
-def messages(event: Event, place: World) -> dict[UUID, list[str]]:
+def messages(event: Event, place: MessageContext) -> dict[UUID, list[str]]:
     said: dict[UUID, list[str]] = {}
     for user_id, _, data in told(event, place):
         said.setdefault(user_id, []).append(data["message"])
@@ -378,7 +373,7 @@ def test_every_word_we_have_is_said_and_none_is_missing(
         said.add(key)
         return text(key, *rest)
 
-    monkeypatch.setattr(values, "text", listening)
+    monkeypatch.setattr(model, "text", listening)
     place = world(language)
     nameless = replace(place, people={**place.people, UserId(DRIVER): person(DRIVER, language)})
     for event in SPOKEN:
@@ -388,8 +383,8 @@ def test_every_word_we_have_is_said_and_none_is_missing(
 
 
 def test_every_kind_of_notice_is_told_to_whom_the_catalogue_says() -> None:
-    tellings: list[Telling] = [
-        one for event in SPOKEN for one in tellings_of(Happened(uuid4(), event), world())
+    tellings: list[NewNotification] = [
+        one for event in SPOKEN for one in notifications_of(SourceEvent(uuid4(), event), world())
     ]
     assert {type(one.notice) for one in tellings} == set(NOTICES)
     parties = {RIDER: "passenger", DRIVER: "driver", CLIENT: "client", WORKER: "worker", BEFORE: "worker"}

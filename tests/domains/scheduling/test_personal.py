@@ -8,8 +8,8 @@ from uuid import UUID, uuid4
 import msgspec
 import pytest
 
-from catraca.domains.notifications import Teller
-from catraca.domains.notifications.model import Happened
+from catraca.domains.notifications import Notifier
+from catraca.domains.notifications.model import SourceEvent
 from catraca.domains.scheduling import jobs
 from catraca.events import AppointmentBooked
 from tests.conftest import bearer
@@ -323,8 +323,8 @@ async def test_an_erased_workers_name_goes_from_what_clients_were_told(clinic: C
     async def unheard(payload: bytes) -> object:
         return payload
 
-    teller = Teller(unheard, currency="BRL")
-    await clinic.parts.database.run(lambda db: teller.tell(db, [Happened(uuid4(), event)]))
+    notifier = Notifier(unheard, currency="BRL")
+    await clinic.parts.database.run(lambda db: notifier.notify(db, [SourceEvent(uuid4(), event)]))
     query = "SELECT data::text AS data FROM notifications WHERE user_id = $1"
     assert "Maria" in (await one(clinic, query, client))["data"]
     await erase(clinic, doctor, "worker")

@@ -1,20 +1,20 @@
-"""Tickets for sockets: only their digest is kept, and taking one removes it."""
+"""SQL on ws_tickets: only digests are stored, and using a ticket deletes it."""
 
 from datetime import datetime, timedelta
-from hashlib import sha256
 
 from catraca.platform.auth import Principal
 from catraca.platform.database import Db
+from catraca.platform.ids import token_digest
 
 PRUNED_AT_ONCE = 5000
 
 
 async def insert_ticket(db: Db, ticket: str, principal: Principal, *, lifetime: timedelta) -> datetime:
-    """Keep it until it is used or its time is over; answers when that is."""
+    """Insert a ticket; return when it expires."""
     return await db.fetchval(
         "INSERT INTO ws_tickets (digest, user_id, roles, token_issued_at, token_expires_at, expires_at)"
         " VALUES ($1, $2, $3, $4, $5, clock_timestamp() + $6) RETURNING expires_at",
-        _digest(ticket),
+        token_digest(ticket),
         principal.id,
         sorted(principal.roles),
         principal.issued_at,
@@ -23,13 +23,13 @@ async def insert_ticket(db: Db, ticket: str, principal: Principal, *, lifetime: 
     )
 
 
-async def take_ticket(db: Db, ticket: str) -> Principal | None:
-    """Who it was given to, once; None for one that is used, over, or was never given."""
+async def use_ticket(db: Db, ticket: str) -> Principal | None:
+    """Delete the ticket; return its principal, or None if it is unknown, used or expired."""
     row = await db.fetchrow(
         "DELETE FROM ws_tickets WHERE digest = $1"
         " RETURNING user_id, roles, token_issued_at, token_expires_at,"
         "   expires_at > clock_timestamp() AS is_good",
-        _digest(ticket),
+        token_digest(ticket),
     )
     if row is None or not row["is_good"]:
         return None
@@ -49,7 +49,3 @@ async def prune_tickets(db: Db) -> int:
         " SELECT count(*) FROM gone",
         PRUNED_AT_ONCE,
     )
-
-
-def _digest(ticket: str) -> bytes:
-    return sha256(ticket.encode()).digest()

@@ -1,4 +1,4 @@
-"""Every statement on push subscriptions."""
+"""SQL on push_subscriptions."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -20,18 +20,16 @@ class Device:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Due:
-    """What is to be pushed where."""
-
+class PendingPush:
     subscription: Subscription
     type: str
     data: str
-    # One of the person's devices has said that it has this one.
+    # A device of the user has acknowledged the notification.
     acknowledged: bool
 
 
-async def put_subscription(db: Db, user_id: UUID, subscription: Subscription) -> Device:
-    """Subscribe a device, or the same one anew; it is this person's from now on."""
+async def save_subscription(db: Db, user_id: UUID, subscription: Subscription) -> Device:
+    """Insert or renew; an endpoint of another user becomes this user's."""
     row = await db.fetchrow(
         "INSERT INTO push_subscriptions (id, user_id, endpoint, p256dh, auth) VALUES ($1, $2, $3, $4, $5)"
         " ON CONFLICT (endpoint) DO UPDATE SET user_id = EXCLUDED.user_id, p256dh = EXCLUDED.p256dh,"
@@ -47,18 +45,17 @@ async def put_subscription(db: Db, user_id: UUID, subscription: Subscription) ->
     return Device(**row)
 
 
-async def keep_newest(db: Db, user_id: UUID, *, most: int) -> None:
-    """A person's oldest devices beyond that many go."""
+async def delete_oldest(db: Db, user_id: UUID, *, keep: int) -> None:
     await db.execute(
         "DELETE FROM push_subscriptions WHERE id = ANY (ARRAY("
         "   SELECT id FROM push_subscriptions WHERE user_id = $1"
         "   ORDER BY created_at DESC, id DESC OFFSET $2))",
         user_id,
-        most,
+        keep,
     )
 
 
-async def devices_of(db: Db, user_id: UUID) -> list[Device]:
+async def read_devices(db: Db, user_id: UUID) -> list[Device]:
     rows = await db.fetch(
         "SELECT id, endpoint, created_at FROM push_subscriptions WHERE user_id = $1 ORDER BY created_at",
         user_id,
@@ -67,7 +64,7 @@ async def devices_of(db: Db, user_id: UUID) -> list[Device]:
 
 
 async def subscriptions_of(db: Db, user_ids: Iterable[UUID]) -> Sequence[tuple[UUID, UUID]]:
-    """Whose devices there are: person and subscription."""
+    """Return (user, subscription) pairs."""
     rows = await db.fetch(
         "SELECT user_id, id FROM push_subscriptions WHERE user_id = ANY ($1::uuid[]) ORDER BY id",
         list(user_ids),
@@ -75,8 +72,8 @@ async def subscriptions_of(db: Db, user_ids: Iterable[UUID]) -> Sequence[tuple[U
     return [(row["user_id"], row["id"]) for row in rows]
 
 
-async def read_due(db: Db, subscription_id: UUID, *, user_id: UUID, seq: int) -> Due | None:
-    """None when the device is gone or another's by now, or the notification is."""
+async def read_pending(db: Db, subscription_id: UUID, *, user_id: UUID, seq: int) -> PendingPush | None:
+    """Return None if the user no longer has the device or the notification."""
     row = await db.fetchrow(
         "SELECT s.endpoint, s.p256dh, s.auth, n.type, n.data::text AS data,"
         "   h.acked_seq >= n.seq AS acknowledged"
@@ -90,7 +87,7 @@ async def read_due(db: Db, subscription_id: UUID, *, user_id: UUID, seq: int) ->
     )
     if row is None:
         return None
-    return Due(
+    return PendingPush(
         subscription=Subscription(row["endpoint"], row["p256dh"], row["auth"]),
         type=row["type"],
         data=row["data"],
@@ -98,14 +95,11 @@ async def read_due(db: Db, subscription_id: UUID, *, user_id: UUID, seq: int) ->
     )
 
 
-async def remove_subscription(db: Db, user_id: UUID, subscription_id: UUID) -> bool:
-    removed = await db.fetchval(
-        "DELETE FROM push_subscriptions WHERE id = $1 AND user_id = $2 RETURNING true",
-        subscription_id,
-        user_id,
+async def delete_subscription(db: Db, user_id: UUID, subscription_id: UUID) -> None:
+    await db.execute(
+        "DELETE FROM push_subscriptions WHERE id = $1 AND user_id = $2", subscription_id, user_id
     )
-    return bool(removed)
 
 
-async def forget_devices(db: Db, user_id: UUID) -> None:
+async def delete_devices(db: Db, user_id: UUID) -> None:
     await db.execute("DELETE FROM push_subscriptions WHERE user_id = $1", user_id)

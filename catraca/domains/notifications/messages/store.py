@@ -1,10 +1,12 @@
-"""Every statement on notifications. Numbers come from a person's head row, held to the end."""
+"""SQL on notifications. Numbers come from the user's row in notification_heads, locked to the commit."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from uuid import UUID
 
-from catraca.domains.notifications.model import Notification, Telling, write_notice
+import msgspec
+
+from catraca.domains.notifications.model import NewNotification, Notification
 from catraca.platform.database import Db, Row
 from catraca.platform.database.invariants import ConstraintHeld, Invariant, Rule
 
@@ -12,16 +14,16 @@ PRUNED_AT_ONCE = 2000
 COLUMNS = "user_id, seq, type, data::text AS data, created_at, read_at"
 
 
-async def insert_notifications(db: Db, tellings: Sequence[Telling]) -> list[Notification]:
-    """Write them down under each person's next numbers, in the given order."""
+async def insert_notifications(db: Db, new: Sequence[NewNotification]) -> list[Notification]:
+    """Insert rows with each user's next numbers, in the given order; return them in that order."""
     rows = await db.fetch(
-        "WITH told AS ("
+        "WITH new AS ("
         "   SELECT * FROM unnest($1::uuid[], $2::text[], $3::text[], $4::uuid[], $5::uuid[], $6::uuid[])"
         "     WITH ORDINALITY AS t (user_id, type, data, event_id, about_id, offer_id, place)),"
         " heads AS ("
         "   INSERT INTO notification_heads AS head (user_id, seq)"
-        # In one order, so that two who tell the same people cannot wait for each other.
-        "   SELECT user_id, count(*) FROM told GROUP BY user_id ORDER BY user_id"
+        # Ordered, so that two transactions that notify the same users cannot deadlock.
+        "   SELECT user_id, count(*) FROM new GROUP BY user_id ORDER BY user_id"
         "   ON CONFLICT (user_id) DO UPDATE SET seq = head.seq + EXCLUDED.seq"
         "   RETURNING user_id, seq)"
         " INSERT INTO notifications (user_id, seq, type, data, event_id, about_id, offer_id)"
@@ -29,27 +31,27 @@ async def insert_notifications(db: Db, tellings: Sequence[Telling]) -> list[Noti
         "   heads.seq - count(*) OVER (PARTITION BY user_id)"
         "     + row_number() OVER (PARTITION BY user_id ORDER BY place),"
         "   type, data::json, event_id, about_id, offer_id"
-        " FROM told JOIN heads USING (user_id) ORDER BY place"
+        " FROM new JOIN heads USING (user_id) ORDER BY place"
         " RETURNING user_id, seq, type, data::text AS data, created_at, read_at",
-        [one.user_id for one in tellings],
-        [one.notice.type for one in tellings],
-        [write_notice(one.notice) for one in tellings],
-        [one.event_id for one in tellings],
-        [one.about_id for one in tellings],
-        [one.offer_id for one in tellings],
+        [one.user_id for one in new],
+        [one.notice.type for one in new],
+        [msgspec.json.encode(one.notice).decode() for one in new],
+        [one.event_id for one in new],
+        [one.about_id for one in new],
+        [one.offer_id for one in new],
     )
     return [_notification(row) for row in rows]
 
 
 async def read_since(db: Db, wanted: Sequence[tuple[UUID, int]], *, limit: int) -> list[list[Notification]]:
-    """For each person what follows a number, in order, a page of it; one answer a question."""
+    """Return for each (user, number) up to `limit` notifications after that number, in order."""
     rows = await db.fetch(
-        "SELECT asked.place, n.user_id, n.seq, n.type, n.data::text AS data, n.created_at, n.read_at"
-        " FROM unnest($1::uuid[], $2::bigint[]) WITH ORDINALITY AS asked (user_id, since, place)"
+        "SELECT wanted.place, n.user_id, n.seq, n.type, n.data::text AS data, n.created_at, n.read_at"
+        " FROM unnest($1::uuid[], $2::bigint[]) WITH ORDINALITY AS wanted (user_id, since, place)"
         " CROSS JOIN LATERAL ("
-        "   SELECT * FROM notifications WHERE user_id = asked.user_id AND seq > asked.since"
+        "   SELECT * FROM notifications WHERE user_id = wanted.user_id AND seq > wanted.since"
         "   ORDER BY seq LIMIT $3) AS n"
-        " ORDER BY asked.place, n.seq",
+        " ORDER BY wanted.place, n.seq",
         [user_id for user_id, _ in wanted],
         [since for _, since in wanted],
         limit,
@@ -60,13 +62,13 @@ async def read_since(db: Db, wanted: Sequence[tuple[UUID, int]], *, limit: int) 
     return [found.get(place, []) for place in range(1, len(wanted) + 1)]
 
 
-async def page_of(
+async def read_page(
     db: Db, user_id: UUID, *, since: int | None, before: int | None, unread: bool, limit: int
 ) -> list[Notification]:
-    """Upwards from `since`, or downwards from `before` (or the end)."""
+    """Return rows upwards from `since`, or downwards from `before` or the last."""
     order = "ASC" if since is not None else "DESC"
     rows = await db.fetch(
-        f"SELECT {COLUMNS} FROM notifications WHERE user_id = $1"  # noqa: S608 - our own words
+        f"SELECT {COLUMNS} FROM notifications WHERE user_id = $1"  # noqa: S608 - a constant
         " AND ($2::bigint IS NULL OR seq > $2) AND ($3::bigint IS NULL OR seq < $3)"
         f" AND (NOT $4 OR read_at IS NULL) ORDER BY seq {order} LIMIT $5",
         user_id,
@@ -88,7 +90,7 @@ async def count_unread(db: Db, user_id: UUID, *, up_to: int) -> int:
 
 
 async def mark_read(db: Db, user_id: UUID, *, seqs: Sequence[int], up_to: int, limit: int) -> list[int]:
-    """Mark these, and all up to a number, a bounded many at a time; answers which were not before."""
+    """Mark these and all up to a number, at most `limit`; return the numbers that were unread before."""
     rows = await db.fetch(
         "UPDATE notifications SET read_at = clock_timestamp() WHERE user_id = $1 AND seq = ANY (ARRAY("
         "   SELECT seq FROM notifications WHERE user_id = $1 AND read_at IS NULL"
@@ -102,16 +104,16 @@ async def mark_read(db: Db, user_id: UUID, *, seqs: Sequence[int], up_to: int, l
     return sorted(row["seq"] for row in rows)
 
 
-async def heads_of(db: Db, user_ids: Iterable[UUID]) -> Mapping[UUID, int]:
-    """The last number of each of these; whoever was never told anything is left out."""
+async def last_seqs(db: Db, user_ids: Iterable[UUID]) -> Mapping[UUID, int]:
+    """Return the last number of each user; users without notifications are left out."""
     rows = await db.fetch(
         "SELECT user_id, seq FROM notification_heads WHERE user_id = ANY ($1::uuid[])", list(user_ids)
     )
     return {row["user_id"]: row["seq"] for row in rows}
 
 
-async def spans_of(db: Db, user_ids: Iterable[UUID]) -> Mapping[UUID, tuple[int, int]]:
-    """Of each of these the number before the first that is still kept, and the last one given."""
+async def seq_ranges(db: Db, user_ids: Iterable[UUID]) -> Mapping[UUID, tuple[int, int]]:
+    """Return for each user the number before the first stored row, and the last number given."""
     rows = await db.fetch(
         "SELECT h.user_id, h.seq, coalesce("
         "   (SELECT min(n.seq) - 1 FROM notifications n WHERE n.user_id = h.user_id), h.seq) AS before_first"
@@ -122,11 +124,11 @@ async def spans_of(db: Db, user_ids: Iterable[UUID]) -> Mapping[UUID, tuple[int,
 
 
 async def acknowledge(db: Db, user_id: UUID, seq: int) -> tuple[int, list[UUID]]:
-    """Note that a device has everything up to `seq`; answers up to where, and which offers are among it."""
+    """Store that a device has all up to `seq`; return the new position and the offers it newly covers."""
     row = await db.fetchrow(
         "WITH moved AS ("
         "   UPDATE notification_heads AS head SET acked_seq = greatest(head.acked_seq, least(head.seq, $2))"
-        # Locked first: of two devices the second sees what the first has acknowledged.
+        # Locked first: of two devices the second reads the position that the first has set.
         "   FROM (SELECT acked_seq FROM notification_heads WHERE user_id = $1 FOR UPDATE) AS before"
         "   WHERE head.user_id = $1 RETURNING head.acked_seq AS up_to, before.acked_seq AS since)"
         " SELECT up_to, ARRAY("
@@ -138,13 +140,13 @@ async def acknowledge(db: Db, user_id: UUID, seq: int) -> tuple[int, list[UUID]]
     return (0, []) if row is None else (row["up_to"], row["offer_ids"])
 
 
-async def prune(db: Db, *, older_than: timedelta) -> int:
-    """Remove what is older, a bounded number: always a person's first ones, so none is missing in between."""
+async def prune_notifications(db: Db, *, older_than: timedelta) -> int:
+    """Delete a bounded number of older rows, always a user's first ones; return how many."""
     return await db.fetchval(
         "WITH gone AS (DELETE FROM notifications WHERE (user_id, seq) IN ("
         "   SELECT user_id, seq FROM notifications"
         "   WHERE created_at < (SELECT clock_timestamp() - $1::interval)"
-        # Whoever is marking one as read is waited for: a row that was skipped would be left alone in between.
+        # No SKIP LOCKED: a row that is being marked as read must not stay behind as a gap.
         "   ORDER BY created_at, seq LIMIT $2 FOR UPDATE) RETURNING 1)"
         " SELECT count(*) FROM gone",
         older_than,
@@ -152,8 +154,8 @@ async def prune(db: Db, *, older_than: timedelta) -> int:
     )
 
 
-async def forget(db: Db, user_id: UUID) -> None:
-    """What the person was told goes, and their name from what others were told. Numbers are not reused."""
+async def erase_notifications(db: Db, user_id: UUID) -> None:
+    """Delete the user's notifications, and clear those of others that name the user. Keeps the numbers."""
     await db.execute("DELETE FROM notifications WHERE user_id = $1", user_id)
     await db.execute("UPDATE notifications SET data = '{}', about_id = NULL WHERE about_id = $1", user_id)
 
@@ -165,16 +167,16 @@ def _notification(row: Row) -> Notification:
 
 INVARIANTS: tuple[Rule, ...] = (
     Invariant(
-        name="notifications without a gap",
-        sentence="Each person's notifications are numbered without a gap, up to the last number given.",
+        name="notifications are numbered without gaps",
+        sentence="Each user's notifications are numbered without gaps, up to the last number given.",
         query="SELECT h.user_id FROM notification_heads h CROSS JOIN LATERAL ("
         "   SELECT count(*) AS there, min(seq) AS first, max(seq) AS last FROM notifications n"
         "   WHERE n.user_id = h.user_id) AS n"
         " WHERE n.there > 0 AND (n.last <> h.seq OR n.last - n.first + 1 <> n.there)",
     ),
     ConstraintHeld(
-        name="nobody is told the same twice",
-        sentence="An event tells a person each thing once.",
+        name="no duplicate notifications",
+        sentence="A user gets each type of notification once per event.",
         table="notifications",
         constraint="told_once",
         definition=("UNIQUE", "user_id", "event_id", "type"),

@@ -1,10 +1,9 @@
-"""Reacts to rides, searches and appointments: whoever they concern is told. A batch is written at once."""
+"""Inserts notifications for events about rides, searches and appointments; a batch in one transaction."""
 
 from collections.abc import Mapping, Sequence
 
-from catraca.domains.notifications.model import Happened
-from catraca.domains.notifications.service.pushing import push
-from catraca.domains.notifications.service.telling import Teller
+from catraca.domains.notifications.messages.service import Notifier
+from catraca.domains.notifications.model import SourceEvent
 from catraca.events import (
     AppointmentBooked,
     AppointmentCanceled,
@@ -17,7 +16,6 @@ from catraca.events import (
     MatchingTimeout,
     NoDriversAvailable,
     OfferCanceled,
-    PushDue,
     RideArriving,
     RideCancelled,
     RideCompleted,
@@ -26,12 +24,11 @@ from catraca.events import (
     RideStarted,
     SlotOffered,
 )
-from catraca.platform.bus import Message, QueueHandlers, handlers_for
+from catraca.platform.bus import Message
 from catraca.platform.bus.batch_worker import BatchHandlers
 from catraca.platform.bus.handlers import EventReader
 from catraca.platform.database import Db
 from catraca.platform.event import Event, key_of
-from catraca.platform.web_push import Pusher
 
 EVENTS: Mapping[str, tuple[type[Event], ...]] = {
     "notification_rides_queue": (
@@ -57,11 +54,11 @@ EVENTS: Mapping[str, tuple[type[Event], ...]] = {
 reader = EventReader(kind for kinds in EVENTS.values() for kind in kinds)
 
 
-def make_handlers(teller: Teller) -> tuple[BatchHandlers[Happened], ...]:
-    """One for each queue."""
+def notification_handlers(notifier: Notifier) -> tuple[BatchHandlers[SourceEvent], ...]:
+    """Return one set of handlers for each queue."""
 
-    async def write(db: Db, happenings: Sequence[Happened]) -> Mapping[int, Exception]:
-        await teller.tell(db, happenings)
+    async def write(db: Db, sources: Sequence[SourceEvent]) -> Mapping[int, Exception]:
+        await notifier.notify(db, sources)
         return {}
 
     return tuple(
@@ -70,17 +67,5 @@ def make_handlers(teller: Teller) -> tuple[BatchHandlers[Happened], ...]:
     )
 
 
-def push_handlers(pusher: Pusher | None) -> QueueHandlers:
-    """Without a contact for push services nobody is pushed to."""
-    handles = handlers_for("notification_push_queue")
-
-    @handles(PushDue)
-    async def wake_device(db: Db, event: PushDue, message: Message) -> None:
-        if pusher is not None:
-            await push(db, pusher, event)
-
-    return handles
-
-
-async def _prepare(message: Message) -> Happened:
-    return Happened(message.id, reader.read(message))
+async def _prepare(message: Message) -> SourceEvent:
+    return SourceEvent(message.id, reader.read(message))

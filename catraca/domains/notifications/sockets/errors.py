@@ -1,4 +1,4 @@
-"""Why a socket, or a message on it, is refused."""
+"""Refusals of sockets and of messages on them."""
 
 from catraca.platform.errors import Refusal
 
@@ -26,25 +26,6 @@ class TooManyMessages(Refusal):
 class TooManySubscriptions(Refusal):
     code = "too_many_subscriptions"
     status = 409
-
-
-class PushOff(Refusal):
-    """Nobody has set it up here."""
-
-    code = "push_off"
-    status = 409
-
-
-class PushEndpointRefused(Refusal):
-    """Not a push service's address, or not one this server speaks to."""
-
-    code = "push_endpoint_refused"
-    status = 422
-
-
-class PushKeysInvalid(Refusal):
-    code = "push_keys_invalid"
-    status = 422
 
 
 class BinaryNotSpoken(Refusal):

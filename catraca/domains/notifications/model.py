@@ -1,12 +1,10 @@
-"""Notifications as values, and what their words need to know."""
+"""Values that all features of notifications share."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
-
-import msgspec
 
 from catraca.domains.people import User, UserId
 from catraca.domains.rides import Ride, RideId
@@ -15,36 +13,15 @@ from catraca.events import live
 from catraca.platform.event import Event
 from catraca.platform.texts import DEFAULT_LANGUAGE, Language, text
 
-CHANNEL = "catraca:notifications"
+NOTIFICATIONS_CHANNEL = "catraca:notifications"
 POSITIONS_CHANNEL = "catraca:positions"
-TICKET_SECONDS = 30
-# Up to here every reader of JSON counts exactly.
+# The largest integer that every JSON reader keeps exactly.
 MAX_SEQ = 2**53 - 1
-
-
-class Happened(NamedTuple):
-    """An event and the id by which it is told once."""
-
-    id: UUID
-    event: Event
-
-
-class Telling(NamedTuple):
-    """One thing for one person to know."""
-
-    user_id: UUID
-    event_id: UUID
-    notice: live.Notice
-    # Whom else it names, and which offer it makes.
-    about_id: UUID | None = None
-    offer_id: UUID | None = None
-    # Nobody's device is woken for it: most likely it is their own doing.
-    quiet: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """As it was written: `data` is JSON, letter by letter what devices get."""
+    """`data` is JSON, byte for byte as devices get it."""
 
     user_id: UUID
     seq: int
@@ -54,19 +31,37 @@ class Notification:
     read_at: datetime | None = None
 
     def frame(self) -> str:
-        """As a socket carries it."""
+        """Return the text frame for a socket."""
         return f'{{"seq":{self.seq},"type":"{self.type}","data":{self.data}}}'
 
 
+class SourceEvent(NamedTuple):
+    """An event with the id of its message: a user gets each notification of it once."""
+
+    id: UUID
+    event: Event
+
+
+class NewNotification(NamedTuple):
+    user_id: UUID
+    event_id: UUID
+    notice: live.Notice
+    # Another user whose name is in the text, and the offer it is about.
+    about_id: UUID | None = None
+    offer_id: UUID | None = None
+    # Not pushed to devices: the reader most likely caused the event.
+    quiet: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class World:
-    """What the words need to know beside the event."""
+class MessageContext:
+    """Data for the texts that is not in the event."""
 
     people: Mapping[UserId, User]
     rides: Mapping[RideId, Ride]
-    # An offer that is over by the time it is to be told is not told.
+    # An offer that has ended by now is not notified.
     open_offers: Collection[UUID]
-    # Of services and workers.
+    # Names of services and workers.
     names: Names
     currency: str
 
@@ -74,19 +69,15 @@ class World:
         person = self.people.get(UserId(user_id))
         return person.language if person else DEFAULT_LANGUAGE
 
+    def texts_for(self, user_id: UUID) -> "Texts":
+        return Texts(self.language_of(user_id))
 
-class Words:
-    """`say = Words(language)`: what is said, by its key."""
+
+class Texts:
+    """Notification texts of one language, by key."""
 
     def __init__(self, language: Language) -> None:
-        self._language: Language = language
+        self.language: Language = language
 
     def __call__(self, key: str, **data: object) -> str:
-        return text(f"notifications.{key}", self._language, data)
-
-
-_encoder = msgspec.json.Encoder()
-
-
-def write_notice(notice: live.Notice) -> str:
-    return _encoder.encode(notice).decode()
+        return text(f"notifications.{key}", self.language, data)

@@ -1,11 +1,11 @@
-"""What appointments say to whom: pure, in the reader's own words, by the clocks they were agreed on by."""
+"""Notifications of events about appointments: who gets one, and its text in the appointment's time zone."""
 
 from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
 from catraca.domains import scheduling
-from catraca.domains.notifications.model.values import Happened, Telling, Words, World
+from catraca.domains.notifications.model import MessageContext, NewNotification, SourceEvent, Texts
 from catraca.events import (
     AppointmentBooked,
     AppointmentCanceled,
@@ -19,45 +19,48 @@ from catraca.events import (
 from catraca.events.appointments import AppointmentEvent
 from catraca.platform.texts import local_moment
 
+# Suffix of text keys for workers.
 FOR_WORKER = "_worker"
 
 
-def appointment_tellings(happened: Happened, world: World) -> Iterator[Telling]:
-    """Client and worker, as far as they have accounts. Whoever is both reads it as the client."""
-    event_id, event = happened
+def appointment_notifications(source: SourceEvent, context: MessageContext) -> Iterator[NewNotification]:
+    """Notify client and worker, if they have accounts. A user who is both reads it as the client."""
+    event_id, event = source
     if not isinstance(event, AppointmentEvent):
         return
     client_id, worker_id = event.client_id, event.worker_user_id
     if client_id is not None:
-        notice = _notice(event, client_id, "", world)
-        yield Telling(client_id, event_id, notice, about_id=worker_id, quiet=_is_clients_doing(event))
+        notice = _appointment_notice(event, client_id, "", context)
+        yield NewNotification(client_id, event_id, notice, about_id=worker_id, quiet=_is_by_client(event))
     if worker_id not in (None, client_id) and not isinstance(event, AppointmentMissed | SlotOffered):
-        notice = _notice(event, worker_id, FOR_WORKER, world)
-        yield Telling(worker_id, event_id, notice, quiet=_is_no_news_to_workers(event))
+        notice = _appointment_notice(event, worker_id, FOR_WORKER, context)
+        yield NewNotification(worker_id, event_id, notice, quiet=_is_quiet_for_worker(event))
     if isinstance(event, AppointmentRescheduled):
         before_id = event.previous_worker_user_id
         if before_id not in (None, client_id, worker_id):
-            notice = _notice(event, before_id, FOR_WORKER, world)
-            yield Telling(before_id, event_id, notice, about_id=worker_id)
+            notice = _appointment_notice(event, before_id, FOR_WORKER, context)
+            yield NewNotification(before_id, event_id, notice, about_id=worker_id)
 
 
-def _is_clients_doing(event: AppointmentEvent) -> bool:
-    """Operators book for others too: they will have talked to each other."""
+def _is_by_client(event: AppointmentEvent) -> bool:
+    """Bookings by an operator count as the client's: the two have talked."""
     if isinstance(event, AppointmentCanceled):
         return event.canceled_by == "client"
     return isinstance(event, AppointmentBooked | AppointmentConfirmed)
 
 
-def _is_no_news_to_workers(event: AppointmentEvent) -> bool:
-    """Whoever sees a client every half hour is not woken for each."""
+def _is_quiet_for_worker(event: AppointmentEvent) -> bool:
+    """Workers get no push for reminders: they can have an appointment every half hour."""
     if isinstance(event, AppointmentCanceled):
         return event.canceled_by == "worker"
     return isinstance(event, AppointmentNear)
 
 
-def _notice(event: AppointmentEvent, reader_id: UUID, side: str, world: World) -> live.AppointmentNotice:
-    language = world.language_of(reader_id)
-    service, worker = world.names.services[event.service_id], world.names.subjects[event.worker_id]
+def _appointment_notice(
+    event: AppointmentEvent, reader_id: UUID, side: str, context: MessageContext
+) -> live.AppointmentNotice:
+    language = context.language_of(reader_id)
+    service, worker = context.names.services[event.service_id], context.names.subjects[event.worker_id]
     when = local_moment(event.starts_at, scheduling.zone(event.time_zone), language)
     words = {"service": service, "worker": worker, "when": when}
     more: dict[str, Any] = {}
@@ -83,12 +86,12 @@ def _notice(event: AppointmentEvent, reader_id: UUID, side: str, world: World) -
         ends_at=event.ends_at,
         time_zone=event.time_zone,
         when=when,
-        message=Words(language)(_key(event, reader_id, side), **words),
+        message=Texts(language)(_text_key(event, reader_id, side), **words),
         **more,
     )
 
 
-def _key(event: AppointmentEvent, reader_id: UUID, side: str) -> str:
+def _text_key(event: AppointmentEvent, reader_id: UUID, side: str) -> str:
     key = NOTICES[type(event)].type.replace(".", "_")
     if isinstance(event, AppointmentCanceled):
         key = f"{key}_by_{event.canceled_by}"
@@ -98,11 +101,11 @@ def _key(event: AppointmentEvent, reader_id: UUID, side: str) -> str:
 
 
 NOTICES: dict[type[AppointmentEvent], type[live.AppointmentNotice]] = {
-    AppointmentBooked: live.Booked,
-    AppointmentRescheduled: live.Moved,
-    AppointmentConfirmed: live.Agreed,
-    AppointmentCanceled: live.CalledOff,
-    AppointmentMissed: live.Missed,
-    AppointmentNear: live.Near,
-    SlotOffered: live.Offered,
+    AppointmentBooked: live.BookedNotice,
+    AppointmentRescheduled: live.RescheduledNotice,
+    AppointmentConfirmed: live.ConfirmedNotice,
+    AppointmentCanceled: live.AppointmentCanceledNotice,
+    AppointmentMissed: live.NoShowNotice,
+    AppointmentNear: live.ReminderNotice,
+    SlotOffered: live.SlotOfferedNotice,
 }

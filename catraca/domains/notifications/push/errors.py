@@ -1,0 +1,22 @@
+"""Refusals of web push."""
+
+from catraca.platform.errors import Refusal
+
+
+class PushOff(Refusal):
+    """Web push is not configured."""
+
+    code = "push_off"
+    status = 409
+
+
+class PushEndpointRefused(Refusal):
+    """Not the address of an allowed push service."""
+
+    code = "push_endpoint_refused"
+    status = 422
+
+
+class PushKeysInvalid(Refusal):
+    code = "push_keys_invalid"
+    status = 422

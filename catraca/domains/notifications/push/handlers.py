@@ -1,0 +1,19 @@
+"""Sends web pushes."""
+
+from catraca.domains.notifications.push.service import send_push
+from catraca.events import PushDue
+from catraca.platform.bus import Message, QueueHandlers, handlers_for
+from catraca.platform.database import Db
+from catraca.platform.web_push import Pusher
+
+
+def push_handlers(pusher: Pusher | None) -> QueueHandlers:
+    """Without a pusher (no contact in the settings) events are acknowledged and nothing is sent."""
+    handles = handlers_for("notification_push_queue")
+
+    @handles(PushDue)
+    async def push(db: Db, event: PushDue, message: Message) -> None:
+        if pusher is not None:
+            await send_push(db, pusher, event)
+
+    return handles

@@ -1,0 +1,155 @@
+"""Web push: reaches devices that are not connected, through the push service of their maker."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import msgspec
+from prometheus_client import Counter
+
+from catraca.domains.notifications.model import Notification
+from catraca.domains.notifications.push import store
+from catraca.domains.notifications.push.errors import PushEndpointRefused, PushKeysInvalid
+from catraca.domains.notifications.push.store import Device, PendingPush
+from catraca.events import PushDue
+from catraca.platform.clock import now
+from catraca.platform.database import Db, outbox
+from catraca.platform.web_push import (
+    PAYLOAD_BYTES,
+    Pusher,
+    PushGone,
+    PushHosts,
+    Subscription,
+    Urgency,
+    read_keys,
+)
+
+PUSHES = Counter("catraca_pushes_total", "Web pushes, by outcome.", ["outcome"])
+
+APP_NAME = "Catraca"
+MAX_DEVICES = 10
+RIDE_LIFETIME = timedelta(hours=1)
+# Also not after the appointment begins.
+APPOINTMENT_LIFETIME = timedelta(days=1)
+# `ride.accepted` is not here, because `ride.matched` follows at once; `ride.started` neither, because the
+# passenger is in the car.
+PUSHED_TYPES = frozenset(
+    {
+        "matching.candidate_found",
+        "ride.matched",
+        "ride.arriving",
+        "ride.completed",
+        "ride.cancelled",
+        "ride.reassigning",
+        "offer.canceled",
+        "matching.no_drivers_available",
+        "appointment.booked",
+        "appointment.rescheduled",
+        "appointment.confirmed",
+        "appointment.canceled",
+        "appointment.reminder_due",
+        "appointment.slot_offered",
+    }
+)
+URGENT_TYPES = frozenset(
+    {
+        "matching.candidate_found",
+        "ride.matched",
+        "ride.arriving",
+        "offer.canceled",
+        "appointment.slot_offered",
+    }
+)
+
+
+async def subscribe_device(db: Db, user_id: UUID, subscription: Subscription, *, hosts: PushHosts) -> Device:
+    """Subscribe a device, or renew it. Deletes the user's oldest devices beyond the maximum."""
+    if not hosts.allow(subscription.endpoint):
+        raise PushEndpointRefused
+    if not read_keys(subscription.p256dh, subscription.auth):
+        raise PushKeysInvalid
+    device = await store.save_subscription(db, user_id, subscription)
+    await store.delete_oldest(db, user_id, keep=MAX_DEVICES)
+    return device
+
+
+async def list_devices(db: Db, user_id: UUID) -> list[Device]:
+    return await store.read_devices(db, user_id)
+
+
+async def unsubscribe_device(db: Db, user_id: UUID, subscription_id: UUID) -> None:
+    await store.delete_subscription(db, user_id, subscription_id)
+
+
+async def erase_devices(db: Db, user_id: UUID) -> None:
+    await store.delete_devices(db, user_id)
+
+
+async def schedule_pushes(db: Db, notifications: Sequence[Notification]) -> None:
+    """Record one `PushDue` event for each device of each reader."""
+    pushed = [one for one in notifications if one.type in PUSHED_TYPES]
+    if not pushed:
+        return
+    devices = await store.subscriptions_of(db, {one.user_id for one in pushed})
+    if devices:
+        await outbox.record(
+            db,
+            *(
+                PushDue(subscription_id=subscription_id, user_id=one.user_id, seq=one.seq)
+                for one in pushed
+                for user_id, subscription_id in devices
+                if user_id == one.user_id
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PushMessage:
+    payload: bytes
+    ttl: timedelta
+    urgency: Urgency
+
+
+def build_push(pending: PendingPush, *, seq: int, age: timedelta) -> PushMessage | None:
+    """Return None if the push would arrive too late."""
+    data: dict[str, Any] = msgspec.json.decode(pending.data)
+    left = (APPOINTMENT_LIFETIME if "appointment_id" in data else RIDE_LIFETIME) - age
+    if (ends_at := data.get("expires_at", data.get("starts_at"))) is not None:
+        left = min(left, datetime.fromisoformat(ends_at) - now())
+    if left < timedelta(seconds=1):
+        return None
+    short = {
+        "seq": seq,
+        "type": pending.type,
+        "title": data.get("title", APP_NAME),
+        "message": data.get("message", ""),
+    }
+    whole = msgspec.json.encode({**short, "data": data})
+    payload = whole if len(whole) <= PAYLOAD_BYTES else msgspec.json.encode(short)
+    return PushMessage(payload, left, "high" if pending.type in URGENT_TYPES else "normal")
+
+
+async def send_push(db: Db, pusher: Pusher, event: PushDue) -> None:
+    """Send a push, unless it is acknowledged or too late. Raises `PushFailed`, to be tried again."""
+    pending = await store.read_pending(db, event.subscription_id, user_id=event.user_id, seq=event.seq)
+    if pending is None or pending.acknowledged:
+        PUSHES.labels("not_needed").inc()
+        return
+    message = build_push(pending, seq=event.seq, age=now() - event.timestamp)
+    if message is None:
+        PUSHES.labels("too_late").inc()
+        return
+    try:
+        await pusher.push(
+            pending.subscription,
+            message.payload,
+            ttl_seconds=int(message.ttl.total_seconds()),
+            urgency=message.urgency,
+        )
+    except PushGone:
+        await store.delete_subscription(db, event.user_id, event.subscription_id)
+        PUSHES.labels("gone").inc()
+    else:
+        PUSHES.labels("sent").inc()

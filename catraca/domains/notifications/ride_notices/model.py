@@ -1,0 +1,163 @@
+"""Notifications of events about rides, offers and searches: who gets one, and its text."""
+
+from collections.abc import Iterator
+from uuid import UUID
+
+from catraca.domains.notifications.model import MessageContext, NewNotification, SourceEvent, Texts
+from catraca.domains.people import UserId
+from catraca.domains.rides import RideId
+from catraca.events import (
+    CandidateFound,
+    ConfirmationExpired,
+    MatchingTimeout,
+    NoDriversAvailable,
+    OfferCanceled,
+    RideArriving,
+    RideCancelled,
+    RideCompleted,
+    RideMatched,
+    RideReassigning,
+    RideStarted,
+    live,
+)
+from catraca.platform.texts import distance, money, span
+
+NO_DRIVERS = "no_drivers_available"
+
+
+def ride_notifications(source: SourceEvent, context: MessageContext) -> Iterator[NewNotification]:
+    event_id, event = source
+    match event:
+        case CandidateFound():
+            if event.offer_id in context.open_offers:
+                yield NewNotification(
+                    event.driver_id, event_id, _offer(event, context), offer_id=event.offer_id
+                )
+        case OfferCanceled():
+            texts = context.texts_for(event.driver_id)
+            notice = live.OfferCanceledNotice(
+                ride_id=event.ride_id,
+                offer_id=event.offer_id,
+                reason=event.reason,
+                message=texts(f"offer_gone_{event.reason}"),
+            )
+            yield NewNotification(event.driver_id, event_id, notice)
+        case MatchingTimeout() | NoDriversAvailable():
+            texts = context.texts_for(event.rider_id)
+            notice = live.NoDriversNotice(
+                ride_id=event.ride_id, title=texts("no_driver_title"), message=texts("no_driver")
+            )
+            yield NewNotification(event.rider_id, event_id, notice)
+        case ConfirmationExpired():
+            notice = live.ConfirmationExpiredNotice(
+                confirmation_id=event.confirmation_id,
+                expired_at=event.expires_at,
+                message=context.texts_for(event.rider_id)("confirmation_over"),
+            )
+            yield NewNotification(event.rider_id, event_id, notice)
+        case RideMatched():
+            yield from _matched(event_id, event, context)
+        case RideArriving() | RideStarted() | RideReassigning():
+            yield NewNotification(event.rider_id, event_id, _progress(event, context))
+        case RideCompleted():
+            for user_id in (event.rider_id, event.driver_id):
+                yield NewNotification(user_id, event_id, _completed(event, user_id, context))
+        case RideCancelled() if event.reason != NO_DRIVERS:
+            for user_id in (event.rider_id, event.driver_id):
+                if user_id is not None:
+                    yield NewNotification(user_id, event_id, _cancelled(event, user_id, context))
+        case _:
+            return
+
+
+def _offer(event: CandidateFound, context: MessageContext) -> live.OfferNotice:
+    language = context.language_of(event.driver_id)
+    texts = Texts(language)
+    terms: list[str] = []
+    if event.estimated_fare_cents is not None:
+        terms.append(money(event.estimated_fare_cents, context.currency, language))
+    if event.pickup_distance_meters is not None:
+        away = distance(event.pickup_distance_meters, language)
+        terms.append(texts("offer_distance", distance=away))
+    return live.OfferNotice(
+        ride_id=event.ride_id,
+        offer_id=event.offer_id,
+        attempt=event.attempt,
+        expires_at=event.expires_at,
+        pickup=event.pickup,
+        pickup_distance_meters=event.pickup_distance_meters,
+        distance_meters=event.distance_meters,
+        estimated_fare_cents=event.estimated_fare_cents,
+        message=" ".join([texts("offer_made"), " - ".join(terms)]).rstrip(),
+    )
+
+
+def _matched(event_id: UUID, event: RideMatched, context: MessageContext) -> Iterator[NewNotification]:
+    ride, driver = context.rides[RideId(event.ride_id)], context.people.get(UserId(event.driver_id))
+    language = context.language_of(event.rider_id)
+    texts = Texts(language)
+    name = driver.name if driver else None
+    accepted = live.AcceptedPassengerNotice(
+        ride_id=event.ride_id,
+        driver_id=event.driver_id,
+        message=texts("accepted_passenger"),
+        eta_seconds=event.eta_seconds,
+    )
+    details = driver.driver if driver else None
+    matched = live.MatchedNotice(
+        ride_id=event.ride_id,
+        driver=live.DriverCard(event.driver_id, name, details and details.vehicle, details and details.plate),
+        message=texts("matched", name=name.split()[0]) if name else texts("matched_nameless"),
+        eta_seconds=event.eta_seconds,
+        eta=None if event.eta_seconds is None else span(event.eta_seconds, language),
+    )
+    accepted_driver = live.AcceptedDriverNotice(
+        ride_id=event.ride_id,
+        passenger_id=event.rider_id,
+        pickup_location=live.PickupLocation(ride.pickup_lat, ride.pickup_lon),
+        message=context.texts_for(event.driver_id)("accepted_driver"),
+        eta_seconds=event.eta_seconds,
+    )
+    yield NewNotification(event.rider_id, event_id, accepted)
+    yield NewNotification(event.rider_id, event_id, matched, about_id=event.driver_id)
+    yield NewNotification(event.driver_id, event_id, accepted_driver)
+
+
+def _progress(event: RideArriving | RideStarted | RideReassigning, context: MessageContext) -> live.Notice:
+    texts = context.texts_for(event.rider_id)
+    if isinstance(event, RideArriving):
+        return live.ArrivingNotice(
+            ride_id=event.ride_id, arrived_at=event.arrived_at, message=texts("arriving")
+        )
+    if isinstance(event, RideStarted):
+        return live.StartedNotice(
+            ride_id=event.ride_id, started_at=event.started_at, message=texts("started")
+        )
+    return live.ReassigningNotice(
+        ride_id=event.ride_id,
+        reason=event.reason,
+        deadline_at=event.deadline_at,
+        message=texts("reassigning"),
+    )
+
+
+def _completed(event: RideCompleted, user_id: UUID, context: MessageContext) -> live.CompletedNotice:
+    language = context.language_of(user_id)
+    return live.CompletedNotice(
+        ride_id=event.ride_id,
+        fare_cents=event.fare_cents,
+        completed_at=event.completed_at,
+        message=Texts(language)("completed", fare=money(event.fare_cents, context.currency, language)),
+    )
+
+
+def _cancelled(event: RideCancelled, user_id: UUID, context: MessageContext) -> live.CancelledNotice:
+    texts = context.texts_for(user_id)
+    own = event.cancelled_by == ("passenger" if user_id == event.rider_id else "driver")
+    return live.CancelledNotice(
+        ride_id=event.ride_id,
+        cancelled_by=event.cancelled_by,
+        reason=event.reason,
+        cancelled_at=event.cancelled_at,
+        message=texts("cancelled_by_you" if own else f"cancelled_by_{event.cancelled_by}"),
+    )
