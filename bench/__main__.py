@@ -29,7 +29,7 @@ from bench.news.load import (
     timer_lateness_milliseconds,
 )
 from bench.news.timing import PENDING
-from bench.reporting import Delay, Result, report
+from bench.report import Delay, Result, report
 from bench.rides.accepts import AcceptLoad
 from bench.rides.pace import accept_milliseconds
 from bench.rides.parts import parts_table
@@ -49,7 +49,7 @@ from bench.rows import (
 )
 from bench.scheduling.booking import SlotCrowdLoad
 from bench.scheduling.free import MOST_WORKERS, free_milliseconds, is_asked_for
-from bench.serving import SECRET, serve
+from bench.server_processes import SECRET, serve
 from bench.sign_ups.load import FEW_ROWS, MANY_ROWS
 from bench.sign_ups.load import run as run_sign_ups
 from catraca.platform.auth import sign_token

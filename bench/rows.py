@@ -19,7 +19,7 @@ from bench.scheduling.booking import CROWD as SLOT_CROWD
 from bench.scheduling.booking import BookingLoad, SlotCrowdLoad
 from bench.scheduling.pgbench import InsertLoad
 from bench.scheduling.world import WORKERS_OF_A_SERVICE
-from bench.serving import Server
+from bench.server_processes import Server
 from bench.sign_ups.load import FEW_ROWS, MANY_ROWS, SignUpLoad
 from bench.wrk import KEYED_POST, PLAIN_POST, SIGN_UP, HttpLoad
 

@@ -30,12 +30,12 @@ console = Console()
 
 @dataclass(slots=True)
 class Tally:
-    """What one storm did on one stack so far."""
+    """The rounds of one storm on one stack so far."""
 
     rounds: int = 0
     seconds: float = 0.0
     broken: str = ""
-    # What its rounds told of themselves.
+    # The rounds' reports.
     told: list[str] = field(default_factory=list)
 
 
@@ -78,7 +78,7 @@ def _options() -> argparse.Namespace:
 
 
 def _title(storm: Storm, stack_name: str, percent: float) -> str:
-    """What was done smaller does not count for the whole."""
+    """The storm's name with its size: a smaller run does not count as the whole."""
     size = f", {percent:g} %" if storm.has_size and percent != WHOLE_PERCENT else ""
     return f"{storm.name} on {stack_name}{size}"
 

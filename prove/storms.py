@@ -18,7 +18,7 @@ from tests.storms.appointments.storm import APIS, storm_appointments
 from tests.storms.appointments.storm import SETTINGS as APPOINTMENT_SETTINGS
 from tests.storms.confirmations.commits import come_during_commit, die_around_confirm
 from tests.storms.confirmations.storm import storm_confirmations
-from tests.storms.events.rolling import restart_in_turn
+from tests.storms.events.rolling_restarts import restart_in_turn
 from tests.storms.events.room import event_world
 from tests.storms.events.storm import die_in_windows, jostle
 from tests.storms.events.windows import WINDOWS
@@ -199,7 +199,7 @@ async def _broker_url(wanted: bool) -> str | None:
 
 @cache
 def _broker() -> RabbitMq:
-    """One for all rounds, started when the first of them asks; it ends with us."""
+    """A RabbitMQ shared by all rounds, started on first use; it ends with this process."""
     folder = private_folder()
     broker = RabbitMq(folder / "rabbitmq")
     broker.start()

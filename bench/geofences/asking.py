@@ -6,7 +6,7 @@ from pathlib import Path
 from time import perf_counter
 
 from bench.geofences.world import What, Wish, count_rows, make_wishes
-from bench.pacing import send_paced
+from bench.pace import send_paced
 from bench.wrk import HttpLoad
 
 # More than will be answered.

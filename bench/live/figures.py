@@ -14,10 +14,10 @@ from bench.live.listeners import answer_of, listening, start_process
 from bench.live.loads import SOCKETS, BroadcastLoad, DeliveryLoad, LivePlace, some_people, tokens_of
 from bench.live.memory import SOCKETS as HELD
 from bench.live.memory import allow_many_sockets, kilobytes_a_socket, memory_of_sockets
-from bench.pacing import send_paced
+from bench.pace import send_paced
 from bench.rides.accepts import accept_request
 from bench.rides.world import PASSENGER, make_rides, numbered_id, token_of
-from bench.serving import SECRET, Server, serve
+from bench.server_processes import SECRET, Server, serve
 from catraca.platform.auth import sign_token
 from catraca.platform.database.migrations import migrate
 from tests.servers import Stack, until

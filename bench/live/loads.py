@@ -16,7 +16,7 @@ from bench.live import telling
 from bench.live.costs import worked_in, worked_seconds
 from bench.live.listeners import answer_of, listening, start_process
 from bench.matching.world import new_passengers
-from bench.serving import SECRET, Server
+from bench.server_processes import SECRET, Server
 from catraca.platform.auth import sign_token
 from catraca.platform.database import Database
 

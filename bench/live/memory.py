@@ -9,7 +9,7 @@ from time import monotonic, sleep
 from bench.live.costs import resident_bytes
 from bench.live.listeners import listening
 from bench.live.loads import some_people, tokens_of
-from bench.serving import Server, serve
+from bench.server_processes import Server, serve
 from tests.servers import Stack, until
 
 SOCKETS = (0, 1000, 2000)

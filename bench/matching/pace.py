@@ -8,7 +8,7 @@ from uuid import UUID
 import msgspec
 
 from bench.matching.world import forget, new_passengers, pickup
-from bench.pacing import send_paced
+from bench.pace import send_paced
 from catraca.platform.auth import sign_token
 from catraca.platform.database import Database
 

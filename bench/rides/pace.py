@@ -3,7 +3,7 @@
 import asyncio
 from time import perf_counter
 
-from bench.pacing import send_paced
+from bench.pace import send_paced
 from bench.rides.accepts import accept_request
 from bench.rides.world import make_rides
 

@@ -8,7 +8,7 @@ from catraca.settings import Settings
 from tests.client.proxy import Proxy, proxy_to
 from tests.conftest import free_port, listening
 from tests.servers import Stack
-from tests.support.working import own_parts, working
+from tests.support.roles import own_parts, working
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from catraca.roles.parts import Parts, open_parts
 from catraca.settings import Settings
 from tests.conftest import bearer, free_port, listening
 from tests.servers import Stack, until
-from tests.support.working import working
+from tests.support.roles import working
 
 pytestmark = pytest.mark.parametrize(
     "stack",

@@ -15,7 +15,7 @@ import pytest
 
 from tests.journeys.instances import Instance, instance
 from tests.servers import Stack, on_one_stack, until
-from tests.storms.events.rolling import CHECKS, restart_in_turn
+from tests.storms.events.rolling_restarts import CHECKS, restart_in_turn
 from tests.storms.events.room import EventWorld, event_world
 from tests.storms.events.storm import die_in_windows, jostle
 from tests.storms.events.windows import WINDOWS

@@ -18,7 +18,7 @@ from catraca.platform.database.timers import TimerHandlers, TimerKind, set_timer
 from catraca.platform.errors import Busy
 from catraca.platform.redis_client import RedisAway
 from tests.servers import Stack, until
-from tests.support.timekeeping import (
+from tests.support.timer_world import (
     NOW,
     SHORTLY,
     Halfway,

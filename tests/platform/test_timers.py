@@ -15,7 +15,7 @@ from catraca.platform.database.invariants import check_invariants
 from catraca.platform.database.timer_runner import TimerRunner
 from catraca.platform.database.timers import TimerHandlers, TimerKind, cancel_timer, set_timer
 from tests.servers import Stack, until
-from tests.support.timekeeping import (
+from tests.support.timer_world import (
     LATER,
     NOW,
     SHORTLY,

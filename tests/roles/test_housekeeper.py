@@ -17,7 +17,7 @@ from catraca.roles.housekeeper import Housekeeper
 from catraca.roles.parts import Parts
 from catraca.settings import Settings
 from tests.servers import Stack, until
-from tests.support.working import own_parts, working
+from tests.support.roles import own_parts, working
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Passengers, drivers and operators who ask over HTTP, as often as it takes to hear an answer."""
+"""HTTP callers that repeat a request until it is answered."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Sequence
@@ -17,7 +17,7 @@ from tests.storms.rides.ledger import Ledger, Try
 from tests.support.http import Answer, Line
 
 T = TypeVar("T")
-# What the API allows itself for one answer is 15 s; nobody may wait much longer.
+# The API's own limit for an answer is 15 s.
 ANSWER_SECONDS = 25
 # The callers' own pace, far below the `Retry-After` they are given: this is a storm.
 REPEAT_SECONDS = 0.05
@@ -55,7 +55,7 @@ class Caller:
             await asyncio.sleep(REPEAT_SECONDS)
 
     async def accept(self, tried: Try) -> Told:
-        """Noted: whoever asked before must have heard the same."""
+        """Send the attempt and record its answer; a repeat must get the same answer."""
         answer = await self.ask(accept_request(tried))
         self.ledger.note(tried, answer)
         return answer
@@ -102,7 +102,7 @@ async def calling(
 
 @asynccontextmanager
 async def crowd(ports: Sequence[int], ledger: Ledger, size: int) -> AsyncIterator[list[Caller]]:
-    """So many callers, all connected, by turns to each port."""
+    """Callers with open connections, spread over the ports."""
     callers = [Caller(ports, ledger, number) for number in range(size)]
     try:
         await together(*(caller.connect() for caller in callers))
@@ -112,7 +112,7 @@ async def crowd(ports: Sequence[int], ledger: Ledger, size: int) -> AsyncIterato
 
 
 async def together(*works: Awaitable[T]) -> list[T]:
-    """What all of them came to; the first failure ends the others and is raised."""
+    """Await all; the first failure cancels the others and is raised."""
     tasks = [asyncio.ensure_future(work) for work in works]
     try:
         return await asyncio.gather(*tasks)

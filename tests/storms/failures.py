@@ -1,4 +1,4 @@
-"""What breaks while a town is on its way, one thing after another in an order that chance decides."""
+"""Random failures of processes and servers during a storm, one after another."""
 
 import asyncio
 import random
@@ -23,7 +23,7 @@ class Failures:
     chance: random.Random
     over: asyncio.Event
     happened: Counter[str] = field(default_factory=Counter)
-    # Whoever starts needs PostgreSQL: a supervisor would try again, and here is none.
+    # A process that starts needs PostgreSQL, and no supervisor starts it again here.
     _postgres_stands: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def happen(self, counts: Mapping[str, int], *, within_seconds: float) -> None:

@@ -34,7 +34,7 @@ SETTINGS = {
     # They offer the rides themselves.
     "CATRACA_OFFERS_AT_ONCE": "0",
 }
-# Beyond this it is stuck: the largest storm has some ten thousand events to tell at its end.
+# Beyond this it is stuck: the largest storm ends with some ten thousand events to publish.
 QUIET_SECONDS = 300
 LAST_NEWS_SECONDS = 20
 FILES = 8192
@@ -43,7 +43,7 @@ COMPLAINTS = 5
 
 @dataclass
 class ApiProcess:
-    """One `catraca serve api`, on a port that stays its own."""
+    """A `catraca serve api` process on a fixed port."""
 
     # Of this process alone.
     fleet: Fleet
@@ -71,7 +71,7 @@ class ApiProcess:
 
 @dataclass
 class StormFleet:
-    """The office carries the news and fires the timers; the APIs are what the storms ask."""
+    """The APIs that the callers use, and `office`: relay, dispatcher, notifier and housekeeper."""
 
     office: Fleet
     apis: tuple[ApiProcess, ...]
@@ -133,7 +133,7 @@ class StormFleet:
         wrong: list[str] = []
 
         async def is_well() -> bool:
-            """A broker does not count what is being handled: that may still tell something."""
+            """A broker does not count messages that a consumer holds, so a check may fail for a moment."""
             wrong[:] = [*await self.wrong(), *self.office.complaints().splitlines()]
             if look_further is not None:
                 wrong[:0] = await look_further()
@@ -154,7 +154,7 @@ class StormFleet:
         ]
 
     async def is_quiet(self) -> bool:
-        """Whether every offer has ended, and nothing waits anywhere to be told."""
+        """True when every offer has ended and no event or message is pending."""
         async with self.database.connection() as db:
             if not await is_quiet(db):
                 return False

@@ -1,4 +1,4 @@
-"""One round of each storm: `make test` runs a few, `make prove` as many as it takes to believe it."""
+"""Repeats of one idempotent request while its server is killed."""
 
 import asyncio
 import os
@@ -31,7 +31,7 @@ async def effects_of(database: Database, label: str) -> list[UUID]:
 async def kill_server_among_repeats(
     settings: Settings, database: Database, *, kill_after_answers: int
 ) -> None:
-    """A hundred requests with one key, the server killed among them: one effect, one answer for all."""
+    """A hundred requests with one key while the server is killed: one effect, the same answer for all."""
     port, who, label = free_port(), uuid4(), str(uuid4())
     answered: list[bytes] = []
     server = await start_effects_server(settings, port)

@@ -33,7 +33,7 @@ async def create_tables(database: Database) -> None:
     async with database.transaction() as db:
         await db.execute("SELECT pg_advisory_xact_lock(1)")
         await db.execute("CREATE TABLE IF NOT EXISTS test_effects (id uuid PRIMARY KEY, label text NOT NULL)")
-        # A request that names a gate waits here until the test lets go of the row.
+        # A request that names a gate waits here until the test unlocks the row.
         await db.execute("CREATE TABLE IF NOT EXISTS test_gates (number int PRIMARY KEY)")
 
 

@@ -24,7 +24,7 @@ COMMAND_SECONDS = 120
 
 
 class Order(msgspec.Struct, array_like=True):
-    """What to run; standard input, output and errors are files in `folder`, in which they stay."""
+    """A command to run; its standard input, output and errors are files in `folder`."""
 
     arguments: list[str]
     environment: dict[str, str]
@@ -57,7 +57,7 @@ def _run(
 
 @cache
 def _forker() -> str:
-    """Where the process listens that forks; one for each process of tests, and ended with it."""
+    """The socket path of a process that forks for each command; it ends with the test process."""
     folder = TemporaryDirectory()
     path = f"{folder.name}/line"
     process = subprocess.Popen(
@@ -95,7 +95,7 @@ def _serve(path: str) -> None:
 
 
 def _reap() -> None:
-    """Whoever attended earlier and is done."""
+    """Collect finished children."""
     try:
         while os.waitpid(-1, os.WNOHANG) != (0, 0):
             pass
@@ -104,7 +104,7 @@ def _reap() -> None:
 
 
 def _attend(line: socket.socket) -> None:
-    """Fork once more, for the command itself, and tell how it ended."""
+    """Fork the command itself and report its exit code."""
     order = msgspec.json.decode(line.makefile().readline(), type=Order)
     command = os.fork()
     if command == 0:

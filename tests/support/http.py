@@ -73,7 +73,7 @@ class Answer:
 
 
 class Line:
-    """One connection, spoken to in bytes."""
+    """A raw HTTP connection."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -115,7 +115,7 @@ async def line_to(to: Served) -> AsyncIterator[Line]:
 
 
 async def ask(to: Served, *parts: bytes) -> Answer:
-    """One request on a connection of its own."""
+    """Send one request on a new connection."""
     async with line_to(to) as line:
         line.send(*parts)
         return await line.answer()

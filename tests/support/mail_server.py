@@ -1,4 +1,4 @@
-"""A mail server that keeps what it is sent, and can be told to refuse or to be gone."""
+"""A mail server that records messages and can be made to refuse them or to be down."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""An outbox nobody else writes to, and a transport that tells what it was given."""
+"""A private outbox, and a transport that records what is published."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -34,7 +34,7 @@ async def database_of_its_own(stack: Stack, *, connections: int = 20) -> AsyncIt
     url = await stack.migrated_database(f"outbox_{uuid4().hex[:12]}")
     database = await Database.open(url, limits=replace(PATIENT, connections=connections))
     try:
-        with database.channel.subscribe("whatever") as begun:  # everybody is woken when it has begun
+        with database.channel.subscribe("whatever") as begun:  # all waiters are woken when it has started
             async with asyncio.timeout(30):
                 await begun.wait()
         yield database
@@ -54,7 +54,7 @@ async def another_process(stack: Stack, database: Database) -> AsyncIterator[Dat
 
 @asynccontextmanager
 async def away(stack: Stack, database: Database) -> AsyncIterator[None]:
-    """Nobody can reach the database meanwhile: it goes by another name."""
+    """Make the database unreachable by renaming it while the block runs."""
     name = await _name(database)
     admin = await asyncpg.connect(stack.database_url)
     try:
@@ -93,7 +93,7 @@ async def record(database: Database, *events: Event) -> None:
 
 
 async def fill(database: Database, *, aggregates: int, each: int, wait_seconds: float = 0) -> None:
-    """Many events at once; those numbered 1 may have to wait, and with them all the others."""
+    """Record many events; an event with number 1 can be made to block its successors."""
     async with database.connection() as db:
         await db.execute(
             "INSERT INTO outbox (id, aggregate_id, seq, exchange, routing_key, headers, body, leased_until)"
@@ -110,7 +110,7 @@ async def fill(database: Database, *, aggregates: int, each: int, wait_seconds: 
 
 
 async def waiting(database: Database) -> list[Row]:
-    """What is not sent yet, by aggregate and number."""
+    """Unsent events by aggregate and number."""
     async with database.connection() as db:
         return list(await db.fetch("SELECT * FROM outbox ORDER BY aggregate_id, seq"))
 
@@ -134,7 +134,7 @@ async def somebody_waits_for_a_lock(database: Database) -> bool:
 
 
 class Recorder:
-    """Takes everything, unless told otherwise, and remembers it in the order it came."""
+    """A transport that records all messages in their order, and accepts them unless configured otherwise."""
 
     def __init__(
         self,

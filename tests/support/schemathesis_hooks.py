@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 import schemathesis
 
 NAME = "Idempotency-Key"
-# Somebody who is there: what is sent about people must also reach one.
+# An existing user, so that generated requests about users also succeed.
 KNOWN = os.environ.get("KNOWN_PERSON")
 
 

@@ -10,7 +10,7 @@ from catraca.roles.parts import Parts
 from catraca.settings import Settings
 from tests.servers import Stack
 from tests.support.http import served
-from tests.support.working import own_parts
+from tests.support.roles import own_parts
 
 
 @pytest.fixture(scope="session")

@@ -21,7 +21,7 @@ from catraca.settings import Settings
 from tests.domains.analytics.counting import demand, rows
 from tests.domains.analytics.news import HERE, NEARBY, failed, matched, message_of, reassigning, requested
 from tests.servers import Stack, until
-from tests.support.working import own_parts, working
+from tests.support.roles import own_parts, working
 
 RIDES, SEARCHES = EVENTS
 

@@ -13,7 +13,7 @@ from tests.conftest import bearer
 from tests.domains.analytics.counting import demand
 from tests.servers import Stack, until
 from tests.support.http import served
-from tests.support.working import own_parts, working
+from tests.support.roles import own_parts, working
 
 CREW = ["relay", "dispatcher", "housekeeper"]
 WAY = {"pickup_lat": -12.9777, "pickup_lon": -38.5016, "dropoff_lat": -13.0102, "dropoff_lon": -38.5326}

@@ -19,7 +19,7 @@ from catraca.settings import Settings
 from tests.conftest import bearer, free_port, listening
 from tests.domains.people.someone import Someone
 from tests.servers import Stack, until
-from tests.support.working import own_parts, working
+from tests.support.roles import own_parts, working
 
 CREW = ["relay", "relay", "housekeeper", "housekeeper"]
 PERSONAL_WORDS = {

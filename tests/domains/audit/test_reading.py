@@ -21,7 +21,7 @@ from tests.conftest import bearer
 from tests.domains.people.someone import Someone
 from tests.servers import Stack, on_one_stack
 from tests.support.http import served
-from tests.support.working import own_parts
+from tests.support.roles import own_parts
 
 pytestmark = on_one_stack
 

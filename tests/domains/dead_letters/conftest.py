@@ -19,7 +19,7 @@ from catraca.settings import Settings
 from tests.domains.dead_letters.letters import STRICT, execute
 from tests.servers import Stack
 from tests.support.http import serving
-from tests.support.working import own_parts
+from tests.support.roles import own_parts
 
 
 @dataclass

@@ -24,7 +24,7 @@ from tests.domains.dead_letters.letters import (
     stored,
 )
 from tests.servers import until
-from tests.support.working import working
+from tests.support.roles import working
 
 BODIES = {
     "empty": b"",

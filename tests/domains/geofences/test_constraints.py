@@ -16,7 +16,7 @@ from tests.domains.location.town import Town
 from tests.domains.rides.desk import Desk
 from tests.servers import Stack
 from tests.support.http import served
-from tests.support.working import own_parts
+from tests.support.roles import own_parts
 
 
 @dataclass

@@ -16,7 +16,7 @@ from catraca.platform.errors import DatabaseUnavailable
 from catraca.platform.geo import Place
 from tests.domains.location.town import LAT, LNG, Town, spot
 from tests.servers import until
-from tests.support.working import working
+from tests.support.roles import working
 
 
 async def figure(town: Town, name: str) -> float:

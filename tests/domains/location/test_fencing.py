@@ -22,7 +22,7 @@ from tests.domains.geofences.village import METERS_A_DEGREE, Village, square
 from tests.domains.location.outages import stopped
 from tests.domains.location.town import Town, spot
 from tests.servers import on_one_stack, until
-from tests.support.working import working
+from tests.support.roles import working
 
 # Metres to the north of the village's middle: its edge is at 1000, and the phone is wrong by 20 at most.
 IN, BARELY_IN, BARELY_OUT, OUT = 900, 990, 1010, 1100

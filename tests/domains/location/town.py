@@ -20,7 +20,7 @@ from tests.domains.rides.desk import Desk
 from tests.servers import Stack, until
 from tests.support.http import served
 from tests.support.redis_server import PrivateRedis, private_redis
-from tests.support.working import own_parts
+from tests.support.roles import own_parts
 
 LAT, LNG = -12.9777, -38.5016
 # About a hundred metres to the north.

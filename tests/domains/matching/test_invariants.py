@@ -15,7 +15,7 @@ from tests.domains.rides.desk import Desk
 from tests.servers import Stack
 from tests.support.http import served
 from tests.support.redis_server import private_redis
-from tests.support.working import own_parts
+from tests.support.roles import own_parts
 
 LONG_AGO = "clock_timestamp() - interval '21 s'"
 

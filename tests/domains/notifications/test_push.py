@@ -22,7 +22,7 @@ from tests.domains.people.someone import Someone
 from tests.servers import Stack, until
 from tests.support.http import served
 from tests.support.push_service import Browser, PushService, push_service
-from tests.support.working import own_parts, working
+from tests.support.roles import own_parts, working
 
 pytestmark = pytest.mark.parametrize("stack", ["embedded"], indirect=True, scope="session")
 

@@ -28,7 +28,7 @@ from tests.domains.notifications.devices import Room, started
 from tests.domains.people.someone import Someone
 from tests.domains.rides.desk import Desk
 from tests.servers import Stack, on_one_stack, until
-from tests.support.working import own_parts, working
+from tests.support.roles import own_parts, working
 
 pytestmark = on_one_stack
 

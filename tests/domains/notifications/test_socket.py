@@ -19,7 +19,7 @@ from tests.servers import Stack, on_one_stack, until
 from tests.support.http import served
 from tests.support.outboxes import away
 from tests.support.redis_server import PrivateRedis, private_redis
-from tests.support.working import own_parts
+from tests.support.roles import own_parts
 
 pytestmark = on_one_stack
 

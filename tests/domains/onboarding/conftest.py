@@ -9,7 +9,7 @@ from catraca.settings import Settings
 from tests.domains.onboarding.desk import QUICK, Desk
 from tests.servers import Stack
 from tests.support.http import served
-from tests.support.working import own_parts
+from tests.support.roles import own_parts
 
 
 @pytest.fixture(scope="session")

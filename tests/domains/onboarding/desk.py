@@ -23,7 +23,7 @@ from catraca.platform.bus import Headers, Message
 from catraca.platform.database import Row
 from catraca.roles.parts import Parts
 from tests.servers import until
-from tests.support.working import working
+from tests.support.roles import working
 
 # The embedded stack has the PostgreSQL bus, the servers RabbitMQ; one worker for all that needs a broker.
 SERVERS = pytest.param("servers", marks=pytest.mark.xdist_group("rabbitmq"))

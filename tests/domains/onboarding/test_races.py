@@ -14,7 +14,7 @@ from catraca.platform.database.transactions import RETRIED_TRANSACTIONS
 from catraca.roles.parts import open_parts
 from tests.domains.onboarding.desk import Desk, an_address, on_both_buses, sound
 from tests.servers import until
-from tests.support.working import working
+from tests.support.roles import working
 
 pytestmark = on_both_buses
 

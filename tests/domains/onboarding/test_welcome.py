@@ -15,7 +15,7 @@ from tests.domains.onboarding.desk import QUICK, Desk, an_address
 from tests.servers import Stack, until
 from tests.support.http import served
 from tests.support.mail_server import MailServer, mail_server
-from tests.support.working import own_parts
+from tests.support.roles import own_parts
 
 pytestmark = pytest.mark.parametrize("stack", ["embedded"], indirect=True, scope="session")
 ROLES = ["relay", "ingester", "notifier"]

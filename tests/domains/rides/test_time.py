@@ -11,7 +11,7 @@ from catraca.events import DriverTimeout, OfferCanceled, RideCancelled
 from tests.conftest import bearer
 from tests.domains.rides.desk import Desk, moment
 from tests.servers import until
-from tests.support.timekeeping import keeping
+from tests.support.timer_world import keeping
 
 
 async def timer_of(desk: Desk, ride_id: UUID) -> datetime | None:

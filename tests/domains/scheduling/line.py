@@ -14,7 +14,7 @@ from catraca.platform.database.invariants import check_invariants
 from tests.conftest import bearer
 from tests.domains.scheduling.clinic import BASE, Clinic
 from tests.servers import until
-from tests.support.timekeeping import keeping
+from tests.support.timer_world import keeping
 
 OFFER_TTL = timedelta(minutes=15)
 

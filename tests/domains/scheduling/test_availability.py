@@ -19,7 +19,7 @@ from tests.domains.scheduling.clocks import next_switch
 from tests.servers import Stack
 from tests.support.http import served
 from tests.support.redis_server import private_redis
-from tests.support.working import own_parts
+from tests.support.roles import own_parts
 
 HALF_HOURS = [f"{hour:02}:{minute}" for hour in range(9, 17) for minute in ("00", "30")] + ["17:00"]
 

@@ -15,7 +15,7 @@ from catraca.settings import Settings
 from tests.domains.scheduling.clinic import Clinic, open_clinic
 from tests.servers import Stack
 from tests.support.http import served
-from tests.support.working import own_parts
+from tests.support.roles import own_parts
 
 
 @dataclass

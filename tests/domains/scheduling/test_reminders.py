@@ -18,7 +18,7 @@ from tests.domains.scheduling.clinic import BASE, Clinic, moment, open_clinic
 from tests.domains.scheduling.past import move_back
 from tests.servers import Stack, until
 from tests.support.http import served
-from tests.support.working import own_parts, working
+from tests.support.roles import own_parts, working
 
 DAY = timedelta(days=1)
 REMINDER = "appointment.reminder_due"

@@ -8,10 +8,10 @@ from uuid import UUID
 
 from catraca.platform.bus import Queue, Topology
 from tests.servers import until
-from tests.support import consuming
-from tests.support.consuming import Errand
+from tests.support import consumers
+from tests.support.consumers import Errand
 
-ROOT = Path(consuming.__file__).parent.parent.parent
+ROOT = Path(consumers.__file__).parent.parent.parent
 
 
 class Doomed:
@@ -27,7 +27,7 @@ class Doomed:
         errand = Errand(self._database_url, self._broker_url, topology, queue.name, batching)
         with self._said.open("wb") as said:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", consuming.__name__], stdin=subprocess.PIPE, stdout=said, cwd=ROOT
+                [sys.executable, "-m", consumers.__name__], stdin=subprocess.PIPE, stdout=said, cwd=ROOT
             )
         assert self._process.stdin is not None
         self._process.stdin.write(pickle.dumps(errand))

@@ -1,4 +1,4 @@
-"""Hundreds want the same time, times that overlap, or times that touch: who must get it, and who not."""
+"""Concurrent bookings of the same slot, of overlapping slots and of adjacent slots."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ ANY_HOURS, ANY_WORKERS, ANY_ROOMS = 10, 4, 3
 
 
 async def want_one_slot(crowd: Crowd) -> None:
-    """One gets it, and everybody else hears that it is taken."""
+    """One client gets the slot; all others are refused with `slot_taken`."""
     clinic = await crowd.clinic()
     worker_id = clinic.worker_ids[0]
     acts = [book_act(clinic, client, clinic.at(SLOT), worker_id) for client in crowd.clients]
@@ -45,7 +45,7 @@ async def want_overlapping(crowd: Crowd) -> None:
 
 
 async def want_adjacent(crowd: Crowd, slots: int) -> None:
-    """Times that touch do not overlap: everybody gets theirs."""
+    """Adjacent slots do not overlap: every client gets its slot."""
     clinic = await crowd.clinic()
     acts = [
         book_act(clinic, client, clinic.at(number * SLOT), clinic.worker_ids[0])
@@ -57,7 +57,7 @@ async def want_adjacent(crowd: Crowd, slots: int) -> None:
 
 
 async def want_anybody(crowd: Crowd) -> None:
-    """As many as there are rooms get each hour, whichever worker does it; no seat stays empty."""
+    """Bookings without a named worker: each hour is filled to the number of rooms, and no further."""
     clinic = await crowd.clinic(workers=ANY_WORKERS, rooms=ANY_ROOMS)
     acts = [
         book_act(clinic, client, clinic.at(number % ANY_HOURS * SLOT), None)
@@ -75,7 +75,7 @@ async def want_anybody(crowd: Crowd) -> None:
 
 
 async def want_what_was_held(crowd: Crowd) -> None:
-    """A hold ends by itself: whoever comes first then gets the time, be it who held it, and nobody else."""
+    """When a hold expires, the first client to book gets the slot, the former holder included."""
     clinic = await crowd.clinic()
     worker_id, starts_at = clinic.worker_ids[0], clinic.at(SLOT)
     holder, *others = crowd.clients

@@ -31,7 +31,7 @@ THINKING_SECONDS = (0.0, 1.5)
 
 
 async def change_everything(crowd: Crowd) -> None:
-    """A full agenda, and then whatever comes to everybody's mind."""
+    """Fill an agenda, then send random concurrent changes to it."""
     clinic = await crowd.clinic(workers=WORKERS, rooms=ROOMS)
     places = [(worker_id, hour * SLOT) for worker_id in clinic.worker_ids for hour in range(HOURS)]
     booked = await together(
@@ -56,7 +56,7 @@ async def change_everything(crowd: Crowd) -> None:
 
 
 def _drawn(crowd: Crowd, clinic: Clinic, client: UUID, shown: Sequence[dict[str, Any]]) -> Act:
-    """What this client wants, or the operator; appointments are changed by whose they are."""
+    """A random request of this client or of the operator; an appointment is changed only by its client."""
     chance = crowd.chance
     verb = chance.choices([*SHARES], weights=[*SHARES.values()])[0]
     after: timedelta = chance.randrange(HOURS * 4) * STEP
@@ -78,7 +78,7 @@ def _drawn(crowd: Crowd, clinic: Clinic, client: UUID, shown: Sequence[dict[str,
 
 
 async def _think(crowd: Crowd, clinic: Clinic, act: Act, held: Told, caller: Caller) -> Told:
-    """Whoever held a time books it after a while, in time or not."""
+    """Book a held slot after a random delay, which may be longer than the hold."""
     await asyncio.sleep(crowd.chance.uniform(*THINKING_SECONDS))
     hold = held.told()
     booking = book_act(clinic, act.who, hold["starts_at"], UUID(hold["worker_id"]), hold_id=hold["hold_id"])

@@ -1,4 +1,4 @@
-"""Whether agendas, appointments, news and what clients were told agree with each other."""
+"""Checks that agendas, appointments, events and the answers to clients agree."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
@@ -46,7 +46,7 @@ DEADLOCKS = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_data
 
 
 async def broken_by(db: Db, answered: Sequence[Answered]) -> list[str]:
-    """What the database has, against itself and against what clients were told."""
+    """Failed checks of the database by itself and against the answers that clients got."""
     rows = {row["id"]: row for row in await db.fetch("SELECT id, client_id, status FROM appointments")}
     news = {(row["id"], row["sequence"], row["starts_at"], row["worker_id"]) for row in await db.fetch(NEWS)}
     away = {row["id"] for row in await db.fetch("SELECT id FROM claims WHERE kind = 'time_off'")}
@@ -71,7 +71,7 @@ async def broken_by(db: Db, answered: Sequence[Answered]) -> list[str]:
 
 
 def _appointments(answer: Told) -> list[dict[str, Any]]:
-    """Those an answer shows; a hold is one that is not yet."""
+    """The appointments in an answer, holds excluded."""
     told = answer.told() if answer.body else {}
     if "appointments" in told:
         return told["appointments"]

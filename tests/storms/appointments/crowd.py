@@ -24,7 +24,7 @@ KILLED_SHARE = 0.4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mishap:
-    """What breaks amid a burst: something of Redis, and one of the APIs, or none."""
+    """A failure during a burst: of Redis, of an API, of both or of none."""
 
     weather: Weather
     victim: ApiProcess | None = None

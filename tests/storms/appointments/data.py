@@ -1,4 +1,4 @@
-"""What the storms on appointments begin with: workers with empty agendas, and clients who want their time."""
+"""Data of the appointment storms: workers with empty agendas, and clients."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ UNDER_WAY = "idempotency_key_in_use"
 
 @dataclass(frozen=True, slots=True)
 class Clinic:
-    """One service of an hour, every quarter of an hour; in one of as many rooms, where there are any."""
+    """A service of an hour, bookable every 15 minutes, with as many rooms as given."""
 
     operator_id: UUID
     service_id: UUID
@@ -39,7 +39,7 @@ class Clinic:
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """What somebody wants done; sent again with its key, it is the same."""
+    """A request with its idempotency key; sent again, it is the same request."""
 
     verb: str
     path: str
@@ -55,7 +55,7 @@ class Act:
 
 
 async def do(caller: Caller, act: Act) -> Told:
-    """Until there is an answer that tells what became of it."""
+    """Repeat the request until its outcome is known."""
     while True:
         answer = await caller.ask(act.message())
         if answer.status != 409 or answer.problem()["code"] != UNDER_WAY:

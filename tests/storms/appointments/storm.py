@@ -1,6 +1,6 @@
-"""Two hundred clients on one slot, on slots that overlap, on slots that touch: nobody's time is taken twice.
+"""Two hundred clients book one slot, overlapping slots and adjacent slots: bookings never overlap.
 
-`make test` runs a hundredth of it, `make prove` all; what it answers is what was done and found.
+`make test-all` runs a hundredth of it, `make prove` all; the result is a sentence with what was counted.
 """
 
 import random
@@ -43,7 +43,7 @@ async def storm_appointments(
     adjacent: int = CLIENTS,
     mishaps: Sequence[Mishap] = (),
 ) -> str:
-    """So many rounds of every kind of burst; these mishaps first, and then others as chance draws them."""
+    """Run every kind of burst `rounds` times, with the given failures first and random ones after them."""
     began, before = monotonic_seconds(), Counter(here.ledger.counts)
     people = await new_clients(here.database, clients)
     async with crowd(here.ports, here.ledger, clients) as callers:
@@ -82,7 +82,7 @@ async def _judge(storm: Crowd) -> int:
 
 
 async def _count_retried(here: StormFleet) -> int:
-    """By the APIs that are there: what those told who died is counted by the database."""
+    """From the metrics of the APIs that run; the database's own deadlock counter covers the killed ones."""
     retried = 0
     for port in here.ports:
         async with calling([port]) as caller:

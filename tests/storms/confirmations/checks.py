@@ -1,4 +1,4 @@
-"""Whether confirmations, rides, news, the audit log and what clients were told agree with each other."""
+"""Checks that confirmations, rides, events, the audit log and the answers to clients agree."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -51,13 +51,13 @@ AT_REST = {
 
 @dataclass
 class Heard:
-    """What was told to the clients who confirmed a question, and to the phones that asked once more."""
+    """The answers to clients that confirmed a question, and to phones that asked it again."""
 
     told: list[Told]
     asked: list[Told] = field(default_factory=list)
 
     def ride_id(self) -> UUID | None:
-        """The one ride all of them know, made once; None when all were told that it is too late."""
+        """The ride that all answers name, created once; None when every answer says that it is too late."""
         statuses = Counter(answer.status for answer in self.told)
         if statuses.keys() == {410}:
             assert {answer.problem()["code"] for answer in self.told} == {"confirmation_token_expired"}
@@ -70,7 +70,7 @@ class Heard:
         return UUID(rides.pop())
 
     def asked_again(self, question: Question, ride_id: UUID | None) -> Counter[str]:
-        """Each of the phones has the same question, or hears of the ride that came of it; how many did."""
+        """Count the phones that got the same question or its ride; fail on any other answer."""
         heard: Counter[str] = Counter()
         for answer in self.asked:
             if answer.status == 202:
@@ -85,7 +85,7 @@ class Heard:
 
 
 async def broken_by_question(db: Db, question: Question, heard: Heard, ride_id: UUID | None) -> list[str]:
-    """What the database has of it, against what clients were told; and whether all is well everywhere."""
+    """Failed checks of one question against the answers that clients got, and of the whole database."""
     rows = await db.fetch("SELECT id FROM rides WHERE passenger_id = $1", question.passenger_id)
     found, known = [row["id"] for row in rows], [] if ride_id is None else [ride_id]
     broken = [] if found == known else [f"rides of the passenger: {found}; told of: {known}"]

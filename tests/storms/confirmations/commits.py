@@ -1,4 +1,4 @@
-"""What happens around the COMMIT of a confirmed ride: who makes it dies, or others come meanwhile."""
+"""Deaths and concurrent requests around the COMMIT of a confirmed ride."""
 
 import asyncio
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ SHORT_SECONDS: Final = 4
 
 
 async def die_around_confirm(here: StormFleet, api: ApiProcess, gate: CommitGate) -> str:
-    """Before it there is no ride yet, and another client makes it; after it there is, though nobody knew."""
+    """Killed before COMMIT: another client creates the ride. Killed after it: the ride exists."""
     await _die_in("before", here, api, gate)
     await api.start()
     await _die_in("after", here, api, gate)
@@ -38,7 +38,7 @@ async def _die_in(window: Window, here: StormFleet, api: ApiProcess, gate: Commi
     async with crowd(here.ports, here.ledger, OTHERS) as others, calling([api.port]) as victim:
         question = await ask_in(others[0], village)
         winning, stop = await _confirm_up_to(window, question, victim, gate)
-        # Before its COMMIT they wait for its end, whichever that is.
+        # Before its COMMIT they wait for the transaction's end.
         asking = [asyncio.create_task(other.ask(confirm_request(question))) for other in others]
         await api.kill()
         stop.lose()

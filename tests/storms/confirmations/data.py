@@ -1,4 +1,4 @@
-"""What the storms on confirmations begin with: a village where nobody drives, and passengers asked there."""
+"""Data of the confirmation storms: a community without drivers, and passengers with open questions."""
 
 import json
 from dataclasses import dataclass
@@ -55,7 +55,7 @@ async def settle_village(database: Database, *, ttl_seconds: int) -> Village:
 
 
 async def ask_in(caller: Caller, village: Village, passenger_id: UUID | None = None) -> Question:
-    """By somebody new, unless it is said who."""
+    """Request a ride as a new passenger, or as the given one."""
     passenger_id, asked = passenger_id or uuid4(), village.asked()
     answer = await caller.ask(_request(passenger_id, asked))
     assert answer.status == 202, answer.body

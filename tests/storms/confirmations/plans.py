@@ -1,4 +1,4 @@
-"""What a round of the storm on confirmations does, beside killing an API amid it, as chance draws it."""
+"""The random plan of one round: which process or server fails, and when."""
 
 import random
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ async def _kill_postgres(here: StormFleet) -> None:
 
 
 POSTGRES_KILLED = Weather("PostgreSQL killed amid", amid=_kill_postgres)
-# What decides dies more often than what only hurries.
+# PostgreSQL fails more often than Redis, because it decides.
 BAD_WEATHERS = (
     *(weather for weather in WEATHERS if weather.before or weather.amid),
     POSTGRES_KILLED,

@@ -1,6 +1,6 @@
-"""Hundreds confirm one token at once while an API dies, and what else may: one ride, and all know it.
+"""Hundreds of clients confirm one token while an API and servers fail: one ride, named in every answer.
 
-`make test` runs a few rounds, `make prove` all of them; what it answers is what was done and found.
+`make test-all` runs a hundredth of it, `make prove` all; the result is a sentence with what was counted.
 """
 
 import asyncio
@@ -48,13 +48,13 @@ class Confirming:
     seen: Counter[str] = field(default_factory=Counter)
 
     async def run(self, plan: Plan) -> None:
-        """One round; raises where a promise is broken."""
+        """Run one round; raises AssertionError when a check fails."""
         size = 1 + plan.phones + self.clients
         async with crowd(self.here.ports, self.here.ledger, size) as (first, *others):
             await done(plan.weather.before, self.here)
             question = await ask_in(first, self.hasty if plan.brief else self.patient)
             phones, clients = others[: plan.phones], others[plan.phones :]
-            # One of them at least while nobody has confirmed.
+            # At least one asks before the first confirmation.
             asked_before = [await phone.ask(ask_request(question)) for phone in phones[:1]]
             heard = await self._burst(plan, question, phones, clients)
             heard.asked += asked_before
@@ -69,7 +69,7 @@ class Confirming:
     async def _burst(
         self, plan: Plan, question: Question, phones: Sequence[Caller], clients: Sequence[Caller]
     ) -> Heard:
-        """All at once, and somebody dies among them; whoever lost the line asks until there is an answer."""
+        """Send all requests at once while a process is killed; callers without an answer repeat."""
         ends_in_seconds = (question.expires_at - now()).total_seconds()
         begin_seconds = ends_in_seconds + JITTER_SECONDS[0] if plan.at_the_end else 0
         width_seconds = JITTER_SECONDS[1] - JITTER_SECONDS[0] if plan.at_the_end else 0

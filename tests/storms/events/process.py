@@ -1,4 +1,4 @@
-"""One process of the world in `news.py`: chosen parts, and the moment it dies.
+"""One process of the world in `world.py`: chosen parts, and the moment it dies.
 
 `python -m tests.storms.events.process '{"database_url": ..., "parts": ["writer", "relay", "consumers"]}'`
 """
@@ -37,7 +37,7 @@ RELAY_BATCH = 10
 
 
 class Orders(msgspec.Struct, kw_only=True):
-    """What a process is told."""
+    """The configuration of a process."""
 
     database_url: str
     parts: tuple[str, ...]
@@ -58,7 +58,7 @@ class Process:
         self._databases: list[Database] = []
 
     async def run(self) -> None:
-        """Until told to stop, or dead."""
+        """Run until stopped or killed."""
         self._life.heed_signals()
         transport = await self._transport()
         await transport.declare()
@@ -81,7 +81,7 @@ class Process:
         return database
 
     async def _works(self, part: str, transport: Transport) -> list[Coroutine[Any, Any, None]]:
-        """Each part with a pool of its own, so that their transactions can be told apart."""
+        """Each part has its own pool, so that its transactions can be recognised."""
         database = await self._database()
         if part == "writer":
             return [self._write(watch(database, writers_commit(self._fate)))]

@@ -1,4 +1,4 @@
-"""The world of `news.py` on RabbitMQ: the windows of that bus, and a look at its queues."""
+"""`world.py` on RabbitMQ: where its processes may die on that bus, and the depth of its queues."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -53,7 +53,7 @@ class FatedPublisher(Publisher):
 
 
 class FatedChannel:
-    """A channel that may hand messages to the broker and never hear its answer."""
+    """A channel that can publish messages and die before the broker's confirm."""
 
     def __init__(self, channel: ConfirmChannel, fate: Fate) -> None:
         self._channel = channel
@@ -71,7 +71,7 @@ class FatedChannel:
 
 
 async def empty_queues(amqp_url: str) -> None:
-    """Make the world's queues and leave nothing in them; what an earlier round broke is not this one's."""
+    """Declare the world's queues and purge them."""
     bus = RabbitMqBus(amqp_url, world.WORLD)
     await bus.declare()
     await bus.close()
@@ -82,7 +82,7 @@ async def empty_queues(amqp_url: str) -> None:
 
 
 async def are_queues_empty(amqp_url: str) -> bool:
-    """Whether nothing waits in any of them; what somebody has in hand does not wait."""
+    """True when no message is ready in any queue; messages that a consumer holds are not counted."""
     async with await aio_pika.connect(amqp_url) as connection:
         channel = await connection.channel()
         found = [await channel.declare_queue(name, passive=True) for name in QUEUES]

@@ -1,4 +1,4 @@
-"""Where the world of `news.py` happens: its database, the bus beside it, the processes that run there."""
+"""The database, bus and processes of `world.py`."""
 
 import os
 import subprocess
@@ -24,7 +24,7 @@ from tests.storms.processes import Process, stop
 
 # Beyond this a part is stuck; a round takes seconds.
 QUIET_SECONDS = 90
-# How often repeats may be given back to a queue by those who end, before somebody must have taken them.
+# So many consumers may stop with returned repeats before the queues must be empty.
 DRAINS = 5
 EMPTIED = (
     "changes, applied, routes, outbox, outbox_heads, outbox_sent, inbox, bus_messages, bus_delayed,"
@@ -58,7 +58,7 @@ class EventWorld:
             return await db.fetchval("SELECT count(*) FROM changes")
 
     async def finish(self, *, changes: int) -> None:
-        """When so many changes were made and all their news has arrived: stop, and look at every promise."""
+        """Wait until `changes` changes were made and their events applied; then stop and run every check."""
         async with self.connection() as db:
 
             async def all_arrived() -> bool:
@@ -76,7 +76,7 @@ class EventWorld:
         assert not broken, "\n".join(broken)
 
     async def _drain_broker(self) -> None:
-        """Whoever ends gives back what it has not begun, and by now that can only be repeats."""
+        """Processes that stop return unhandled messages, by now only repeats: let a consumer take them."""
         if self.amqp_url is None:
             return
         from tests.storms.events.rabbitmq import are_queues_empty

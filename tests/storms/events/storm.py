@@ -27,7 +27,7 @@ PASSAGES = {
     **dict.fromkeys(WINDOWS[5:7], 100),
     "during_retry": 10,
 }
-# More than anybody comes to write before it is ended.
+# More than a writer reaches before it is stopped.
 WITHOUT_END = 100_000
 PROGRESS = 50
 WRITER_PAUSE_SECONDS = 0.05

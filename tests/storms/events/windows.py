@@ -25,7 +25,7 @@ WINDOWS = (
     "between_handler_commit_and_ack",
     "during_retry",
 )
-# What the current task has just done, for whoever commits and must know what.
+# The last step of the current task, for the hook at its commit.
 after: ContextVar[str] = ContextVar("after", default="")
 
 
@@ -117,7 +117,7 @@ def retries_commit(fate: Fate) -> Callable[[Any], Awaitable[str]]:
 
 
 async def send_and_die(work: Coroutine[Any, Any, Any], fate: Fate) -> None:
-    """Let the words leave for the server, and never hear the answer."""
+    """Send the statement to the server and die before its answer."""
     sending = asyncio.create_task(work)
     await let_it_leave()
     fate.strike()
@@ -146,7 +146,7 @@ class FatedPostgresBus(PostgresBus):
 
 
 class FatedSubscription:
-    """What it does not say is the real subscription's."""
+    """Forwards everything else to the real subscription."""
 
     def __init__(self, subscription: Subscription, fate: Fate) -> None:
         self._subscription = subscription

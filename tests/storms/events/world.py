@@ -16,10 +16,10 @@ from catraca.platform.event import Event, key_of
 from catraca.platform.ids import new_id
 
 PARCELS = 12
-# Of transactions, how many think better of it after having recorded their news.
+# The share of transactions that roll back after recording their events.
 REGRETTED_SHARE = 0.05
 DROPPED_SHARE = 0.1
-# So long an event is being applied where order counts: whoever is cut off is mostly amid one.
+# Handlers of the ordered queue take so long that a killed consumer is usually in the middle of one.
 WORK_SECONDS = 0.003
 
 TABLES = """
@@ -121,7 +121,7 @@ class Regretted(Exception):
 
 
 async def change_parcel(db: Db) -> int:
-    """One to three changes of one parcel with their news, all or nothing; answers how many."""
+    """Make one to three changes of a parcel with their events in one transaction; returns their number."""
     parcel_id = UUID(int=random.randrange(1, PARCELS + 1))
     events = [
         random.choice(KINDS)(parcel_id=parcel_id, change_id=new_id(), drops=_drops())
@@ -140,7 +140,7 @@ def _drops() -> int:
 
 
 def world_handlers(passing: Callable[[], None]) -> dict[str, QueueHandlers]:
-    """The handlers of every queue; `passing` is told of each effect before it commits."""
+    """The handlers of every queue; `passing` is called for each effect before its commit."""
     dead = handlers_for(DEAD.name)
     dead.anything(dead_letter_handlers.store_dead_letter)
     appliers = {

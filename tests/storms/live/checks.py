@@ -1,4 +1,4 @@
-"""Whether each device heard what its person was told: all of it, in order, once, and nothing of others'."""
+"""Checks that each device received all notifications of its user, in order, once, and no other user's."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from tests.storms.live.device import Device
 from tests.storms.rides.checks import TOLD
 
 SHOWN = 5
-# What is sent within five seconds is heard by somebody who may be late himself.
+# Positions are sent within five seconds; the listener itself may be late.
 FRESH_SECONDS = 6.0
 # A ride's end is dated a moment before others can see it, and a ping a moment before it is taken.
 AT_ONCE = timedelta(seconds=1)
@@ -44,7 +44,7 @@ CHECKS = {
         LEFT JOIN ride_offers o ON o.id = (n.data ->> 'offer_id')::uuid AND o.driver_id = n.user_id
         WHERE n.type = 'matching.candidate_found'
         GROUP BY 1, 2 HAVING count(*) > 1 OR count(o.id) = 0""",
-    # An answer names the ride: it counts for a newer offer too, of which its driver had yet to hear.
+    # An accept names the ride, so it counts for a newer offer that its driver has not received yet.
     "offers were answered by drivers who were never told of that ride": """
         SELECT o.id, o.driver_id, o.response FROM ride_offers o
         WHERE o.response IN ('ACCEPTED', 'REJECTED') AND NOT EXISTS (
@@ -55,7 +55,7 @@ CHECKS = {
 
 @dataclass(frozen=True, slots=True)
 class Town:
-    """Who has to do with which ride, by the database."""
+    """The users of each ride, from the database."""
 
     passengers: Mapping[UUID, UUID]
     offers: Mapping[UUID, tuple[UUID, UUID]]
@@ -167,7 +167,7 @@ def _strange_positions(device: Device, town: Town, fresh_seconds: float) -> Iter
 
 
 async def _missent(db: Db, devices: Sequence[Device]) -> list[str]:
-    """Once where a device was told that its word counts; once or never where it only gave it; else never."""
+    """`offer_sent` comes once for a confirmed acknowledgement, at most once for an unconfirmed one."""
     rows = await db.fetch(
         "SELECT n.user_id, n.seq, n.offer_id, count(t.id) AS sent FROM notifications n"
         f" LEFT JOIN ({TOLD}) t ON t.aggregate_id = n.offer_id AND t.routing_key = 'matching.offer_sent'"

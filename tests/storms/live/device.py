@@ -1,4 +1,4 @@
-"""A device in a storm: it keeps every frame it hears, and comes back to any server when it is cut off."""
+"""A device in a storm: it records every frame and reconnects to any server when its connection is lost."""
 
 import asyncio
 import math
@@ -40,14 +40,14 @@ class Device:
     by_ticket: bool
     # About so long it keeps a socket by itself; then it leaves, politely or not, and comes back.
     stay_seconds: float
-    # Of what it hears, how much it says that it has.
+    # The share of frames that it acknowledges.
     ack_share: float
     on_notice: Callable[[Notice], None] = lambda _: None
     # Every frame with a number, letter by letter; what follows the number of the first greeting.
     log: list[str] = field(default_factory=list)
     first_seq: int | None = None
     seq: int = 0
-    # The highest number it asked to have acknowledged, and the highest it was told is.
+    # The highest number that it acknowledged, and the highest that the server confirmed.
     asked_seq: int = 0
     acked_seq: int = 0
     positions: list[tuple[datetime, Notice]] = field(default_factory=list)
@@ -60,7 +60,7 @@ class Device:
     _ids: "count[int]" = field(default_factory=count)
 
     async def listen(self) -> None:
-        """For ever: until whoever started this cancels it."""
+        """Listen until canceled."""
         while True:
             try:
                 await self._stay_a_while()
@@ -69,13 +69,13 @@ class Device:
             await asyncio.sleep(self.chance.uniform(*AWAY_SECONDS))
 
     def stay(self) -> None:
-        """From now on it leaves no more: what it is to hear must come by itself."""
+        """Stop leaving: the remaining frames must arrive on this connection."""
         self.stay_seconds = math.inf
         if self._leaving is not None:
             self._leaving.reschedule(None)
 
     async def ask(self, kind: str, data: object) -> Notice | None:
-        """What is answered over the socket; None when there is none, or it is lost meanwhile."""
+        """The answer over the socket; None without a connection or when it is lost meanwhile."""
         if self._socket is None:
             return None
         answer: asyncio.Future[Notice | None] = asyncio.get_running_loop().create_future()
@@ -97,7 +97,7 @@ class Device:
         return self.first_seq is not None and self.seq >= seq and not self._acks
 
     async def hear_out(self) -> None:
-        """Until it has heard whatever was sent to it before now."""
+        """Wait until every frame that was sent before now has arrived."""
         await until(lambda: self.ask("ping", {}), seconds=ANSWER_SECONDS)
 
     async def _stay_a_while(self) -> None:

@@ -1,4 +1,4 @@
-"""What breaks while people listen: beside what dies, servers that restart politely, or stand still."""
+"""Failures for the live storm: besides kills, graceful restarts and frozen processes."""
 
 import asyncio
 import os
@@ -13,7 +13,7 @@ STILL_SECONDS = (8.0, 9.0)
 
 class LiveFailures(Failures):
     async def _kill_process(self, role: str) -> None:
-        """The worst that can happen to a process, or something milder: one process at a time."""
+        """Kill, restart or freeze one process."""
         match role.split(maxsplit=1):
             case ["api", "restarted"]:
                 await self._restart_api()

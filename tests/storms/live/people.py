@@ -1,4 +1,4 @@
-"""Passengers and drivers of a town who hear over sockets what happens, and drivers who answer to that."""
+"""Passengers and drivers of a town with connected devices; drivers answer offers over them."""
 
 import asyncio
 import random
@@ -26,7 +26,7 @@ ACK_SHARES = (0.0, 0.6, 1.0, 1.0)
 
 
 class LiveDriver(Driver):
-    """Hears of offers from whichever device is the first to tell, and says over a socket where they are."""
+    """Receives offers on the first of its devices that gets them, and sends its position over a socket."""
 
     def __init__(self, town: Town, driver_id: UUID, chance: random.Random, devices: Sequence[Device]) -> None:
         super().__init__(town, driver_id, chance)
@@ -66,7 +66,7 @@ class People:
 async def gather_people(
     town: Town, *, drivers: int, passengers: int, stay_seconds: float, chance: random.Random
 ) -> People:
-    """So many of each, of either language and with one device or two."""
+    """Create passengers and drivers of both languages, each with one or two devices."""
     driver_ids = await town.here.new_drivers(drivers)
     passenger_ids = await _new_passengers(town, passengers)
     async with town.here.database.connection() as db:
@@ -113,7 +113,7 @@ async def _new_passengers(town: Town, count: int) -> list[UUID]:
 async def ride_in_turns(
     town: Town, passengers: Sequence[UUID], *, rides: int, rides_a_second: float, chance: random.Random
 ) -> None:
-    """A ride after another at this pace, each by whoever has been at rest for longest; till the last ends."""
+    """Request rides at this pace, each for the passenger who was idle longest; ends with the last ride."""
     resting: asyncio.Queue[UUID] = asyncio.Queue()
     for passenger_id in passengers:
         resting.put_nowait(passenger_id)

@@ -1,6 +1,6 @@
-"""Hundreds listen on two servers while rides go on and everything dies: each hears all of theirs, once.
+"""Hundreds of devices listen on two servers during rides and failures: each receives its notifications once.
 
-`make test` runs a few per cent, `make prove` all of it; what it answers is what was done and found.
+`make test-all` runs a few per cent, `make prove` all of it; the result is a sentence with what was counted.
 """
 
 import asyncio
@@ -63,7 +63,7 @@ class LiveSize:
 
 
 async def storm_live(place: StormServers, broker: RabbitMq | None, size: LiveSize, *, seed: int) -> str:
-    """One storm; raises where a promise is broken."""
+    """Run one storm; raises AssertionError when a check fails."""
     settings = size.town.hurry.settings(offers_at_once=size.town.offers_at_once)
     async with storm_fleet(place, lineup=size.town.lineup, settings=settings) as here:
         town, chance = Town(here, size.town.hurry), random.Random(seed)
@@ -101,7 +101,7 @@ async def storm_live(place: StormServers, broker: RabbitMq | None, size: LiveSiz
 
 
 class Lateness:
-    """By how much this process itself was late, at most: what it hears late was not sent late."""
+    """The largest delay of this process itself, which a late frame may be due to."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -115,7 +115,7 @@ class Lateness:
 
 @asynccontextmanager
 async def _listening(devices: Sequence[Device], lateness: Lateness) -> AsyncIterator[None]:
-    """From when all of them were greeted to the end; what goes wrong in one of them is raised."""
+    """Listen with all devices from their greeting to the end of the block; a device's failure is raised."""
     listening = asyncio.create_task(all_of(lateness.watch(), *(device.listen() for device in devices)))
     inside = asyncio.current_task()
     assert inside is not None
@@ -135,7 +135,7 @@ async def _listening(devices: Sequence[Device], lateness: Lateness) -> AsyncIter
 async def _blow(
     town: Town, people: People, size: TownSize, chance: random.Random, mishaps: LiveFailures
 ) -> None:
-    """Drivers work, passengers ride, something breaks; in the end each passenger is told once more."""
+    """Run rides and failures; at the end every passenger gets one more notification."""
 
     async def ride() -> None:
         pace = size.rides_a_second
@@ -160,7 +160,7 @@ async def _come_to_rest(town: Town, devices: Sequence[Device]) -> bool:
         async with town.here.database.connection() as db:
             rows = await db.fetch("SELECT user_id, seq FROM notification_heads")
         heads = {row["user_id"]: row["seq"] for row in rows}
-        # In this order: what a device says it has makes news, but news of that makes no notifications.
+        # In this order: acknowledgements publish events, but those events make no notifications.
         return all(one.has(heads.get(one.user_id, 0)) for one in devices) and await town.here.is_quiet()
 
     try:

@@ -141,7 +141,7 @@ class Driver:
 
 
 async def ring_phones(town: Town, drivers: list[Driver]) -> None:
-    """Let each driver hear of each offer, as soon as it is seen, until it is over."""
+    """Pass each offer to its driver as soon as it appears, until the storm is over."""
     by_id = {driver.id: driver for driver in drivers}
     rung: set[UUID] = set()
     while not await within(LOOK_SECONDS, town.over):

@@ -1,4 +1,4 @@
-"""What passengers and drivers of a town did, and what each of them was told of it."""
+"""The actions of passengers and drivers of a town, and the answers they got."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -22,9 +22,9 @@ FACTS = {
 
 @dataclass
 class TownLedger:
-    # Of whom it was answered that this was done, to which ride: all that was done, for all repeat until told.
+    # Confirmed actions by ride; complete, because every caller repeats until it is answered.
     done: dict[str, Pairs] = field(default_factory=lambda: {what: set() for what in FACTS})
-    # Drivers who heard that a ride of theirs was theirs no more.
+    # Drivers whose ride was taken away.
     robbed: Pairs = field(default_factory=set)
     # How each passenger saw the ride end: in which state, by whom it was driven.
     ends: dict[UUID, tuple[str, str | None]] = field(default_factory=dict)
@@ -32,9 +32,9 @@ class TownLedger:
 
 
 async def count_for_newest_offers(db: Db, ledger: Ledger) -> None:
-    """An attempt names the ride: it counts for the newest offer by then, of which its driver had yet to hear.
+    """An attempt names the ride, so it counts for the newest offer at that time.
 
-    Whoever lost a ride to another is asked again when that one gives it up.
+    A driver who lost a ride gets a new offer when the winner gives it up.
     """
     rows = await db.fetch(
         "SELECT DISTINCT ON (driver_id, idempotency_key) ride_id, driver_id, offer_id, idempotency_key"
@@ -51,7 +51,7 @@ async def count_for_newest_offers(db: Db, ledger: Ledger) -> None:
 
 
 async def broken_by_town(db: Db, ledger: TownLedger) -> list[str]:
-    """Where what they were told is not what is so."""
+    """Differences between the answers and the database."""
     broken: list[str] = []
     for what, query in FACTS.items():
         found = {(row["ride_id"], row["who"]) for row in await db.fetch(query)}

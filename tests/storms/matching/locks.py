@@ -25,7 +25,7 @@ LET_GO = (
 
 
 async def broken_locks(here: StormFleet, db: Db, *, offer_seconds: float) -> list[str]:
-    """Locks of rides that are over, as all are, though Redis could be told to let go."""
+    """Locks that are left although every ride is over and Redis was reachable."""
 
     async def are_gone() -> bool:
         return not await _locks(here)
@@ -53,7 +53,7 @@ async def _locks(here: StormFleet) -> list[tuple[str, UUID]]:
 
 
 def _away_since(here: StormFleet) -> list[datetime]:
-    """When somebody found Redis away, by their own words."""
+    """When a process first logged that Redis was unreachable."""
     lines = [line for line in here.office.log.read_text().splitlines() if '"redis_away"' in line]
     return [datetime.fromisoformat(json.loads(line)["timestamp"]) for line in lines]
 

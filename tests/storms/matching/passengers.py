@@ -17,7 +17,7 @@ PATIENCE_SECONDS = 300
 
 
 async def arrive(town: Town, *, rides: int, rides_a_second: float, chance: random.Random) -> None:
-    """One passenger after another at this pace; ends when the last one's ride is over."""
+    """Request rides at this pace; ends when the last ride is over."""
 
     async def come(number: int, own_chance: random.Random) -> None:
         await asyncio.sleep(number / rides_a_second)

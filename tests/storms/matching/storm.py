@@ -1,6 +1,6 @@
-"""Rides are asked for all over a town while everything that carries them dies: each ends rightly.
+"""Rides all over a town while processes and servers fail: every ride ends correctly.
 
-`make test` runs a few per cent, `make prove` all of it; what it answers is what was done and found.
+`make test-all` runs a few per cent, `make prove` all of it; the result is a sentence with what was counted.
 """
 
 import random
@@ -59,7 +59,7 @@ class Size:
 
 
 async def storm_matching(place: StormServers, broker: RabbitMq | None, size: Size, *, seed: int) -> str:
-    """One storm; raises where a promise is broken."""
+    """Run one storm; raises AssertionError when a check fails."""
     settings = size.hurry.settings(offers_at_once=size.offers_at_once)
     async with storm_fleet(place, lineup=size.lineup, settings=settings) as here:
         town, chance = Town(here, size.hurry), random.Random(seed)
@@ -81,7 +81,7 @@ async def storm_matching(place: StormServers, broker: RabbitMq | None, size: Siz
 
 
 async def _blow(town: Town, size: Size, chance: random.Random, mishaps: Failures) -> None:
-    """Everybody comes, something breaks, and when the last ride is over all go home."""
+    """Run drivers, rides and failures until the last ride is over."""
     ids = await town.here.new_drivers(size.drivers)
     drivers = [Driver(town, driver_id, random.Random(chance.random())) for driver_id in ids]
     await all_of(

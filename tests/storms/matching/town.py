@@ -12,11 +12,11 @@ from tests.storms.matching.ledger import TownLedger
 CENTER = (-12.9777, -38.5016)
 # Drivers are all over it; searches begin small, so that most have to look further.
 TOWN_DEGREES = 0.02
-# One in so many rides begins where nobody drives.
+# One in so many rides begins where no driver is.
 FAR_AWAY_DEGREES = 0.5
 FAR_AWAY_SHARE = 0.04
 PACES = (-0.0002, 0.0002)
-# A whole town asks on as few processors as there are; nobody must be lost, however long it takes.
+# A whole town shares few processors; every driver must stay online, however long a ping takes.
 ANSWER_SECONDS = 60
 
 
@@ -66,7 +66,7 @@ class Town:
 
 @dataclass
 class Spot:
-    """Where somebody is."""
+    """A position."""
 
     lat: float
     lng: float

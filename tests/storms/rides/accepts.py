@@ -14,7 +14,7 @@ from tests.storms.rides.ledger import code_of
 
 @dataclass(frozen=True, slots=True)
 class Weather:
-    """What happens to Redis before a burst, or in the middle of it; and how it is mended."""
+    """A failure of Redis before or during a burst, and its repair."""
 
     name: str
     before: Callable[[StormFleet], object] | None = None
@@ -52,7 +52,7 @@ COUNTED = (
 async def accept_at_once(
     here: StormFleet, *, drivers: int, rounds: int, weathers: Sequence[Weather] = WEATHERS
 ) -> str:
-    """In each weather so many times: one has the ride, everybody else hears so, all is on record and told."""
+    """Under each failure: one driver wins, the others are refused, all attempts are recorded."""
     pool = await here.new_drivers(drivers)
     counts: Counter[str] = Counter()
     slowest_seconds = 0.0
@@ -65,7 +65,7 @@ async def accept_at_once(
                 slowest_seconds = max(slowest_seconds, monotonic_seconds() - began)
                 winner = await _judge(here, offered, answers, weather)
                 counts.update(f"{answer.status}" for answer in answers)
-                # The winner drives; somebody else comes in their place.
+                # The winner is busy; a new driver replaces it.
                 pool[winner] = (await here.new_drivers(1))[0]
     told = ", ".join(f"{count} x {status}" for status, count in sorted(counts.items()))
     names = ", ".join(weather.name for weather in weathers)
@@ -78,7 +78,7 @@ async def accept_at_once(
 async def _burst(
     here: StormFleet, callers: Sequence[Caller], offered: Offered, weather: Weather, *, waits: bool
 ) -> list[Told]:
-    """All at once, or half of them when the first has an answer; what happens amid them, in between."""
+    """Send all attempts at once, or half of them after the first answer; the failure happens in between."""
     await done(weather.before, here)
     pairs = list(zip(callers, offered.tries, strict=True))
     half = len(pairs) // 2
@@ -94,7 +94,7 @@ async def _burst(
 
 
 async def done(act: Callable[[StormFleet], object] | None, here: StormFleet) -> None:
-    """What happens, if anything does; it may take its time."""
+    """Run the failure or repair if there is one."""
     if act is not None and asyncio.iscoroutine(doing := act(here)):
         await doing
 
@@ -119,7 +119,7 @@ async def accept_again_and_again(here: StormFleet, *, times: int) -> str:
         offered = await offer_new_ride(callers[0], await here.new_drivers(2))
         # By pairs of callers, so that both drivers ask both processes.
         tries = [offered.tries[number // 2 % 2] for number in range(len(callers))]
-        # Whoever hears something else than another with the same key is caught by the ledger.
+        # The ledger fails on two different answers for one key.
         answers = await together(
             *(caller.accept(tried) for caller, tried in zip(callers, tries, strict=True))
         )

@@ -1,4 +1,4 @@
-"""Whether rides, offers, attempts, steps, events and what callers were told agree with each other."""
+"""Checks that rides, offers, attempts, steps, events and the answers to callers agree."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -97,7 +97,7 @@ CHECKS = {
 
 
 async def is_quiet(db: Db) -> bool:
-    """Whether every offer has ended and all news has been sent and written down."""
+    """True when every offer has ended and every event was published and audited."""
     return await db.fetchval(
         "SELECT NOT EXISTS (SELECT FROM outbox) AND NOT EXISTS (SELECT FROM bus_messages)"
         " AND NOT EXISTS (SELECT FROM bus_delayed)"

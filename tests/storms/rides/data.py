@@ -1,4 +1,4 @@
-"""What the storms on rides begin with: rides that are asked for and offered, over HTTP."""
+"""Data of the ride storms: rides requested and offered over HTTP."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

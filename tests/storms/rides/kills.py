@@ -23,7 +23,7 @@ class Mortal(Protocol):
 
 
 async def kill_amid_bursts(here: StormFleet, *, drivers: int, rounds: int, seed: int) -> str:
-    """An API dies amid each burst, PostgreSQL amid the last; everybody asks until they are answered."""
+    """Kill an API during each burst, PostgreSQL during the last; callers repeat until they are answered."""
     chance = random.Random(seed)
     before = Counter(here.ledger.counts)
     for number in range(rounds):

@@ -1,4 +1,4 @@
-"""Who tried to accept which ride, and what each of them was told."""
+"""Attempts to accept rides and their answers."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from tests.support.http import Answer
 
 @dataclass(frozen=True, slots=True)
 class Try:
-    """One attempt; sent again it is the same one."""
+    """An attempt; sent again, it is the same attempt."""
 
     ride_id: UUID
     driver_id: UUID
@@ -25,7 +25,7 @@ class Ledger:
     counts: Counter[str] = field(default_factory=Counter)
 
     def note(self, tried: Try, answer: Answer) -> None:
-        """Whoever asks again must hear the same, byte for byte."""
+        """Record an answer; a repeat must get the same bytes."""
         known = self.answers.setdefault(tried, answer)
         assert (known.status, known.body) == (answer.status, answer.body), (
             f"{tried} was told first {known.status} {known.body.decode()},"
@@ -34,7 +34,7 @@ class Ledger:
 
 
 def code_of(answer: Answer) -> str:
-    """What a refusal is called; `accepted` where it is none."""
+    """The code of a refusal, or `accepted`."""
     if answer.status == 200:
         return "accepted"
     problem = answer.problem()

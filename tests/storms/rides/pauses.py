@@ -39,7 +39,7 @@ async def pause_beyond_patience(here: StormFleet, api: ApiProcess, gate: CommitG
 async def _asleep_before_commit(
     here: StormFleet, api: ApiProcess, gate: CommitGate
 ) -> AsyncIterator[Offered]:
-    """While the block runs; what it is told in the end must be that it came too late."""
+    """Freeze the API before its COMMIT while the block runs; its attempt must then be refused as too late."""
     async with calling(here.ports, here.ledger) as caller, calling([api.port], here.ledger) as sleeper:
         offered = await offer_new_ride(caller, await here.new_drivers(1), ttl_seconds=TTL_SECONDS)
         stop = gate.stop_next_commit("before")
@@ -53,7 +53,7 @@ async def _asleep_before_commit(
 
 
 async def pause_before_request(here: StormFleet, api: ApiProcess) -> str:
-    """What reached it while it slept is looked at when another driver has had the ride for long."""
+    """A request that arrives at a frozen API is handled long after another driver got the ride."""
     async with calling(here.ports, here.ledger) as caller, calling([api.port], here.ledger) as sleeper:
         offered = await offer_new_ride(caller, await here.new_drivers(1), ttl_seconds=TTL_SECONDS)
         await sleeper.connect()
@@ -66,7 +66,7 @@ async def pause_before_request(here: StormFleet, api: ApiProcess) -> str:
 
 
 async def pause_amid_burst(here: StormFleet, *, drivers: int, after_seconds: float) -> str:
-    """One of two APIs stops amid a burst, wherever it is, until the offers have expired."""
+    """Freeze one of two APIs in the middle of a burst until the offers have expired."""
     sleeper = here.apis[0]
     async with crowd(here.ports, here.ledger, drivers) as callers:
         ids = await here.new_drivers(drivers)

@@ -22,7 +22,7 @@ from tests.storms.rides.data import Offered, act, offer, offer_new_ride, reject,
 from tests.storms.rides.ledger import Try, code_of
 
 SIDE_BY_SIDE = 20
-# Who aims at the instant comes so much earlier or later; who is let go ahead, earlier still.
+# Jitter around the instant; the one that goes ahead is earlier still.
 JITTER_SECONDS = (-0.08, 0.02)
 AHEAD_SECONDS = 0.12
 TTL_SECONDS = 0.4
@@ -58,7 +58,7 @@ PATHS = (
     "       AND o.response = 'ACCEPTED') ELSE '' END, ' > ' ORDER BY seq) AS path"
     " FROM ride_events e WHERE ride_id = ANY ($1::uuid[]) AND seq > 2 GROUP BY ride_id"
 )
-# The ends of offers and rides that the other answers have told of.
+# Ends of offers and rides, from the other answers.
 FACTS = {
     "canceled": "SELECT ride_id FROM ride_events WHERE to_status = 'CANCELED' AND actor = 'passenger'",
     "given up": "SELECT ride_id FROM ride_events WHERE news = 'ride.reassigning'",
@@ -86,7 +86,7 @@ class Races:
             await races[number % len(races)](callers, await self.here.new_drivers(3))
 
     async def _contest(self, callers: Sequence[Caller], drivers: Sequence[UUID]) -> None:
-        """The driver accepts, the passenger cancels, somebody else is offered the ride; and time runs out."""
+        """Accept, cancellation, a second offer and expiry at the same instant."""
         offered = await offer_new_ride(callers[0], drivers[:1], ttl_seconds=TTL_SECONDS)
         self.rides[CONTEST].append(offered.ride_id)
         if self.chance.random() < 0.3:  # Redis may say what it likes
@@ -111,7 +111,7 @@ class Races:
         await self._all_at(offered.expires_at, acts)
 
     async def _giving_up(self, callers: Sequence[Caller], drivers: Sequence[UUID]) -> None:
-        """Who won gives the ride up; who lost gets it offered again, and accepts with the same key."""
+        """The winner gives the ride up; the loser gets a new offer and accepts with the same key."""
         offered = await offer_new_ride(callers[0], drivers[:2], ttl_seconds=60)
         self.rides[GIVING_UP].append(offered.ride_id)
         one, other = offered.tries
@@ -127,7 +127,7 @@ class Races:
         await callers[1].accept(winner)
 
     async def _all_at(self, instant: datetime, acts: Sequence[Callable[[], Awaitable[object]]]) -> None:
-        """Each at about this instant. Who is ahead of them all may also be none, that is, time itself."""
+        """Run all at about this instant, with one of them, or expiry, slightly ahead."""
         ahead = self.chance.choice([None, None, *range(-1, len(acts))])
         delays = [self.chance.uniform(*JITTER_SECONDS) for _ in acts]
         for number in range(len(acts)):
@@ -163,7 +163,7 @@ class Races:
     async def _offer_and_accept(
         self, caller: Caller, ride_id: UUID, driver_id: UUID, *, key: str | None = None
     ) -> None:
-        """To somebody new, or again with the key of before: then when the ride is free, if that is soon."""
+        """Offer to a new driver, or again to the same one with the same key once the ride is free."""
         until_seconds = monotonic_seconds() + (0 if key is None else PATIENCE_SECONDS)
         while True:
             made = await offer(caller, ride_id, [driver_id], ttl_seconds=SECOND_TTL_SECONDS)
@@ -174,7 +174,7 @@ class Races:
             await caller.accept(Try(ride_id, driver_id, tried.offer_id, key or tried.key))
 
     async def broken(self) -> list[str]:
-        """What callers were told of refusals, cancellations and giving up, against what is so."""
+        """Differences between answers about refusals, cancellations and withdrawals and the database."""
         everywhere = {ride_id for rides in self.rides.values() for ride_id in rides}
         broken: list[str] = []
         async with self.here.database.connection() as db:
@@ -199,7 +199,7 @@ class Races:
 
 
 async def race(here: StormFleet, *, rounds: int, seed: int) -> str:
-    """So many rides; raises where what is left of them, or was told of them, does not agree."""
+    """Run so many rides; raises AssertionError when rows and answers do not agree."""
     races = Races(here, random.Random(seed))
     before = len(here.ledger.answers)
     began = monotonic_seconds()

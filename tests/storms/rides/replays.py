@@ -1,4 +1,4 @@
-"""Attempts that were answered are sent again, many times: everybody hears the same, and nothing happens."""
+"""Answered attempts are sent again many times: the same answers, and no effect."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,7 +18,7 @@ CALLERS = 32
 COUNTED = (
     "SELECT (SELECT count(*) FROM ride_accept_attempts) AS attempts,"
     " (SELECT count(*) FROM ride_events) AS steps,"
-    # That a driver is on the way is told when somebody has looked at the acceptance: in its own time.
+    # `ride.matched` follows later, when the dispatcher has handled the acceptance.
     " (SELECT count(*) FROM outbox WHERE routing_key <> 'ride.matched')"
     "   + (SELECT count(*) FROM outbox_sent WHERE routing_key <> 'ride.matched') AS events"
 )
@@ -43,7 +43,7 @@ async def replay(here: StormFleet, *, replays: int) -> str:
 
 
 async def _decided(here: StormFleet, callers: list[Caller]) -> Offered:
-    """One has won, the others have lost; one had refused the ride before, and one was never asked."""
+    """A ride with a winner, losers, a driver who refused before and one without an offer."""
     fickle_id, stranger_id, *others = await here.new_drivers(DRIVERS + 2)
     offered = await offer_new_ride(callers[0], [fickle_id, *others])
     fickle, *tries = offered.tries
@@ -57,7 +57,7 @@ async def _decided(here: StormFleet, callers: list[Caller]) -> Offered:
 
 
 async def _repeat(here: StormFleet, callers: list[Caller], tries: Iterator[Try]) -> None:
-    """The ledger knows what each of them was told first."""
+    """Send attempts again; the ledger knows their first answers."""
     counts = await _counts(here)
 
     async def repeat(caller: Caller) -> None:

@@ -1,4 +1,4 @@
-"""Callers who sign up over HTTP, and whoever puts something else straight into the queue."""
+"""HTTP callers that sign up, and a publisher of malformed messages."""
 
 import asyncio
 from collections import Counter
@@ -14,7 +14,7 @@ from catraca.platform.bus import BusAway, Message, Transport
 from tests.storms.sign_ups.ledger import Asked, Ledger, Poison
 from tests.support.http import Answer, Line
 
-# What the API allows itself for one answer is 15 s; nobody may wait much longer.
+# The API's own limit for an answer is 15 s.
 ANSWER_SECONDS = 25
 # The callers' own pace, far below the `Retry-After` they are given: this is a storm.
 REPEAT_SECONDS = 0.2
@@ -32,7 +32,7 @@ class Outage:
 
 @dataclass
 class Callers:
-    """Those of one storm."""
+    """The callers of one storm."""
 
     port: int
     bus: Transport
@@ -40,7 +40,7 @@ class Callers:
     outage: Outage = field(default_factory=Outage)
 
     async def call(self, take: Take, *, pause_seconds: float) -> None:
-        """One caller: take the next who wants something, see them through, and so on until there is none."""
+        """Take the next sign-up, repeat it until answered, and so on until none is left."""
         caller = _Caller(self.port, self.ledger, self.outage)
         try:
             while (one := await take()) is not None:

@@ -1,4 +1,4 @@
-"""What became of every sign-up, by the database against the storm's own ledger."""
+"""Checks of every sign-up: the database against the storm's ledger."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -35,7 +35,7 @@ CHECKS = {
 
 @dataclass
 class Found:
-    """What is in the database."""
+    """The users, rejections, dead letters and events in the database."""
 
     users: dict[UUID, Row]
     rejected: dict[UUID, str]
@@ -101,7 +101,7 @@ def _strangers(ledger: Ledger, found: Found) -> Iterable[UUID]:
 
 
 def _wrongly_rejected(ledger: Ledger, found: Found) -> Iterable[str]:
-    """Only whoever wants an address that another of the ledger has got."""
+    """A sign-up may be rejected only when another user of the ledger has its address."""
     owners = {asked.person for one in found.users if (asked := _asked(ledger, one))}
     for sign_up_id, reason in found.rejected.items():
         asked = _asked(ledger, sign_up_id)

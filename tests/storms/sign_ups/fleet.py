@@ -37,11 +37,11 @@ SETTINGS = {
     "CATRACA_RATE_LIMIT_SIGN_UP_ADDRESS": "1000000/second",
     "CATRACA_RATE_LIMIT_SIGN_UP_EMAIL": "1000000/second",
 }
-# Whoever gets no further for so long is stuck: a lease runs 5 s, a retry waits 10 s.
+# Without progress for so long it is stuck: a lease takes 5 s, a retry 10 s.
 STUCK_SECONDS = 60
 LOOK_SECONDS = 0.2
 DOCTOR_SECONDS = 120
-# How often repeats may be given back by those who end, before somebody must have taken them.
+# So many times the processes may stop with returned repeats before the queues must be empty.
 DRAINS = 5
 COMPLAINTS = 5
 
@@ -91,7 +91,7 @@ class SignUpFleet:
             return await db.fetchval("SELECT count(*) FROM sign_ups")
 
     def faults_told(self) -> list[str]:
-        """What was counted against a message, as far as it was not poison."""
+        """Logged retries and dead letters of messages that were not malformed on purpose."""
         told = self.fleet.log.read_text().splitlines()
         lines = [json.loads(line) for line in told if line.startswith("{") and '"message_' in line]
         poison = {str(message_id) for message_id in self.ledger.poison}
@@ -103,12 +103,12 @@ class SignUpFleet:
         return [f"{count} x {what}" for what, count in told_of.items()]
 
     def _complaints(self) -> list[str]:
-        """The last ones in the log, as far as they are not of messages: those are told of apart."""
+        """The last errors in the log, except those about messages."""
         lines = self.fleet.complaints().splitlines()
         return [line for line in lines if '"message_' not in line][-COMPLAINTS:]
 
     async def _left(self) -> list[str]:
-        """What waits somewhere; what somebody has in hand does not wait."""
+        """Unsent events and ready messages; messages that a consumer holds are not counted."""
         async with self.fleet.database.connection() as db:
             unsent = await failed_checks(db, QUIET)
         return [*unsent, *await messages_left(self.bus)]
@@ -130,7 +130,7 @@ class SignUpFleet:
         return [*broken, *await self._left(), *self.faults_told()]
 
     async def _end_all(self) -> None:
-        """What somebody still had in hand is then in its queue again; by now that can only be repeats."""
+        """Stop all processes; repeats that they return to the queues are then consumed."""
         for _ in range(DRAINS):
             await stop(*self.fleet.processes)
             if not await self._left():

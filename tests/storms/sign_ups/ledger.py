@@ -1,4 +1,4 @@
-"""What a sign-up storm asks for, and its own book of what it was promised."""
+"""The requests of a sign-up storm, and the answers they got."""
 
 import random
 from collections import Counter
@@ -14,7 +14,7 @@ from tests.conftest import SECRET
 POISON_SHARE = 0.001
 DUPLICATE_SHARE = 0.01
 HANG_UP_SHARE = 0.01
-# Of those who hang up: some before they are heard, some when the answer is on its way.
+# Callers that hang up do so at a random time, before or after the request is handled.
 LONGEST_PATIENCE_SECONDS = 0.05
 # How many sign-ups may lie between one and its double; the other half follow at its heels.
 FAR = 3000
@@ -22,14 +22,14 @@ NAMES = ("Ana", "João", "Conceição", "Iracema", "Zé", "Mónika", "李娜", "
 SPELLINGS = (
     str.upper,
     str.title,
-    # A wide first letter is the same letter, to whoever compares addresses.
+    # A full-width letter is the same letter after case folding.
     lambda email: chr(ord(email[0]) + 0xFEE0) + email[1:],
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request to sign up. Whoever has the same `person` has the same address, however it is written."""
+    """A request to sign up. The same `person` has the same address in different spellings."""
 
     key: str
     person: int
@@ -55,7 +55,7 @@ class Poison:
 
 @dataclass
 class Ledger:
-    """By id: what was acknowledged, and what was tried without ever hearing an answer."""
+    """By id: acknowledged sign-ups, and those that were sent and never answered."""
 
     acknowledged: dict[UUID, Asked] = field(default_factory=dict)
     tried: dict[UUID, Asked] = field(default_factory=dict)
@@ -72,17 +72,17 @@ class Ledger:
         self.tried[self.id_of(asked)] = asked
 
     def id_of(self, asked: Asked) -> UUID:
-        """As whoever knows the secret can tell it without any answer."""
+        """The id as derived from the key and the secret."""
         return self._seal.id_for(asked.key)
 
     @property
     def unanswered(self) -> dict[UUID, Asked]:
-        """Of these nobody knows what became of them: each may be there or not."""
+        """Sent and never answered: each may exist or not."""
         return {one: asked for one, asked in self.tried.items() if one not in self.acknowledged}
 
 
 def plan(count: int, seed: int) -> list[Asked | Poison]:
-    """So many in all, in the order in which they are asked for; each seed is another storm."""
+    """`count` requests in their order; each seed gives another storm."""
     chance = random.Random(seed)
     tag = uuid4().hex[:8]
     poison = [make_poison(number) for number in range(max(len(KINDS), round(count * POISON_SHARE)))]

@@ -1,6 +1,6 @@
 """Sign-ups while the ingesters are killed every few seconds, and PostgreSQL now and then.
 
-`make test` runs a hundredth, `make prove` all of it; what is answered in the end is what was done and found.
+`make test-all` runs a hundredth, `make prove` all of it; what is answered in the end is what was done and found.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ class Size:
 
 
 async def storm_sign_ups(place: StormServers, size: Size, *, seed: int) -> str:
-    """One storm; raises where a promise is broken."""
+    """Run one storm; raises AssertionError when a check fails."""
     async with sign_up_fleet(place, size.settings) as here:
         began = monotonic_seconds()
         wanted, chance = plan(size.sign_ups, seed), random.Random(seed)
@@ -103,14 +103,14 @@ class _Storm:
     async def _crash_loop(self) -> None:
         """A lock lets them take sign-ups and not write them: every death counts against those."""
         url = self.here.fleet.environment["CATRACA_DATABASE_URL"]
-        # Two connections: whoever loses patience with a question must not lose the lock with it.
+        # Two connections: a query that times out must not release the lock.
         db, looking = await asyncpg.connect(url), await asyncpg.connect(url)
         seen: list[int] = []
         try:
             async with db.transaction():
                 await db.execute("LOCK TABLE sign_ups IN EXCLUSIVE MODE")
                 for number in range(1, self.size.crash_loop + 1):
-                    with suppress(TimeoutError):  # where none come again, the verdicts tell of it
+                    with suppress(TimeoutError):  # if none come back, the checks fail
                         seen += await until(
                             partial(looking.fetchval, NEW_WRITERS, seen, number, HELD_BY_ALL),
                             seconds=NEW_WRITERS_SECONDS,

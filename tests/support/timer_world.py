@@ -139,7 +139,7 @@ async def waiting_at_gate(database: Database) -> int:
 
 def start_timekeeper(url: str, kind: TimerKind, *, lease_seconds: float) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.support.timekeeping", url, kind, str(lease_seconds)],
+        [sys.executable, "-m", "tests.support.timer_world", url, kind, str(lease_seconds)],
         preexec_fn=end_with_parent(signal.SIGKILL),
     )
 

@@ -22,7 +22,7 @@ async def own_parts(stack: Stack, settings: Settings, **changes: object) -> Asyn
 
 @asynccontextmanager
 async def working(parts: Parts, roles: Sequence[str]) -> AsyncIterator[None]:
-    """These roles, until the block ends; they then drain."""
+    """Run these roles until the block ends; they then drain."""
     life = Life()
     running = asyncio.create_task(run_roles([ROLES[name](parts) for name in roles], life))
     try:

@@ -15,7 +15,7 @@ from catraca.platform.bus.postgres import PostgresBus, subscription
 from catraca.platform.database import Database, Db
 from catraca.platform.telemetry import configure_logging
 
-# Of a process that will be killed: nobody wants to wait longer for what it had in hand.
+# Short leases: messages of a killed process come back soon.
 LEASE_SECONDS = 1.0
 
 
