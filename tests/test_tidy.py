@@ -36,7 +36,7 @@ def sources() -> list[tuple[str, ast.Module]]:
 
 
 def may_hold_sql(name: str) -> bool:
-    return name.endswith("/store.py") or "/store/" in name or name.startswith("platform/")
+    return name.endswith(("/store.py", "/invariants.py")) or "/store/" in name or name.startswith("platform/")
 
 
 def docstrings(tree: ast.Module) -> set[int]:

@@ -7,8 +7,9 @@ from uuid import UUID
 
 from bench.matching.world import ask_for_rides, forget, new_passengers
 from catraca.domains.people import UserId
-from catraca.domains.rides import Accepting, RideId
-from catraca.domains.rides.model import Attempt
+from catraca.domains.rides import RideId
+from catraca.domains.rides.acceptance.model import Attempt
+from catraca.domains.rides.acceptance.service import Acceptance
 from catraca.platform.ids import new_id
 from catraca.roles.dispatcher import Dispatcher
 from catraca.roles.housekeeper import Housekeeper
@@ -42,7 +43,7 @@ async def matches_per_second(settings: Settings, *, count: int) -> float:
 
 
 async def _accept_all(parts: Parts, asked: Sequence[RideId]) -> None:
-    accepting = Accepting(parts.database, parts.redis)
+    accepting = Acceptance(parts.database, parts.redis)
     tried: dict[UUID, asyncio.Task[object]] = {}
     while True:
         async with parts.database.connection() as db:

@@ -10,8 +10,7 @@ from bench.location.world import place_of, put_online
 from catraca.domains.fares import Tariff
 from catraca.domains.location import cell_of
 from catraca.domains.people import UserId
-from catraca.domains.rides import RideId, request_ride
-from catraca.domains.rides.model import RideRequest
+from catraca.domains.rides import RideId, RideRequest, request_ride
 from catraca.platform.database import Database, Db
 from catraca.platform.geo import Place
 
@@ -78,7 +77,7 @@ async def ask_for_rides(database: Database, passengers: Sequence[UUID]) -> list[
                 request,
                 passenger_id=UserId(passenger_id),
                 tariff=TARIFF,
-                search=timedelta(minutes=5),
+                search_timeout=timedelta(minutes=5),
             )
             return ride.id
 

@@ -12,8 +12,8 @@ from uuid import UUID
 from bench.rides.world import DRIVER, OFFER, PASSENGER, RIDE, make_rides, numbered_id, numbered_sql
 from catraca.domains.people import UserId
 from catraca.domains.rides import RideId
-from catraca.domains.rides.model import Attempt
-from catraca.domains.rides.service.accepting import claim_rides
+from catraca.domains.rides.acceptance.model import Attempt
+from catraca.domains.rides.acceptance.service import claim_rides
 from catraca.platform.database import PREFER_INDEXES, Database, Db, Row
 from catraca.platform.ids import new_id
 

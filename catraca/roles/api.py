@@ -16,7 +16,6 @@ from catraca.domains import (
     notifications,
     onboarding,
     people,
-    rides,
     scheduling,
 )
 from catraca.domains.analytics import routes as analytics_routes
@@ -42,7 +41,9 @@ from catraca.domains.onboarding.routes import OnboardingParts
 from catraca.domains.people import routes as people_routes
 from catraca.domains.people.routes import PeopleParts
 from catraca.domains.rides import routes as ride_routes
-from catraca.domains.rides.routes import RideParts
+from catraca.domains.rides.acceptance.service import Acceptance
+from catraca.domains.rides.model import RideTerms
+from catraca.domains.rides.personal_data.service import PERSONAL_DATA as RIDE_DATA
 from catraca.domains.scheduling import routes as scheduling_routes
 from catraca.domains.scheduling.routes import SchedulingParts
 from catraca.platform.auth import (
@@ -112,7 +113,7 @@ PERSONAL_DATA = [
     people.PERSONAL_DATA,
     people.AUDIT_DATA,
     onboarding.PERSONAL_DATA,
-    rides.PERSONAL_DATA,
+    RIDE_DATA,
     geofences.PERSONAL_DATA,
     notifications.PERSONAL_DATA,
     dead_letters.PERSONAL_DATA,
@@ -207,7 +208,8 @@ def build_app(parts: Parts, health: Health, routers: Sequence[APIRouter] = ROUTE
                 _people_parts(settings, rules, location.personal_data(parts.redis)),
                 _onboarding_parts(settings, parts.bus),
                 tariff := _tariff(settings),
-                _ride_parts(parts, tariff),
+                _ride_terms(parts, tariff),
+                Acceptance(parts.database, parts.redis),
                 location_parts,
                 CommunityParts(fences),
                 _geofence_parts(parts, tariff, fences),
@@ -271,11 +273,10 @@ def _tariff(settings: Settings) -> Tariff:
     )
 
 
-def _ride_parts(parts: Parts, tariff: Tariff) -> RideParts:
-    return RideParts(
-        accepting=rides.Accepting(parts.database, parts.redis),
+def _ride_terms(parts: Parts, tariff: Tariff) -> RideTerms:
+    return RideTerms(
         tariff=tariff,
-        search=parts.settings.rides.global_matching_timeout,
+        search_timeout=parts.settings.rides.global_matching_timeout,
         offer_ttl=parts.settings.rides.driver_response_timeout,
     )
 

@@ -5,12 +5,13 @@ from contextlib import suppress
 
 from prometheus_client import Gauge
 
-from catraca.domains import location, matching, rides
+from catraca.domains import location, matching
 from catraca.domains.communities import EdgeRules
 from catraca.domains.geofences import jobs as geofence_jobs
 from catraca.domains.location.jobs import Keeper
 from catraca.domains.matching.search.jobs import matching_timers
-from catraca.domains.rides import jobs as ride_jobs
+from catraca.domains.rides.offers.service import count_live_offers
+from catraca.domains.rides.search import jobs as ride_jobs
 from catraca.domains.scheduling import jobs as scheduling_jobs
 from catraca.platform.database import timers
 from catraca.platform.database.timer_runner import TimerRunner
@@ -101,7 +102,7 @@ class Dispatcher:
             try:
                 async with self._parts.database.connection() as db:
                     counts = {count.kind: count for count in await timers.count_timers(db)}
-                    OFFERS_LIVE.set(await rides.count_live_offers(db))
+                    OFFERS_LIVE.set(await count_live_offers(db))
                     MATCHINGS_OPEN.set(await matching.count_open_searches(db, up_to=timers.COUNTED_TO))
             except Refusal:
                 pass  # the timekeeper itself says so

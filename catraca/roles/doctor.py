@@ -11,9 +11,9 @@ from catraca.domains import (
     notifications,
     onboarding,
     people,
-    rides,
     scheduling,
 )
+from catraca.domains.rides.invariants import INVARIANTS as RIDE_INVARIANTS
 from catraca.platform.database import Database
 from catraca.platform.database.event_invariants import EVENT_INVARIANTS
 from catraca.platform.database.invariants import (
@@ -63,7 +63,7 @@ RULES: tuple[Rule, ...] = (
     *people.INVARIANTS,
     *communities.INVARIANTS,
     *onboarding.INVARIANTS,
-    *rides.INVARIANTS,
+    *RIDE_INVARIANTS,
     *location.INVARIANTS,
     *notifications.INVARIANTS,
     *geofences.INVARIANTS,

@@ -107,8 +107,8 @@ async def test_when_the_trip_itself_is_canceled_every_waiter_is_too() -> None:
     trips = Trips()
     gather = Gather(trips.run)
     going, waiting = [*await asked(gather, 1), *await asked(gather, 2)]
-    assert gather._trips is not None
-    gather._trips.cancel()
+    assert gather._calls is not None
+    gather._calls.cancel()
     await asyncio.wait([going, waiting], timeout=10)
     assert going.cancelled()
     assert waiting.cancelled()

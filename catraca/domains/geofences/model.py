@@ -4,18 +4,19 @@ import hashlib
 import hmac
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NewType
+from typing import Literal, NewType
 from uuid import UUID
 
 import msgspec
 
 from catraca.domains.communities import CommunityId, Tier
 from catraca.domains.people import UserId
-from catraca.domains.rides import Kind, Ride, RideId, RideRequest
+from catraca.domains.rides import Ride, RideId, RideRequest
 from catraca.platform.errors import Refusal
 from catraca.platform.geo import Place
 
 ConfirmationId = NewType("ConfirmationId", UUID)
+Kind = Literal["normal", "comunidade"]
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -39,6 +40,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             pickup_address=self.origin,
             dropoff=dropoff,
             dropoff_address=self.destination,
+            asked_price_cents=self.price_cents,
         )
 
     def digest(self) -> bytes:

@@ -210,7 +210,7 @@ class Trip:
 
 def trip_under_way(ride: Ride, *, passenger: User | None, driver: User | None, position: Ping | None) -> Trip:
     car = driver.driver if driver else None
-    rough = ride.without_doors()
+    rough = ride.blurred()
     return Trip(
         status=_trip_status(ride),
         passenger_name=_first_name(passenger),

@@ -1,94 +1,52 @@
-"""Rides: asked for, offered, accepted by exactly one driver, driven to their end."""
+"""Rides: requested, offered, accepted by exactly one driver, driven to their end."""
 
-from catraca.domains.rides.errors import RideNotFound
-from catraca.domains.rides.model import (
-    Actor,
-    Belonging,
-    Kind,
-    MadeOffers,
-    Offer,
-    Response,
-    Ride,
-    RideId,
-    RideRequest,
-    Skipped,
-    Status,
-    Step,
-)
-from catraca.domains.rides.service import (
-    PERSONAL_DATA,
-    Accepting,
-    EndedSearch,
-    HeldRide,
-    Timeline,
+from catraca.domains.rides.model import Actor, Offer, Response, Ride, RideId, Status
+from catraca.domains.rides.offers.service import (
     acknowledge_offers,
-    begin_search,
-    check_party,
-    end_search,
-    hold_ride,
-    make_offers,
-    may_hold,
-    offer_held,
-    quote_fare,
-    read_ended_search,
-    read_timeline,
-    refuse_second_ride,
-    request_ride,
+    busy_drivers,
+    may_reserve,
+    offer_ride,
+    open_offers,
     withdraw_offers,
 )
-from catraca.domains.rides.store.invariants import INVARIANTS
-from catraca.domains.rides.store.offers import Hold, busy_drivers, count_live_offers, open_among
-from catraca.domains.rides.store.rides import (
-    Driven,
-    get_rides,
-    lock_ride,
-    read_lately,
-    read_ride,
-    who_is_driven,
+from catraca.domains.rides.requests.model import RideRequest
+from catraca.domains.rides.requests.service import quote_fare, refuse_second_ride, request_ride
+from catraca.domains.rides.search.model import LockedRide
+from catraca.domains.rides.search.service import begin_search, end_search, lock_for_search
+from catraca.domains.rides.views.service import (
+    Timeline,
+    driven_rides,
+    read_own_ride,
+    read_rides,
+    read_timeline,
 )
+from catraca.domains.rides.views.store import Step
 
 __all__ = [
-    "INVARIANTS",
-    "PERSONAL_DATA",
-    "Accepting",
     "Actor",
-    "Belonging",
-    "Driven",
-    "EndedSearch",
-    "HeldRide",
-    "Hold",
-    "Kind",
-    "MadeOffers",
+    "LockedRide",
     "Offer",
     "Response",
     "Ride",
     "RideId",
-    "RideNotFound",
     "RideRequest",
-    "Skipped",
     "Status",
     "Step",
     "Timeline",
     "acknowledge_offers",
     "begin_search",
     "busy_drivers",
-    "check_party",
-    "count_live_offers",
+    "driven_rides",
     "end_search",
-    "get_rides",
-    "hold_ride",
-    "lock_ride",
-    "make_offers",
-    "may_hold",
-    "offer_held",
-    "open_among",
+    "lock_for_search",
+    "may_reserve",
+    "offer_ride",
+    "open_offers",
     "quote_fare",
-    "read_ended_search",
-    "read_lately",
-    "read_ride",
+    "read_own_ride",
+    "read_rides",
     "read_timeline",
     "refuse_second_ride",
     "request_ride",
-    "who_is_driven",
     "withdraw_offers",
 ]

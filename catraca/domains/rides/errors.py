@@ -1,10 +1,10 @@
-"""What rides refuse."""
+"""Refusals of rides."""
 
 from catraca.platform.errors import Refusal
 
 
 class RideNotFound(Refusal):
-    """There is none, or the caller has no part in it."""
+    """Also for callers who are no party of the ride."""
 
     code = "ride_not_found"
     status = 404
@@ -21,7 +21,7 @@ class OfferExpired(Refusal):
 
 
 class RideAlreadyAccepted(Refusal):
-    """`accepted_by_you` is true when it was the same driver, under another key."""
+    """`accepted_by_you`: the same driver accepted it, with another idempotency key."""
 
     code = "ride_already_accepted"
     status = 409
@@ -38,42 +38,42 @@ class RideCannotBeRejected(Refusal):
 
 
 class RideMoveNotAllowed(Refusal):
-    """`ride_status` is where the ride stands, from where it cannot go there."""
+    """`ride_status` is the ride's present status."""
 
     code = "ride_move_not_allowed"
     status = 409
 
 
 class RideAlreadyOpen(Refusal):
-    """One open ride a passenger; `ride_id` is the one there is."""
+    """A passenger has one unfinished ride at a time; `ride_id` is that ride."""
 
     code = "ride_already_open"
     status = 409
 
 
 class RideUnderWay(Refusal):
-    """Somebody waits for this person: first the ride must end; `ride_id` is the one."""
+    """Personal data cannot be erased during a ride; `ride_id` is that ride."""
 
     code = "ride_under_way"
     status = 409
 
 
 class RideNotOpen(Refusal):
-    """Nobody is looked for any more, so there is nothing to offer."""
+    """Only open rides can be offered."""
 
     code = "ride_not_open"
     status = 409
 
 
 class CancelReasonInvalid(Refusal):
-    """`reasons` are those that the caller may give now."""
+    """`reasons` are the reasons that the caller may give."""
 
     code = "cancel_reason_invalid"
     status = 409
 
 
 class DistanceMissing(Refusal):
-    """A ride without a destination is paid by the way it went."""
+    """The fare of a ride without a destination needs the distance driven."""
 
     code = "distance_missing"
     status = 422

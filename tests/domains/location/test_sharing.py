@@ -14,7 +14,7 @@ import pytest
 from catraca.domains.location.jobs import prune_shares
 from catraca.domains.location.service.sharing import share_trip
 from catraca.domains.rides import RideId
-from catraca.domains.rides.service import cancel_ride
+from catraca.domains.rides.trips.service import cancel_ride
 from catraca.platform.clock import now
 from catraca.platform.errors import Refusal
 from tests.conftest import bearer
@@ -277,7 +277,13 @@ async def test_a_ride_that_is_just_ending_is_not_shared(town: Town) -> None:
     ride_id = await town.rides.request(passenger_id)
     async with town.parts.database.transaction() as db:
         await cancel_ride(
-            db, RideId(ride_id), by=passenger_id, is_operator=False, reason="other", note=None, search=HOUR
+            db,
+            RideId(ride_id),
+            by=passenger_id,
+            is_operator=False,
+            reason="other",
+            note=None,
+            search_timeout=HOUR,
         )
         sharing = asyncio.create_task(make_link(town, ride_id, passenger_id))
 

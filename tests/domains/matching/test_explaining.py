@@ -11,7 +11,7 @@ import pytest
 
 from catraca.domains.matching.candidates.service import MAX_SEEN
 from catraca.domains.matching.explain.service import MAX_SEARCHES
-from catraca.domains.rides.service import reading
+from catraca.domains.rides.views import service as reading
 from catraca.roles.housekeeper import Housekeeper
 from tests.conftest import bearer
 from tests.domains.location.town import spot
@@ -261,8 +261,8 @@ async def test_steps_and_offers_beyond_a_bound_are_not_told_and_that_is(
     ride_id = await office.requested()
     await office.refused(ride_id, first)
     whole = await office.town.rides.timeline(ride_id)
-    monkeypatch.setattr(reading, "STEPS_TOLD", len(whole["steps"]) - 1)
-    monkeypatch.setattr(reading, "OFFERS_TOLD", 1)
+    monkeypatch.setattr(reading, "STEPS_SHOWN", len(whole["steps"]) - 1)
+    monkeypatch.setattr(reading, "OFFERS_SHOWN", 1)
     timeline = await office.town.rides.timeline(ride_id)
     assert timeline["cut"] == ["steps", "offers"]
     assert (timeline["steps"], timeline["offers"]) == (whole["steps"][:-1], whole["offers"][:1])

@@ -5,7 +5,7 @@ from uuid import UUID
 
 from catraca.domains.people import UserId
 from catraca.domains.rides import RideId, withdraw_offers
-from catraca.domains.rides.service.due import OVERTIME, settle_due
+from catraca.domains.rides.search.service import SEARCH_GRACE, expire_ride
 from tests.domains.matching.office import Office
 
 ENDS = ("matching.timeout", "matching.no_drivers_available")
@@ -14,13 +14,13 @@ ENDS = ("matching.timeout", "matching.no_drivers_available")
 async def run_out(office: Office, ride_id: UUID) -> None:
     """As when every dispatcher's matching was away for longer than a ride may wait."""
     database = office.town.parts.database
-    past = OVERTIME + timedelta(seconds=1)
+    past = SEARCH_GRACE + timedelta(seconds=1)
     await database.run(
         lambda db: db.execute(
             "UPDATE rides SET deadline_at = clock_timestamp() - $2::interval WHERE id = $1", ride_id, past
         )
     )
-    await database.run(lambda db: settle_due(db, RideId(ride_id)))
+    await database.run(lambda db: expire_ride(db, RideId(ride_id)))
 
 
 async def ends(office: Office, ride_id: UUID) -> list[str]:

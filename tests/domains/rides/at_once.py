@@ -3,8 +3,8 @@
 import asyncio
 from uuid import UUID
 
-from catraca.domains.rides import Accepting
-from catraca.domains.rides.model import Accepted, Attempt
+from catraca.domains.rides.acceptance.model import AcceptedRide, Attempt
+from catraca.domains.rides.acceptance.service import Acceptance
 from catraca.platform.errors import Refusal
 from catraca.platform.ids import new_id
 from tests.domains.rides.desk import Desk
@@ -16,11 +16,11 @@ def attempt_at(ride_id: UUID, driver_id: UUID, key: str | None = None, **fields:
     )
 
 
-async def all_at_once(accepting: Accepting, *attempts: Attempt) -> list[Accepted | Exception]:
+async def all_at_once(accepting: Acceptance, *attempts: Attempt) -> list[AcceptedRide | Exception]:
     return await asyncio.gather(*map(accepting.accept_ride, attempts), return_exceptions=True)
 
 
-def codes(outcomes: list[Accepted | Exception]) -> list[str]:
+def codes(outcomes: list[AcceptedRide | Exception]) -> list[str]:
     """How each was answered: with the ride, or with which refusal."""
     return [one.code if isinstance(one, Refusal) else type(one).__name__ for one in outcomes]
 

@@ -10,8 +10,8 @@ from uuid import UUID, uuid4
 import httpx
 import msgspec
 
-from catraca.domains.rides import jobs
-from catraca.domains.rides.service.due import OVERTIME
+from catraca.domains.rides.search import jobs
+from catraca.domains.rides.search.service import SEARCH_GRACE
 from catraca.events import EVENTS
 from catraca.platform.database import Database
 from catraca.platform.event import Event
@@ -142,7 +142,7 @@ class Desk:
 
     async def settle(self, ride_id: UUID) -> None:
         """What the ride's timer does when it is due."""
-        await self.database.run(lambda db: jobs.settle_due(db, ride_id))
+        await self.database.run(lambda db: jobs.expire_ride(db, ride_id))
 
     async def let_lapse(self, ride_id: UUID, *driver_ids: UUID) -> None:
         """The time of these drivers' live offers is over (of all, if none is named); nobody noticed yet."""
@@ -156,7 +156,9 @@ class Desk:
     async def end_time_of_search(self, ride_id: UUID) -> None:
         """It was over a while ago, and whoever searches has not said so."""
         await self.sql(
-            "UPDATE rides SET deadline_at = clock_timestamp() - $2::interval WHERE id = $1", ride_id, OVERTIME
+            "UPDATE rides SET deadline_at = clock_timestamp() - $2::interval WHERE id = $1",
+            ride_id,
+            SEARCH_GRACE,
         )
 
     async def read(self, ride_id: UUID, headers: dict[str, str] | None = None) -> Any:

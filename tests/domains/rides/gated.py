@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from uuid import UUID
 
-from catraca.domains.rides.service.accepting import STEERED
-from catraca.domains.rides.store.gate import accepted_by_key
+from catraca.domains.rides.acceptance.service import STEERED
+from catraca.domains.rides.acceptance.store import accepted_by_key
 from catraca.platform.redis_client import RedisClient
 from tests.domains.rides.desk import Desk
 from tests.servers import until

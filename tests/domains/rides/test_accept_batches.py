@@ -9,8 +9,8 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
-from catraca.domains.rides import Accepting
-from catraca.domains.rides.model import Accepted
+from catraca.domains.rides.acceptance.model import AcceptedRide
+from catraca.domains.rides.acceptance.service import Acceptance
 from catraca.platform.database import Database, DatabaseLimits, Db
 from catraca.platform.errors import Busy
 from catraca.platform.redis_client import RedisClient
@@ -24,9 +24,9 @@ HASTY = DatabaseLimits(lock_seconds=0.3)
 
 
 @pytest.fixture
-def accepting(database: Database) -> Accepting:
+def accepting(database: Database) -> Acceptance:
     """Without Redis, so that what is asked in one breath is judged in one statement."""
-    return Accepting(database, RedisClient(None))
+    return Acceptance(database, RedisClient(None))
 
 
 @asynccontextmanager
@@ -38,16 +38,16 @@ async def holding(database: Database, ride_id: UUID) -> AsyncIterator[Db]:
 
 
 async def test_what_is_asked_in_one_breath_is_judged_in_one_statement(
-    desk: Desk, accepting: Accepting
+    desk: Desk, accepting: Acceptance
 ) -> None:
     offered = [await desk.offered() for _ in range(5)]
     outcomes = await all_at_once(accepting, *(attempt_at(ride, driver) for ride, (driver,) in offered))
-    assert codes(outcomes) == ["Accepted"] * 5
+    assert codes(outcomes) == ["AcceptedRide"] * 5
     moments = {(await desk.attempts(ride))[0]["attempt_at"] for ride, _ in offered}
     assert len(moments) == 1
 
 
-async def test_one_bad_attempt_fails_alone(desk: Desk, accepting: Accepting) -> None:
+async def test_one_bad_attempt_fails_alone(desk: Desk, accepting: Acceptance) -> None:
     """It breaks the statement it shares; each of its neighbours is then judged by itself."""
     ride_id, (bad_id, good_id) = await desk.offered(2)
     other, (other_id,) = await desk.offered()
@@ -58,12 +58,12 @@ async def test_one_bad_attempt_fails_alone(desk: Desk, accepting: Accepting) -> 
         attempt_at(other, other_id),
     )
     assert isinstance(outcomes[0], asyncpg.DataError)
-    assert codes(outcomes[1:]) == ["Accepted", "Accepted"]
+    assert codes(outcomes[1:]) == ["AcceptedRide", "AcceptedRide"]
     (attempt,) = await desk.attempts(ride_id)
     assert attempt["driver_id"] == str(good_id)
 
 
-async def test_what_a_constraint_refuses_at_commit_fails_alone(desk: Desk, accepting: Accepting) -> None:
+async def test_what_a_constraint_refuses_at_commit_fails_alone(desk: Desk, accepting: Acceptance) -> None:
     """The late one's acceptance is undone and judged again: by then its offer has expired."""
     late, (late_id,) = await desk.offered()
     good, (good_id,) = await desk.offered()
@@ -74,7 +74,7 @@ async def test_what_a_constraint_refuses_at_commit_fails_alone(desk: Desk, accep
             all_at_once(accepting, attempt_at(late, late_id), attempt_at(good, good_id))
         )
         await until(lambda: _lapsed(desk, late))
-    assert codes(await asked) == ["offer_expired", "Accepted"]
+    assert codes(await asked) == ["offer_expired", "AcceptedRide"]
     assert await desk.status(late) == "OFFERED"
     assert await desk.told(late) == ["ride.requested"]
     (attempt,) = await desk.attempts(late)
@@ -89,7 +89,7 @@ async def _lapsed(desk: Desk, ride_id: UUID) -> bool:
 
 
 async def test_a_drivers_two_attempts_in_one_batch_are_judged_one_after_the_other(
-    desk: Desk, accepting: Accepting
+    desk: Desk, accepting: Acceptance
 ) -> None:
     ride_id, (driver_id,) = await desk.offered()
     never_offered = await desk.request()
@@ -99,16 +99,16 @@ async def test_a_drivers_two_attempts_in_one_batch_are_judged_one_after_the_othe
         attempt_at(ride_id, driver_id, "two"),
         attempt_at(never_offered, driver_id, "one"),
     )
-    assert codes(outcomes) == ["Accepted", "ride_already_accepted", "idempotency_key_reused"]
+    assert codes(outcomes) == ["AcceptedRide", "ride_already_accepted", "idempotency_key_reused"]
     assert [one["failure_reason"] for one in await desk.attempts(ride_id)] == [None, "accepted_by_you"]
 
 
-async def test_the_same_attempt_many_times_in_one_batch_is_one(desk: Desk, accepting: Accepting) -> None:
+async def test_the_same_attempt_many_times_in_one_batch_is_one(desk: Desk, accepting: Acceptance) -> None:
     ride_id, (winner_id, loser_id) = await desk.offered(2)
     attempts = [attempt_at(ride_id, driver, "k") for _ in range(20) for driver in (winner_id, loser_id)]
     outcomes = await all_at_once(accepting, *attempts)
-    assert codes(outcomes) == ["Accepted", "ride_already_accepted"] * 20
-    assert len({outcome for outcome in outcomes if isinstance(outcome, Accepted)}) == 1
+    assert codes(outcomes) == ["AcceptedRide", "ride_already_accepted"] * 20
+    assert len({outcome for outcome in outcomes if isinstance(outcome, AcceptedRide)}) == 1
     kept = await desk.attempts(ride_id)
     assert [(one["driver_id"], one["status"]) for one in kept] == [
         (str(winner_id), "SUCCESS"),
@@ -116,26 +116,26 @@ async def test_the_same_attempt_many_times_in_one_batch_is_one(desk: Desk, accep
     ]
 
 
-async def test_a_thousand_attempts_at_one_ride_are_all_answered(desk: Desk, accepting: Accepting) -> None:
+async def test_a_thousand_attempts_at_one_ride_are_all_answered(desk: Desk, accepting: Acceptance) -> None:
     """More than one statement takes."""
     ride_id, drivers = await desk.offered(1000)
     outcomes = await all_at_once(accepting, *(attempt_at(ride_id, driver) for driver in drivers))
-    assert codes(outcomes).count("Accepted") == 1
+    assert codes(outcomes).count("AcceptedRide") == 1
     assert codes(outcomes).count("ride_already_accepted") == 999
     assert len(await desk.attempts(ride_id)) == 1000
 
 
 async def test_a_ride_that_somebody_holds_does_not_hold_up_the_others(
-    desk: Desk, accepting: Accepting
+    desk: Desk, accepting: Acceptance
 ) -> None:
     held, (held_id,) = await desk.offered()
     free, (free_id,) = await desk.offered()
     async with holding(desk.database, held):
         waiting = asyncio.create_task(all_at_once(accepting, attempt_at(held, held_id)))
         await until(lambda: waiting_for_locks(desk))
-        assert codes(await all_at_once(accepting, attempt_at(free, free_id))) == ["Accepted"]
+        assert codes(await all_at_once(accepting, attempt_at(free, free_id))) == ["AcceptedRide"]
         assert not waiting.done()
-    assert codes(await waiting) == ["Accepted"]
+    assert codes(await waiting) == ["AcceptedRide"]
 
 
 async def test_a_ride_that_is_held_for_too_long_is_busy_and_nothing_is_recorded(
@@ -155,7 +155,7 @@ async def test_a_ride_that_is_held_for_too_long_is_busy_and_nothing_is_recorded(
 
 
 async def test_what_waited_for_a_ride_is_judged_by_what_its_holder_left(
-    desk: Desk, accepting: Accepting
+    desk: Desk, accepting: Acceptance
 ) -> None:
     ride_id, drivers = await desk.offered(3)
     headers, body = desk.operator, {"reason": "operator_decision"}
@@ -180,14 +180,14 @@ async def test_a_database_that_is_away_is_told_to_all_of_a_batch(desk: Desk, sta
     full = await Database.open(stack.database_url, limits=DatabaseLimits(connections=1, acquire_seconds=0.6))
     async with full.connection():
         outcomes = await all_at_once(
-            Accepting(full, RedisClient(None)), *(attempt_at(ride_id, driver) for driver in drivers)
+            Acceptance(full, RedisClient(None)), *(attempt_at(ride_id, driver) for driver in drivers)
         )
     await full.close()
     assert all(isinstance(outcome, Busy) for outcome in outcomes)
     assert await desk.attempts(ride_id) == []
 
 
-async def test_a_caller_who_hangs_up_takes_nobody_along(desk: Desk, accepting: Accepting) -> None:
+async def test_a_caller_who_hangs_up_takes_nobody_along(desk: Desk, accepting: Acceptance) -> None:
     ride_id, (gone_id, other_id) = await desk.offered(2)
     async with holding(desk.database, ride_id):
         gone = asyncio.create_task(accepting.accept_ride(attempt_at(ride_id, gone_id)))
@@ -198,12 +198,12 @@ async def test_a_caller_who_hangs_up_takes_nobody_along(desk: Desk, accepting: A
         await gone
     # It was on its way: what it came to is on record, and a repeat is told.
     told = codes([*await stays, *await all_at_once(accepting, attempt_at(ride_id, gone_id))])
-    assert sorted(told) == ["Accepted", "ride_already_accepted"]
+    assert sorted(told) == ["AcceptedRide", "ride_already_accepted"]
     assert len(await desk.attempts(ride_id)) == 2
 
 
 async def test_a_winner_whose_attempt_could_not_be_recorded_has_not_won(
-    desk: Desk, accepting: Accepting
+    desk: Desk, accepting: Acceptance
 ) -> None:
     """Whoever has the ride has a successful attempt, and it was told: all of it, or nothing."""
     ride_id, (driver_id,) = await desk.offered()
@@ -218,7 +218,7 @@ async def test_a_winner_whose_attempt_could_not_be_recorded_has_not_won(
     finally:
         await desk.sql("DROP TRIGGER leave_out ON ride_accept_attempts")
         await desk.sql("DROP FUNCTION leave_out")
-    assert not isinstance(outcomes[0], Accepted)
+    assert not isinstance(outcomes[0], AcceptedRide)
     assert await desk.status(ride_id) == "OFFERED"
     assert await desk.told(ride_id) == ["ride.requested"]
     assert (await desk.accept(ride_id, driver_id, key)).status_code == 200

@@ -1,4 +1,4 @@
-"""Accepting: one claim, one winner, and every attempt on record."""
+"""Acceptance: one claim, one winner, and every attempt on record."""
 
 from collections import Counter
 from uuid import UUID, uuid4
@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 import httpx
 import pytest
 
-from catraca.domains.rides.service.accepting import ACCEPTS
+from catraca.domains.rides.acceptance.service import ACCEPTS
 from catraca.platform.http.health import Health
 from catraca.roles.api import build_app
 from catraca.roles.parts import Parts

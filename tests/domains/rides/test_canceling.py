@@ -6,7 +6,8 @@ from uuid import UUID, uuid4
 import httpx
 import pytest
 
-from catraca.domains.rides.model import CANCEL_REASONS, MOVES, Actor, CancelReason
+from catraca.domains.rides.model import MOVES, Actor
+from catraca.domains.rides.trips.model import CANCEL_REASONS, CancelReason
 from catraca.events import RideCancelled, RideReassigning
 from tests.conftest import bearer
 from tests.domains.rides.desk import Desk

@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
-from catraca.domains.rides import Accepting
+from catraca.domains.rides.acceptance.service import Acceptance
 from catraca.platform.database import Database
 from catraca.platform.redis_client import RedisClient
 from catraca.roles.parts import Parts
@@ -118,9 +118,9 @@ async def test_2_a_process_that_dies_after_its_commit_has_changed_it_once(
 
 async def test_3_of_two_drivers_at_the_same_instant_one_wins(desk: Desk) -> None:
     ride_id, drivers = await desk.offered(2)
-    accepting = Accepting(desk.database, RedisClient(None))
+    accepting = Acceptance(desk.database, RedisClient(None))
     outcomes = await all_at_once(accepting, *(attempt_at(ride_id, driver) for driver in drivers))
-    assert Counter(codes(outcomes)) == {"Accepted": 1, "ride_already_accepted": 1}
+    assert Counter(codes(outcomes)) == {"AcceptedRide": 1, "ride_already_accepted": 1}
     first, second = await desk.attempts(ride_id)
     assert first["attempt_at"] == second["attempt_at"], "to the microsecond"
 

@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from catraca.domains.rides import Accepting
+from catraca.domains.rides.acceptance.service import Acceptance
 from catraca.platform.redis_client import RedisClient
 from tests.domains.rides.at_once import all_at_once, attempt_at, codes
 from tests.domains.rides.desk import Desk
@@ -67,13 +67,13 @@ async def test_with_redis_frozen_one_wins(gated: GatedDesk) -> None:
 async def test_the_accept_that_finds_redis_gone_goes_on_without_it(gated: GatedDesk, trouble: str) -> None:
     """Nobody in its process had noticed yet: neither before the claim nor when the gate is to be told."""
     ride_id, drivers = await gated.offered(3)
-    accepting = Accepting(gated.database, RedisClient(gated.server.url))
+    accepting = Acceptance(gated.database, RedisClient(gated.server.url))
     if trouble == "away":
         await gated.server.stop()
     else:
         gated.server.freeze()
     outcomes = await all_at_once(accepting, *(attempt_at(ride_id, driver) for driver in drivers))
-    assert Counter(codes(outcomes)) == {"Accepted": 1, "ride_already_accepted": 2}
+    assert Counter(codes(outcomes)) == {"AcceptedRide": 1, "ride_already_accepted": 2}
 
 
 async def test_redis_lost_in_the_middle_changes_nothing(gated: GatedDesk) -> None:

@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from catraca.domains import rides
+from catraca.domains.rides.invariants import INVARIANTS
 from catraca.platform.database import Database
 from catraca.platform.database.invariants import check_invariants
 from catraca.platform.database.migrations import migrate
@@ -33,7 +33,7 @@ class World:
     completed: UUID
 
     async def broken(self) -> list[str]:
-        verdicts = await check_invariants(self.desk.database, rides.INVARIANTS)
+        verdicts = await check_invariants(self.desk.database, INVARIANTS)
         assert "unchecked" not in {verdict.state for verdict in verdicts}
         return [verdict.rule.name for verdict in verdicts if verdict.state == "broken"]
 
@@ -59,34 +59,34 @@ async def world(stack: Stack, parts: Parts) -> AsyncIterator[World]:
 def breaches_of(world: World) -> dict[str, str]:
     """How each rule is broken, in an order in which each breach breaks one more."""
     return {
-        "nothing else was told": COPY.format(ride=world.accepted, key="'ride.started'"),
-        "one ride.accepted a round": COPY.format(ride=world.accepted, key="routing_key"),
-        "one ride.matched a round": COPY.format(ride=world.completed, key="'ride.matched'").replace(
+        "every event has its step": COPY.format(ride=world.accepted, key="'ride.started'"),
+        "one ride.accepted per round": COPY.format(ride=world.accepted, key="routing_key"),
+        "one ride.matched per round": COPY.format(ride=world.completed, key="'ride.matched'").replace(
             "aggregate_id, 99", "aggregate_id, unnest(ARRAY[98, 99])"
         ),
-        "every step was told": f"DELETE FROM outbox WHERE aggregate_id = '{world.completed}'"
+        "every step has its event": f"DELETE FROM outbox WHERE aggregate_id = '{world.completed}'"
         " AND routing_key = 'ride.completed'",
-        "one winner a round": "DROP INDEX one_winner_a_round",
-        "one held offer a driver": "DROP INDEX one_held_offer_a_driver",
-        "one ride at a time a driver": "DROP INDEX one_ride_at_a_time_a_driver",
+        "one winner per round": "DROP INDEX one_winner_a_round",
+        "one held offer per driver": "DROP INDEX one_held_offer_a_driver",
+        "one ride at a time per driver": "DROP INDEX one_ride_at_a_time_a_driver",
         "offers are accepted in time": "ALTER TABLE ride_offers DROP CONSTRAINT offers_are_accepted_in_time",
         "acceptances commit in time": "ALTER TABLE ride_offers DISABLE TRIGGER acceptances_commit_in_time",
         "accepted drivers had the offer": "UPDATE ride_offers SET round = 7"
         f" WHERE ride_id = '{world.accepted}'",
         "only allowed moves": "ALTER TABLE ride_events DROP CONSTRAINT only_allowed_moves",
         "steps follow each other": "ALTER TABLE ride_events DROP CONSTRAINT steps_follow_each_other",
-        "one step a number": "ALTER TABLE ride_events DROP CONSTRAINT ride_events_pkey",
+        "one step per number": "ALTER TABLE ride_events DROP CONSTRAINT ride_events_pkey",
         "rides stand where their steps end": "ALTER TABLE rides"
         " DROP CONSTRAINT rides_stand_where_their_steps_end",
-        "live offers are of offered rides": "UPDATE rides SET status = 'SEARCHING'"
+        "live offers belong to offered rides": "UPDATE rides SET status = 'SEARCHING'"
         f" WHERE id = '{world.offered}'",
         "offered rides have a live offer": "UPDATE ride_offers SET response = 'EXPIRED', held = false,"
         f" responded_at = now() WHERE ride_id = '{world.searched}'",
-        "drivers are held by rides under way": "UPDATE ride_offers SET held = true"
+        "held drivers have a ride under way": "UPDATE ride_offers SET held = true"
         f" WHERE ride_id = '{world.completed}'",
-        "no search goes on for ever": "UPDATE rides SET deadline_at = now() - interval '21 s'"
+        "no search after its deadline": "UPDATE rides SET deadline_at = now() - interval '21 s'"
         f" WHERE id = '{world.searched}'",
-        "one attempt a driver, key and offer": "ALTER TABLE ride_accept_attempts"
+        "one attempt per driver, key and offer": "ALTER TABLE ride_accept_attempts"
         " DROP CONSTRAINT one_attempt_a_driver_key_and_offer",
         "every acceptance has its attempt": "DELETE FROM ride_accept_attempts"
         f" WHERE ride_id = '{world.completed}'",
@@ -96,7 +96,7 @@ def breaches_of(world: World) -> dict[str, str]:
 async def test_the_rules_hold_and_each_breach_is_seen(world: World) -> None:
     assert await world.broken() == []
     breaches = breaches_of(world)
-    assert set(breaches) == {rule.name for rule in rides.INVARIANTS}
+    assert set(breaches) == {rule.name for rule in INVARIANTS}
     seen: set[str] = set()
     for name, breach in breaches.items():
         await world.desk.sql(breach)
@@ -106,9 +106,9 @@ async def test_the_rules_hold_and_each_breach_is_seen(world: World) -> None:
 
 # Still there, and no longer what they were made as.
 WEAKENED = {
-    "one held offer a driver": "DROP INDEX one_held_offer_a_driver; CREATE UNIQUE INDEX"
+    "one held offer per driver": "DROP INDEX one_held_offer_a_driver; CREATE UNIQUE INDEX"
     " one_held_offer_a_driver ON ride_offers (driver_id, ride_id) WHERE held",
-    "one winner a round": "DROP INDEX one_winner_a_round;"
+    "one winner per round": "DROP INDEX one_winner_a_round;"
     " CREATE INDEX one_winner_a_round ON ride_offers (ride_id, round) WHERE response = 'ACCEPTED'",
     "acceptances commit in time": "CREATE OR REPLACE FUNCTION refuse_late_acceptances() RETURNS trigger"
     " LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'",

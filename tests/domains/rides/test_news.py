@@ -7,8 +7,8 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from catraca.domains.rides import Accepting
-from catraca.domains.rides.service import accepting as accepting_module
+from catraca.domains.rides.acceptance import service as accepting_module
+from catraca.domains.rides.acceptance.service import Acceptance
 from catraca.events import (
     CandidateFound,
     DriverAccepted,
@@ -44,7 +44,7 @@ async def test_an_accept_that_is_undone_leaves_no_event_no_attempt_and_no_step(d
     with pytest.raises(Undone):
         async with desk.database.transaction() as db:
             judged = await accepting_module.claim_rides(db, [attempt_at(ride_id, driver_id)])
-            assert [one.verdict for one in judged.values()] == ["accepted"]
+            assert [one.outcome for one in judged.values()] == ["accepted"]
             raise Undone
     assert await desk.told(ride_id) == ["ride.requested"]
     assert Counter(type(event) for event in await desk.news(ride_id)) == {RideRequested: 1, CandidateFound: 2}
@@ -187,7 +187,7 @@ async def test_every_event_carries_its_round_and_its_number(desk: Desk) -> None:
 async def test_two_rides_won_in_one_statement_are_both_told(desk: Desk) -> None:
     offered = [await desk.offered(2) for _ in range(2)]
     attempts = [attempt_at(ride, driver) for ride, drivers in offered for driver in drivers]
-    await all_at_once(Accepting(desk.database, RedisClient(None)), *attempts)
+    await all_at_once(Acceptance(desk.database, RedisClient(None)), *attempts)
     told = await asyncio.gather(*(desk.news(ride) for ride, _ in offered))
     for (ride_id, (winner_id, loser_id)), events in zip(offered, told, strict=True):
         (accepted,) = (event for event in events if isinstance(event, RideAccepted))

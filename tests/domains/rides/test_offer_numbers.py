@@ -4,7 +4,8 @@ import asyncio
 from datetime import timedelta
 
 from catraca.domains.people import UserId
-from catraca.domains.rides import RideId, make_offers
+from catraca.domains.rides import RideId
+from catraca.domains.rides.offers.service import make_offers
 from catraca.events import CandidateFound
 from tests.domains.rides.desk import Desk
 from tests.servers import until

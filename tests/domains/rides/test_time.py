@@ -5,8 +5,8 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from catraca.domains.rides import jobs
-from catraca.domains.rides.service.due import OVERTIME
+from catraca.domains.rides.search import jobs
+from catraca.domains.rides.search.service import SEARCH_GRACE
 from catraca.events import DriverTimeout, OfferCanceled, RideCancelled
 from tests.conftest import bearer
 from tests.domains.rides.desk import Desk, moment
@@ -118,7 +118,7 @@ async def test_an_offer_that_lapses_with_the_search_is_a_timeout_and_the_ride_ca
 async def test_the_timer_is_always_set_for_what_comes_next(desk: Desk) -> None:
     ride_id = await desk.request()
     deadline = moment((await desk.read(ride_id))["deadline_at"])
-    assert await timer_of(desk, ride_id) == deadline + OVERTIME
+    assert await timer_of(desk, ride_id) == deadline + SEARCH_GRACE
     first_id, second_id = await desk.new_drivers(2)
     late = moment((await desk.offer(ride_id, first_id, ttl_seconds=100))["offers"][0]["expires_at"])
     assert await timer_of(desk, ride_id) == late
@@ -127,7 +127,7 @@ async def test_the_timer_is_always_set_for_what_comes_next(desk: Desk) -> None:
     await desk.reject(ride_id, second_id)
     assert await timer_of(desk, ride_id) == late
     await desk.reject(ride_id, first_id)
-    assert await timer_of(desk, ride_id) == deadline + OVERTIME
+    assert await timer_of(desk, ride_id) == deadline + SEARCH_GRACE
     third_id = await desk.new_driver()
     await desk.offer(ride_id, third_id)
     await desk.accept(ride_id, third_id)
@@ -135,7 +135,7 @@ async def test_the_timer_is_always_set_for_what_comes_next(desk: Desk) -> None:
     await desk.give_up(ride_id, third_id)
     later = moment((await desk.read(ride_id))["deadline_at"])
     assert later > deadline
-    assert await timer_of(desk, ride_id) == later + OVERTIME
+    assert await timer_of(desk, ride_id) == later + SEARCH_GRACE
     await desk.cancel(ride_id, desk.operator)
     assert await timer_of(desk, ride_id) is None
 

@@ -7,8 +7,8 @@ from uuid import UUID, uuid4
 import httpx
 import pytest
 
-from catraca.domains import rides
 from catraca.domains.rides import withdraw_offers
+from catraca.domains.rides.invariants import INVARIANTS
 from catraca.platform.database.invariants import check_invariants
 from catraca.platform.event import key_of
 from tests.conftest import bearer
@@ -142,7 +142,7 @@ class Walk:
             told = Counter(key_of(type(event)) for event in await self.desk.news(ride_id))
             assert told == +believed.told, self.trace
         # But whether searches end in time, for others leave rides in this database whose time is over.
-        rules = [rule for rule in rides.INVARIANTS if rule.number != 12]
+        rules = [rule for rule in INVARIANTS if rule.number != 12]
         verdicts = await check_invariants(self.desk.database, rules)
         assert [one.rule.name for one in verdicts if one.state != "held"] == []
 

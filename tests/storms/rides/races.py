@@ -13,7 +13,7 @@ from datetime import datetime
 from itertools import islice
 from uuid import UUID
 
-from catraca.domains.rides.store.gate import accepted_by_key
+from catraca.domains.rides.acceptance.store import accepted_by_key
 from catraca.platform.clock import monotonic_seconds, now
 from catraca.roles.runner import all_of
 from tests.storms.callers import Caller, Told, crowd, together, token_of

@@ -1,7 +1,7 @@
 """Asking for a ride in a community, and confirming that drivers from elsewhere will do."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from uuid import UUID
 
@@ -32,7 +32,7 @@ from catraca.domains.geofences.service.outcomes import (
 )
 from catraca.domains.location import Near, Search
 from catraca.domains.people import UserId
-from catraca.domains.rides import Belonging, Ride, RideId
+from catraca.domains.rides import Ride, RideId, RideRequest
 from catraca.platform.database import Db, timers
 from catraca.platform.geo import Place, estimate_trip
 from catraca.platform.ids import new_id
@@ -68,7 +68,7 @@ class Gate:
         Asked for again it is the same question, until its time is over.
         """
         if asked.type == "normal" or not self._terms.enabled:
-            return Created(await self._open(db, asked, passenger_id))
+            return Created(await self._open(db, asked.to_request(), passenger_id))
         found = (await self._fences.current(db)).at(asked.lat, asked.lng)
         if not found:
             raise NoCommunityHere
@@ -85,8 +85,8 @@ class Gate:
         asked_before = await store.claim_by_request(
             db, asked, passenger_id=passenger_id, ride_id=RideId(new_id())
         )
-        belongs = _belonging(community, "home", priced_as="home")
-        ride = await self._open(db, asked, passenger_id, belongs, asked_before)
+        request = _community_request(asked, community, "home", priced_as="home")
+        ride = await self._open(db, request, passenger_id, asked_before)
         if asked_before is not None:
             await settle(db, asked_before, ride, by=by)
         return Created(ride, at_home=True)
@@ -154,9 +154,8 @@ class Gate:
         )
 
     def _fare(self, asked: Asked, community: Community, tier: Tier) -> int:
-        request = asked.to_request()
-        trip = None if request.dropoff is None else estimate_trip(request.pickup, request.dropoff)
-        fare = rides.quote_fare(trip, self._terms.tariff, _belonging(community, tier, priced_as=tier))
+        request = _community_request(asked, community, tier, priced_as=tier)
+        fare = rides.quote_fare(request, self._terms.tariff)
         assert fare is not None, "a community's ride always has a fare"
         return fare
 
@@ -190,29 +189,26 @@ class Gate:
         community = await _community_of(db, confirmation)
         at_home = await self._nearest(db, asked, passenger_id, frozenset({community.id}))
         # Whoever said that others will do waits for nobody in particular: the community's own come first.
-        belongs = _belonging(community, confirmation.tier, priced_as="home" if at_home else confirmation.tier)
-        ride = await self._open(db, asked, passenger_id, belongs, confirmation)
+        priced_as: Tier = "home" if at_home else confirmation.tier
+        request = _community_request(asked, community, confirmation.tier, priced_as=priced_as)
+        ride = await self._open(db, request, passenger_id, confirmation)
         await settle(db, confirmation, ride, by=by)
         return Created(ride, confirmed=True, at_home=at_home is not None)
 
     async def _open(
         self,
         db: Db,
-        asked: Asked,
+        request: RideRequest,
         passenger_id: UserId,
-        belongs: Belonging | None = None,
         confirmation: Confirmation | None = None,
     ) -> Ride:
         return await rides.request_ride(
             db,
-            asked.to_request(),
+            replace(request, confirmation_id=confirmation.id if confirmation else None),
             passenger_id=passenger_id,
             tariff=self._terms.tariff,
-            search=self._terms.search,
+            search_timeout=self._terms.search,
             ride_id=confirmation.ride_id if confirmation else None,
-            asked_price_cents=asked.price_cents,
-            belongs=belongs,
-            confirmation_id=confirmation.id if confirmation else None,
         )
 
     async def _nearest(self, db: Db, asked: Asked, passenger_id: UserId, whose: Whose) -> Near | None:
@@ -229,13 +225,8 @@ class Gate:
         return next(free, None)
 
 
-def _belonging(community: Community, tier: Tier, *, priced_as: Tier) -> Belonging:
-    return Belonging(
-        community_id=community.id,
-        community_version=community.version,
-        tier=tier,
-        prices=community.prices_for(priced_as),
-    )
+def _community_request(asked: Asked, community: Community, tier: Tier, *, priced_as: Tier) -> RideRequest:
+    return replace(asked.to_request(), community=community, tier=tier, prices=community.prices_for(priced_as))
 
 
 async def _community_of(db: Db, confirmation: Confirmation) -> Community:

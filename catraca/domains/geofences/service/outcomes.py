@@ -39,10 +39,9 @@ async def settle(db: Db, confirmation: Confirmation, ride: Ride, *, by: UUID) ->
 async def answer_again(db: Db, found: Confirmation, *, by: UUID) -> Answer:
     if found.ride_id is None:
         return await refuse(db, ConfirmationTokenExpired(expired_at=found.expires_at), found, by=by)
-    ride = await rides.read_ride(db, found.ride_id)
-    assert ride is not None, "a confirmation's ride is held by a foreign key"
+    found_rides = await rides.read_rides(db, [found.ride_id])
     await record(db, "replayed", found, by=by)
-    return CreatedBefore(ride)
+    return CreatedBefore(found_rides[found.ride_id])
 
 
 async def refuse(db: Db, refusal: Refusal, found: Confirmation, *, by: UUID) -> Refused:

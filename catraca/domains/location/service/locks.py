@@ -61,7 +61,7 @@ async def take_driver(db: Db, redis: RedisClient, driver_id: UUID, *, ride_id: U
 async def _is_left_over(db: Db, holder: str, driver_id: UUID) -> bool:
     """Whether that ride cannot have the driver any more: Redis was away when it was to let go."""
     with suppress(ValueError):
-        return not await rides.may_hold(db, UUID(holder), driver_id)
+        return not await rides.may_reserve(db, UUID(holder), driver_id)
     return False
 
 

@@ -22,6 +22,7 @@ from catraca.domains.location.model import (
 from catraca.domains.location.service.showing import driver_of
 from catraca.domains.location.store import shares as store
 from catraca.domains.rides import Ride, RideId
+from catraca.platform.clock import now
 from catraca.platform.database import Db, audit
 from catraca.platform.errors import Forbidden
 from catraca.platform.ids import new_id
@@ -33,11 +34,10 @@ TOKEN_SHAPE: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 
 async def share_trip(db: Db, ride_id: UUID, *, by: UUID, sees_all: bool, ttl: timedelta) -> tuple[Share, str]:
     """A new link with its token, which nobody can be told again. A repeat makes another one."""
-    ride = await _seen_ride(db, ride_id, by=by, sees_all=sees_all)
+    ride = await _seen_ride(db, ride_id, by=by, sees_all=sees_all, lock=True)
     if ride.passenger_id != by:
         raise Forbidden  # operators could read the token
-    held = await rides.lock_ride(db, ride.id)
-    if held is None or not (held.is_open or held.is_driven):
+    if not (ride.is_open or ride.is_driven):
         raise RideEnded
     await store.free_places(db, ride.id)
     token = secrets.token_urlsafe(TOKEN_BYTES)
@@ -57,7 +57,7 @@ async def share_trip(db: Db, ride_id: UUID, *, by: UUID, sees_all: bool, ttl: ti
 async def list_shares(db: Db, ride_id: UUID, *, by: UUID, sees_all: bool) -> Sequence[Share]:
     """The links that work now, oldest first."""
     ride = await _seen_ride(db, ride_id, by=by, sees_all=sees_all)
-    if await rides.read_lately(db, ride.id, ended_within=AFTERLIFE) is None:
+    if _is_long_over(ride):
         return []
     return await store.live_shares(db, ride.id)
 
@@ -81,8 +81,8 @@ async def read_trip(db: Db, redis: RedisClient, token: str, *, fresh: timedelta)
     ride_id = await store.ride_behind(db, _digest(token)) if TOKEN_SHAPE.fullmatch(token) else None
     if ride_id is None:
         raise TripNotFound
-    ride = await rides.read_lately(db, RideId(ride_id), ended_within=AFTERLIFE)
-    if ride is None:
+    ride = (await rides.read_rides(db, [RideId(ride_id)])).get(RideId(ride_id))
+    if ride is None or _is_long_over(ride):
         raise TripNotFound
     if not ride.is_driven:
         return trip_at_rest(ride)
@@ -97,12 +97,15 @@ async def read_trip(db: Db, redis: RedisClient, token: str, *, fresh: timedelta)
     )
 
 
-async def _seen_ride(db: Db, ride_id: UUID, *, by: UUID, sees_all: bool) -> Ride:
-    """To its passenger and to operators. Its driver has no part in who follows it."""
-    ride = await rides.read_ride(db, RideId(ride_id))
-    if ride is None or not (sees_all or ride.passenger_id == by):
-        raise rides.RideNotFound
-    return ride
+async def _seen_ride(db: Db, ride_id: UUID, *, by: UUID, sees_all: bool, lock: bool = False) -> Ride:
+    """Return the ride to its passenger and to operators. Links are not the driver's."""
+    return await rides.read_own_ride(
+        db, ride_id, caller_id=by, sees_all=sees_all, only_passenger=True, lock=lock
+    )
+
+
+def _is_long_over(ride: Ride) -> bool:
+    return ride.ended_at is not None and now() - ride.ended_at >= AFTERLIFE
 
 
 def _digest(token: str) -> bytes:

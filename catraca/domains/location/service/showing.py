@@ -35,7 +35,7 @@ async def show_positions(db: Db, updates: Sequence[DriverUpdated], show: Show) -
     ride has ended, and nothing from before the driver had accepted.
     """
     newest = _newest_of_each(updates)
-    driven = await rides.who_is_driven(db, [(one.ride_id, one.driver_id) for one in newest])
+    driven = await rides.driven_rides(db, [(one.ride_id, one.driver_id) for one in newest])
     at = now()
     shown: list[ShownPosition] = []
     stale = 0
@@ -84,9 +84,7 @@ async def read_position(
     db: Db, redis: RedisClient, ride_id: UUID, *, caller_id: UUID, sees_all: bool, fresh: timedelta
 ) -> Ping | None:
     """Where the driver of a ride under way is, to its parties; None where nobody has known for `fresh`."""
-    ride = await rides.read_ride(db, rides.RideId(ride_id))
-    if ride is None or not (sees_all or caller_id in (ride.passenger_id, ride.accepted_driver_id)):
-        raise rides.RideNotFound
+    ride = await rides.read_own_ride(db, ride_id, caller_id=caller_id, sees_all=sees_all)
     if not ride.is_driven:
         raise RideNotUnderWay(ride_status=ride.status)
     return await driver_of(db, redis, ride, fresh=fresh)

@@ -19,7 +19,7 @@ from catraca.domains.matching.candidates.model import (
     Verdict,
 )
 from catraca.domains.people import UserId
-from catraca.domains.rides import HeldRide, Response
+from catraca.domains.rides import LockedRide, Response
 from catraca.platform.database import Db
 from catraca.platform.geo import Place
 from catraca.platform.redis_client import RedisClient
@@ -44,7 +44,7 @@ class CandidateSearch:
         self,
         redis: RedisClient,
         db: Db,
-        held: HeldRide,
+        held: LockedRide,
         *,
         number: int,
         cause: Cause,
@@ -103,7 +103,7 @@ class CandidateSearch:
         # A driver who refused, and later lost an operator's offer to another driver, still has refused.
         excluded: dict[UUID, Verdict] = {
             one.driver_id: ASKED_BEFORE[one.response]
-            for one in self.held.asked
+            for one in self.held.offers
             if one.response in ASKED_BEFORE
         }
         excluded[self.held.ride.passenger_id] = "own_ride"
@@ -155,7 +155,7 @@ class CandidateSearch:
     async def _offer_to(self, batch: Sequence[Candidate], ttl: timedelta) -> int:
         if not batch:
             return 0
-        made, self.held = await rides.offer_held(
+        made, self.held = await rides.offer_ride(
             self._db,
             self.held,
             [UserId(one.driver_id) for one in batch],

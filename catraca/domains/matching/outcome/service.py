@@ -8,7 +8,7 @@ from prometheus_client import Counter, Histogram
 
 from catraca.domains import location
 from catraca.domains.matching.candidates.store import last_search
-from catraca.domains.rides import EndedSearch, HeldRide, Response, Ride
+from catraca.domains.rides import LockedRide, Ride
 from catraca.events import DriverAccepted, MatchingTimeout, NoDriversAvailable, RideMatched
 from catraca.events.rides import Point
 from catraca.platform.database import Db, after_commit, outbox
@@ -28,7 +28,7 @@ MATCH_SECONDS = Histogram(
 
 
 async def confirm_match(
-    db: Db, redis: RedisClient, event: DriverAccepted, held: HeldRide, *, started_at: datetime
+    db: Db, redis: RedisClient, event: DriverAccepted, held: LockedRide, *, started_at: datetime
 ) -> list[UUID]:
     """Lock the driver for the ride, release all other drivers, and publish the match.
 
@@ -66,7 +66,7 @@ def _is_current(ride: Ride, event: DriverAccepted) -> bool:
     return ride.is_driven and ride.round == event.round and ride.accepted_driver_id == event.driver_id
 
 
-async def release_drivers(redis: RedisClient, held: HeldRide, *, but: UUID | None = None) -> list[UUID]:
+async def release_drivers(redis: RedisClient, held: LockedRide, *, but: UUID | None = None) -> list[UUID]:
     """Release the locks of all drivers the ride was offered to; locks of other rides stay.
 
     Returns the drivers whose offer was canceled: they are available again without an event of their own.
@@ -75,7 +75,7 @@ async def release_drivers(redis: RedisClient, held: HeldRide, *, but: UUID | Non
     return [one for one, response in held.answers.items() if response == "CANCELED"]
 
 
-async def publish_end(db: Db, ended: EndedSearch, *, started_at: datetime) -> None:
+async def publish_end(db: Db, ended: LockedRide, *, started_at: datetime) -> None:
     """Publish `matching.timeout` if an offer was open to the end, else `matching.no_drivers_available`."""
     ride = ended.ride
     searches, radius_meters = await last_search(db, ride.id, ride.round)
@@ -86,13 +86,13 @@ async def publish_end(db: Db, ended: EndedSearch, *, started_at: datetime) -> No
         "pickup": _rough_pickup(ride),
         "started_at": started_at,
         "timeout_at": ride.updated_at,
-        "total_attempts": len(ended.offers),
+        "total_attempts": len(ended.round_offers),
         "searches": searches,
-        "rejected_drivers": _drivers(ended, "REJECTED"),
-        "timeout_drivers": _drivers(ended, "EXPIRED"),
+        "rejected_drivers": ended.drivers_with("REJECTED", limit=MAX_LISTED_DRIVERS, only_this_round=True),
+        "timeout_drivers": ended.drivers_with("EXPIRED", limit=MAX_LISTED_DRIVERS, only_this_round=True),
         "search_radius_km": radius_meters / 1000,
     }
-    if ended.was_asking:
+    if ended.offered_to_the_end:
         event = MatchingTimeout(**fields, reason="nobody_accepted")
     else:
         event = NoDriversAvailable(**fields, reason="no_drivers_in_area")
@@ -100,13 +100,8 @@ async def publish_end(db: Db, ended: EndedSearch, *, started_at: datetime) -> No
     after_commit(db, lambda: ENDED_SEARCHES.labels(event.reason).inc())
 
 
-def _drivers(ended: EndedSearch, response: Response) -> tuple[UUID, ...]:
-    drivers = tuple(offer.driver_id for offer in ended.offers if offer.response == response)
-    return drivers[-MAX_LISTED_DRIVERS:]
-
-
 def _rough_pickup(ride: Ride) -> Point:
-    rough = ride.without_doors()
+    rough = ride.blurred()
     return Point(rough.pickup_lat, rough.pickup_lon)
 
 

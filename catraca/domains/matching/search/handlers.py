@@ -77,7 +77,7 @@ def _end_handlers(matcher: Matcher) -> QueueHandlers:
     handles = handlers_for("matching_timeout_queue")
 
     async def release(db: Db, event: MatchingTimeout | NoDriversAvailable, message: Message) -> None:
-        held = await rides.hold_ride(db, rides.RideId(event.ride_id))
+        held = await rides.lock_for_search(db, rides.RideId(event.ride_id))
         if held is not None:
             await release_drivers(matcher.redis, held)
 

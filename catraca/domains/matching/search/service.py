@@ -34,7 +34,7 @@ from catraca.domains.matching.search.model import (
     Rules,
     step,
 )
-from catraca.domains.rides import HeldRide, RideId
+from catraca.domains.rides import LockedRide, RideId
 from catraca.events import MatchingRetry
 from catraca.platform.database import Db, after_commit, outbox, timers
 from catraca.platform.database.timers import TimerKind
@@ -74,7 +74,7 @@ class Terms:
 class StepResult:
     """The ride before the step, locked to the end of the transaction, and the search after it."""
 
-    held: HeldRide
+    held: LockedRide
     matching: Matching | None
 
     @property
@@ -96,7 +96,7 @@ class Matcher:
 
         Returns None for an unknown ride.
         """
-        held = await rides.hold_ride(db, RideId(ride_id))
+        held = await rides.lock_for_search(db, RideId(ride_id))
         if held is None:
             return None
         before = await store.read_matching(db, ride_id)
@@ -133,7 +133,7 @@ class Matcher:
 class _SearchStep:
     """One step with all its effects, under the lock of the ride."""
 
-    def __init__(self, matcher: Matcher, db: Db, held: HeldRide) -> None:
+    def __init__(self, matcher: Matcher, db: Db, held: LockedRide) -> None:
         self._matcher = matcher
         self._rules = matcher.terms.rules
         self._db = db
@@ -162,8 +162,7 @@ class _SearchStep:
                 self._search.next_at = matching.next_search_at
             await search_store.insert_search(self._db, self._held.ride.id, self._search.record())
         if end_is_unpublished:
-            ended = await rides.read_ended_search(self._db, self._held.ride)
-            await publish_end(self._db, ended, started_at=matching.started_at)
+            await publish_end(self._db, self._held, started_at=matching.started_at)
         return matching
 
     def _end_is_unpublished(self, matching: Matching | None) -> bool:
@@ -235,7 +234,7 @@ class _SearchStep:
         )
         if made:
             self._search.outcome = "asked"
-            is_first = not self._held.asked
+            is_first = not self._held.offers
             self._held = self._search.held
             waited = self._held.now - matching.started_at
             after_commit(self._db, lambda: _count_offers(made, waited if is_first else None))

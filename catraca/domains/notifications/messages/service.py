@@ -59,8 +59,8 @@ class Notifier:
         users = await people.hold_users(db, user_ids)
         return MessageContext(
             people=users,
-            rides=await rides.get_rides(db, matched) if matched else {},
-            open_offers=await rides.open_among(db, offers) if offers else (),
+            rides=await rides.read_rides(db, matched) if matched else {},
+            open_offers=await rides.open_offers(db, offers) if offers else (),
             names=await scheduling.names_of(
                 db,
                 service_ids={event.service_id for event in appointments},

@@ -21,7 +21,6 @@ from catraca.domains.notifications.sockets.errors import MessageMalformed, TooMa
 from catraca.domains.notifications.sockets.hub import Hub
 from catraca.domains.notifications.sockets.model import ClientMessage
 from catraca.domains.notifications.sockets.session import Session
-from catraca.domains.people import UserId
 from catraca.platform.auth import Principal
 from catraca.platform.database import Database, Db
 
@@ -96,11 +95,8 @@ class SocketCommands:
         if len(session.rides) >= MAX_FOLLOWED_RIDES and ride_id not in session.rides:
             raise TooManySubscriptions(limit=MAX_FOLLOWED_RIDES)
         async with self._database.connection() as db:
-            await rides.check_party(
-                db,
-                rides.RideId(ride_id),
-                caller_id=UserId(session.user_id),
-                sees_all=session.principal.has("operator"),
+            await rides.read_own_ride(
+                db, ride_id, caller_id=session.user_id, sees_all=session.principal.has("operator")
             )
         self.hub.follow(session, ride_id)
         return {"ride_id": str(ride_id)}

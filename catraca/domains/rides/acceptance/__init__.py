@@ -1,0 +1,1 @@
+"""Accepting a ride: one winner."""

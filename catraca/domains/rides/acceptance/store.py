@@ -1,0 +1,199 @@
+"""Deciding attempts to accept, in PostgreSQL; and the hint in Redis that a ride is taken."""
+
+from collections.abc import Mapping, Sequence
+from uuid import UUID
+
+from catraca.domains.rides.acceptance.model import (
+    AcceptedRide,
+    Attempt,
+    AttemptResult,
+    LostOffer,
+    RecordedAttempt,
+    Win,
+)
+from catraca.domains.rides.model import RideId
+from catraca.platform.database import Db, Row
+from catraca.platform.redis_client import Client, RedisClient
+
+HINT_SECONDS = 3600
+_DECIDE = """
+WITH asked AS (
+  SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::text[], $6::text[],
+    $7::text[], $8::text[]) WITH ORDINALITY
+    AS a (id, ride_id, driver_id, actor_id, given_key, request_id, user_agent, ip_address, place)),
+-- One moment for all outcomes and everything written.
+moment AS MATERIALIZED (SELECT clock_timestamp() AS at),
+known AS (
+  SELECT a.*, r.status, r.version, r.passenger_id, r.accepted_driver_id, r.pickup_lat, r.pickup_lon,
+    r.dropoff_lat, r.dropoff_lon, o.id AS offer_id, o.response, o.expires_at,
+    -- Without a client's key, all attempts at one offer share one key.
+    coalesce(a.given_key, 'offer:' || coalesce(o.id, a.ride_id)) AS key
+  FROM asked a JOIN rides r ON r.id = a.ride_id
+  LEFT JOIN LATERAL (SELECT id, response, expires_at FROM ride_offers
+    WHERE ride_id = a.ride_id AND driver_id = a.driver_id ORDER BY attempt DESC LIMIT 1) AS o ON true),
+decided AS (
+  SELECT k.*, e.status AS earlier, e.failure_reason, e.ride_status, e.completed_at, CASE
+    WHEN e.status IS NOT NULL THEN 'repeated'
+    WHEN EXISTS (SELECT FROM ride_accept_attempts x WHERE x.driver_id = k.driver_id
+      AND x.idempotency_key = k.key AND x.ride_id <> k.ride_id
+      -- A key that was refused there as reused does not belong to that ride.
+      AND x.failure_reason IS DISTINCT FROM 'idempotency_key_reused') THEN 'idempotency_key_reused'
+    WHEN k.offer_id IS NULL THEN 'offer_not_received'
+    WHEN k.response = 'EXPIRED' OR (k.response IS NULL AND k.expires_at <= moment.at)
+      THEN 'offer_expired'
+    WHEN k.accepted_driver_id = k.driver_id THEN 'accepted_by_you'
+    WHEN k.status IN ('ACCEPTED', 'ARRIVING', 'STARTED', 'COMPLETED', 'PAID', 'PAYMENT_EXPIRED')
+      THEN 'ride_already_accepted'
+    WHEN k.status = 'OFFERED' AND k.response IS NULL THEN 'open'
+    ELSE 'ride_cannot_be_accepted' END AS outcome
+  FROM known k CROSS JOIN moment
+  LEFT JOIN LATERAL (SELECT status, failure_reason, ride_status, completed_at
+    FROM ride_accept_attempts WHERE driver_id = k.driver_id AND idempotency_key = k.key
+    AND ride_id = k.ride_id AND offer_id IS NOT DISTINCT FROM k.offer_id) AS e ON true),
+-- The first open attempt at a ride wins it. The guards of the UPDATE check the status once more.
+firsts AS (
+  SELECT DISTINCT ON (ride_id) * FROM decided WHERE outcome = 'open' AND $9 ORDER BY ride_id, place),
+won AS (
+  UPDATE rides r SET status = 'ACCEPTED', version = r.version + 1, accepted_driver_id = f.driver_id,
+    accepted_at = moment.at, updated_at = moment.at
+  FROM firsts f CROSS JOIN moment
+  WHERE r.id = f.ride_id AND r.status = 'OFFERED' AND r.version = f.version
+  RETURNING r.id, r.version, r.round, f.id AS attempt_id, f.offer_id, f.driver_id, f.actor_id),
+stepped AS (
+  INSERT INTO ride_events (ride_id, seq, from_status, to_status, round, at, actor, actor_id, news)
+  SELECT won.id, version, 'OFFERED', 'ACCEPTED', round, moment.at,
+    CASE WHEN actor_id = driver_id THEN 'driver' ELSE 'operator' END, actor_id, 'ride.accepted'
+  FROM won CROSS JOIN moment),
+answered AS (
+  UPDATE ride_offers o SET response = 'ACCEPTED', responded_at = moment.at FROM won CROSS JOIN moment
+  WHERE o.id = won.offer_id AND o.response IS NULL RETURNING o.id, o.attempt),
+lost AS (
+  UPDATE ride_offers o SET response = 'CANCELED', responded_at = moment.at, held = false,
+    reason = 'accepted_by_another_driver'
+  FROM won CROSS JOIN moment
+  WHERE o.ride_id = won.id AND o.response IS NULL AND o.id <> won.offer_id
+  RETURNING o.id, o.ride_id, o.driver_id, o.attempt),
+losers AS (
+  SELECT ride_id, array_agg((id, driver_id, attempt) ORDER BY id) AS offers
+  FROM lost GROUP BY ride_id),
+outcomes AS (
+  SELECT d.id, CASE WHEN d.outcome <> 'open' OR NOT $9 THEN d.outcome
+    WHEN won.id IS NOT NULL THEN 'accepted' ELSE 'ride_already_accepted' END AS outcome,
+    -- A loser of this statement finds the ride as the winner left it.
+    CASE WHEN d.outcome = 'open' AND $9 THEN 'ACCEPTED' ELSE d.status END AS ride_status
+  FROM decided d LEFT JOIN won ON won.attempt_id = d.id),
+written AS (
+  INSERT INTO ride_accept_attempts (id, ride_id, driver_id, offer_id, idempotency_key, status,
+    failure_reason, ride_status, attempt_at, completed_at, actor_id, request_id, user_agent,
+    ip_address)
+  SELECT d.id, d.ride_id, d.driver_id, d.offer_id, d.key,
+    CASE v.outcome WHEN 'accepted' THEN 'SUCCESS' ELSE 'FAILED' END, nullif(v.outcome, 'accepted'),
+    v.ride_status, moment.at, moment.at, d.actor_id, d.request_id, d.user_agent, d.ip_address::inet
+  FROM decided d JOIN outcomes v USING (id) CROSS JOIN moment
+  WHERE v.outcome NOT IN ('repeated', 'open')
+  ON CONFLICT (driver_id, idempotency_key, ride_id, offer_id) DO NOTHING RETURNING id)
+SELECT d.id, d.ride_id, d.driver_id, d.passenger_id, d.offer_id, d.pickup_lat, d.pickup_lon,
+  d.dropoff_lat, d.dropoff_lon, d.earlier IS NOT NULL AS repeated,
+  CASE WHEN d.earlier = 'SUCCESS' THEN 'accepted' WHEN d.earlier = 'FAILED' THEN d.failure_reason
+    WHEN v.outcome = 'open' OR w.id IS NOT NULL THEN v.outcome ELSE 'again' END AS outcome,
+  coalesce(d.ride_status, v.ride_status) AS ride_status, coalesce(d.completed_at, moment.at) AS at,
+  won.round, answered.attempt, losers.offers
+FROM decided d JOIN outcomes v USING (id) CROSS JOIN moment LEFT JOIN written w USING (id)
+LEFT JOIN won ON won.attempt_id = d.id LEFT JOIN answered ON answered.id = won.offer_id
+LEFT JOIN losers ON losers.ride_id = won.id
+"""
+
+
+async def decide_attempts(db: Db, attempts: Sequence[Attempt], *, may_win: bool) -> dict[UUID, AttemptResult]:
+    """Decide and record attempts, at most one per driver; return the results by attempt id.
+
+    Attempts at unknown rides have no result. With `may_win`, an earlier statement of this transaction has
+    locked all their rides: so this statement sees everything that was committed for them, and no other
+    transaction changes these rides, their offers or their attempts before this one commits.
+    """
+    rows = await db.fetch(
+        _DECIDE,
+        [attempt.id for attempt in attempts],
+        [attempt.ride_id for attempt in attempts],
+        [attempt.driver_id for attempt in attempts],
+        [attempt.actor_id for attempt in attempts],
+        [attempt.idempotency_key for attempt in attempts],
+        [attempt.request_id for attempt in attempts],
+        [attempt.user_agent for attempt in attempts],
+        [attempt.ip_address for attempt in attempts],
+        may_win,
+    )
+    return {row["id"]: _result(row) for row in rows}
+
+
+def _result(row: Row) -> AttemptResult:
+    accepted = win = None
+    if row["outcome"] == "accepted":
+        accepted = AcceptedRide(
+            ride_id=row["ride_id"],
+            driver_id=row["driver_id"],
+            passenger_id=row["passenger_id"],
+            accepted_at=row["at"],
+            pickup_lat=row["pickup_lat"],
+            pickup_lon=row["pickup_lon"],
+            dropoff_lat=row["dropoff_lat"],
+            dropoff_lon=row["dropoff_lon"],
+        )
+    if row["round"] is not None:
+        win = Win(
+            offer_id=row["offer_id"],
+            round=row["round"],
+            attempt=row["attempt"],
+            lost=tuple(LostOffer(*offer) for offer in row["offers"] or ()),
+        )
+    return AttemptResult(
+        attempt_id=row["id"],
+        outcome=row["outcome"],
+        ride_status=row["ride_status"],
+        repeated=row["repeated"],
+        accepted=accepted,
+        win=win,
+    )
+
+
+async def read_attempts(db: Db, ride_id: RideId, *, after: UUID | None, limit: int) -> list[RecordedAttempt]:
+    """Return the attempts at a ride after `after`, in order of arrival."""
+    rows = await db.fetch(
+        "SELECT id, driver_id, offer_id, idempotency_key, status, failure_reason, ride_status, attempt_at,"
+        " actor_id, request_id, user_agent, host(ip_address) AS ip_address FROM ride_accept_attempts"
+        " WHERE ride_id = $1 AND ($2::uuid IS NULL OR id > $2) ORDER BY id LIMIT $3",
+        ride_id,
+        after,
+        limit,
+    )
+    return [RecordedAttempt(**row) for row in rows]
+
+
+def accepted_by_key(ride_id: UUID) -> str:
+    return f"ride:{ride_id}:accepted_by"
+
+
+async def seem_taken(redis: RedisClient, ride_ids: Sequence[RideId]) -> list[bool]:
+    """Return for each ride whether Redis has the hint that it is taken."""
+
+    async def read(client: Client) -> list[bytes | None]:
+        return await client.mget([accepted_by_key(ride_id) for ride_id in ride_ids])
+
+    return [value is not None for value in await redis.run(read)]
+
+
+async def set_hints(redis: RedisClient, drivers: Mapping[RideId, UUID]) -> None:
+    async def write(client: Client) -> None:
+        pipeline = client.pipeline(transaction=False)
+        for ride_id, driver_id in drivers.items():
+            pipeline.set(accepted_by_key(ride_id), str(driver_id), ex=HINT_SECONDS)
+        await pipeline.execute()
+
+    await redis.run(write)
+
+
+async def delete_hint(redis: RedisClient, ride_id: RideId) -> None:
+    async def delete(client: Client) -> None:
+        await client.delete(accepted_by_key(ride_id))
+
+    await redis.run(delete)

@@ -1,0 +1,1 @@
+"""Offers of a ride to drivers."""

@@ -1,0 +1,1 @@
+"""Export and erasure of the personal data in rides."""

@@ -1,0 +1,1 @@
+"""Requesting a ride."""

@@ -1,0 +1,184 @@
+"""Start, deadline and end of the search for a driver.
+
+Matching ends a search at its deadline. A ride's own timer ends it a little later if matching did not.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Literal
+from uuid import UUID
+
+from catraca.domains.rides.model import Actor, Offer, Ride, RideId
+from catraca.domains.rides.search import store
+from catraca.domains.rides.search.model import LockedRide
+from catraca.domains.rides.store import RIDE_DUE, RideChange, lock_ride, move_ride
+from catraca.events import DriverTimeout, OfferCanceled, RideCancelled
+from catraca.platform.database import Db, outbox, timers
+
+SEARCH_GRACE = timedelta(seconds=timers.LEASE_SECONDS)
+
+
+async def lock_for_search(db: Db, ride_id: RideId) -> LockedRide | None:
+    """Lock the ride until the transaction ends, and expire its lapsed offers."""
+    ride = await lock_ride(db, ride_id)
+    if ride is None:
+        return None
+    locked = LockedRide(ride, *await store.read_offers(db, ride_id))
+    if locked.first_expiry is not None and locked.first_expiry <= locked.now:
+        ride = await expire_offers(db, ride)
+        await update_timer(db, ride)
+        locked = LockedRide(ride, *await store.read_offers(db, ride_id))
+    return locked
+
+
+async def begin_search(db: Db, ride: Ride, *, news: str) -> Ride:
+    """Move a locked ride from `REQUESTED` to `SEARCHING`; no change in any other state."""
+    if ride.status != "REQUESTED":
+        return ride
+    ride = await move_ride(db, ride, "SEARCHING", actor="system", actor_id=None, news=news)
+    await update_timer(db, ride)
+    return ride
+
+
+async def end_search(db: Db, ride: Ride, *, searched: bool = False) -> LockedRide:
+    """End a locked open ride without a driver.
+
+    A ride that was never searched for becomes `EXPIRED`, any other `CANCELED`. `searched` is true if
+    matching has searched, although the ride is still `REQUESTED`.
+    """
+    ride = await expire_offers(db, ride)
+    never_searched = ride.status == "REQUESTED" and not searched
+    ride = await close_ride(
+        db,
+        ride,
+        "EXPIRED" if never_searched else "CANCELED",
+        actor="system",
+        actor_id=None,
+        reason="expired" if never_searched else "no_drivers_available",
+        offer_reason="no_drivers_available",
+    )
+    return LockedRide(ride, *await store.read_offers(db, ride.id))
+
+
+async def close_ride(
+    db: Db,
+    ride: Ride,
+    to: Literal["EXPIRED", "CANCELED"],
+    *,
+    actor: Actor,
+    actor_id: UUID | None,
+    reason: str,
+    offer_reason: Literal["ride_canceled", "no_drivers_available"],
+    note: str | None = None,
+) -> Ride:
+    """End a locked unfinished ride: cancel its live offers and release its driver."""
+    canceled = await store.cancel_live_offers(db, ride.id, reason=offer_reason)
+    if ride.is_driven:
+        await store.release_driver(db, ride.id, reason=offer_reason)
+    change: RideChange = {}
+    if to == "CANCELED":
+        change = {"canceled_by": actor, "cancel_reason": reason, "cancel_note": note}
+    ride = await move_ride(
+        db,
+        ride,
+        to,
+        actor=actor,
+        actor_id=actor_id,
+        reason=reason,
+        news="ride.cancelled",
+        stamp="canceled_at" if to == "CANCELED" else None,
+        change=change,
+    )
+    await outbox.record(
+        db,
+        RideCancelled(
+            ride_id=ride.id,
+            round=ride.round,
+            rider_id=ride.passenger_id,
+            driver_id=ride.accepted_driver_id,
+            cancelled_by=actor,
+            reason=reason,
+            cancelled_at=ride.updated_at,
+        ),
+        *(
+            OfferCanceled(
+                offer_id=offer.id,
+                ride_id=offer.ride_id,
+                driver_id=offer.driver_id,
+                round=offer.round,
+                attempt=offer.attempt,
+                reason=offer_reason,
+            )
+            for offer in canceled
+        ),
+    )
+    await update_timer(db, ride)
+    return ride
+
+
+async def expire_ride(db: Db, ride_id: RideId) -> None:
+    """Expire lapsed offers, and end the search if it is overdue. Safe to repeat."""
+    ride = await lock_ride(db, ride_id)
+    if ride is None or not ride.is_open:
+        return
+    ride = await expire_offers(db, ride)
+    if await store.search_is_overdue(db, ride.id, grace=SEARCH_GRACE):
+        await end_search(db, ride)
+    else:
+        await update_timer(db, ride)
+
+
+async def expire_offers(db: Db, ride: Ride) -> Ride:
+    """Expire the lapsed offers of a locked ride. After the last live offer the ride is `SEARCHING` again."""
+    expired = await store.expire_lapsed_offers(db, ride.id)
+    if not expired:
+        return ride
+    ride = await resume_search(db, ride, after=expired[-1], news="matching.driver_timeout")
+    await record_timeouts(db, expired, ttl_expired=True)
+    return ride
+
+
+async def record_timeouts(db: Db, offers: Iterable[Offer], *, ttl_expired: bool) -> None:
+    await outbox.record(db, *(_timeout(offer, ttl_expired=ttl_expired) for offer in offers))
+
+
+def _timeout(offer: Offer, *, ttl_expired: bool) -> DriverTimeout:
+    assert offer.responded_at is not None, "the offer has ended"
+    return DriverTimeout(
+        offer_id=offer.id,
+        ride_id=offer.ride_id,
+        driver_id=offer.driver_id,
+        round=offer.round,
+        attempt=offer.attempt,
+        timeout_at=offer.responded_at,
+        ttl_expired=ttl_expired,
+    )
+
+
+async def resume_search(db: Db, ride: Ride, *, after: Offer, news: str) -> Ride:
+    """Move a locked ride back to `SEARCHING` if `after` was its last live offer."""
+    if ride.status != "OFFERED" or await store.first_expiry(db, ride.id) is not None:
+        return ride
+    by_driver = after.response == "REJECTED"
+    return await move_ride(
+        db,
+        ride,
+        "SEARCHING",
+        actor="driver" if by_driver else "system",
+        actor_id=after.driver_id if by_driver else None,
+        reason=None if after.response is None else after.response.lower(),
+        news=news,
+    )
+
+
+async def update_timer(db: Db, ride: Ride, *, first_expiry: datetime | None = None) -> None:
+    """Set the ride's timer to its first offer's end, else to the end of the search; cancel it if closed.
+
+    `first_expiry` saves a query if the caller knows it.
+    """
+    if not ride.is_open:
+        await timers.cancel_timer(db, RIDE_DUE, ride.id)
+        return
+    if first_expiry is None and ride.status == "OFFERED":
+        first_expiry = await store.first_expiry(db, ride.id)
+    await timers.set_timer(db, RIDE_DUE, ride.id, due_at=first_expiry or ride.deadline_at + SEARCH_GRACE)

@@ -1,1 +1,0 @@
-"""Every statement of rides, a file for each table they are about."""

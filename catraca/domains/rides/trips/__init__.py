@@ -1,0 +1,1 @@
+"""Trips: arrive, start, complete, cancel."""

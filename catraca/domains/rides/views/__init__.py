@@ -1,0 +1,1 @@
+"""Reading rides: what each party may see."""
