@@ -9,9 +9,9 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from catraca.domains import rides
 from catraca.domains.people import UserId
 from catraca.domains.rides import RideId
+from catraca.domains.rides.offers.service import make_offers
 from tests.conftest import bearer
 from tests.domains.matching.office import RULES, Office
 from tests.domains.rides.at_once import waiting_for_locks
@@ -94,7 +94,7 @@ async def test_where_an_operator_is_faster_the_lock_goes_and_the_next_one_is_ask
     near, next_one = [await office.town.new_driver(steps=steps) for steps in (1, 2)]
     by_hand, searched = await new_rides(office, 2)
     async with office.town.parts.database.transaction() as db:
-        await rides.make_offers(db, RideId(by_hand), [UserId(near)], ttl=timedelta(seconds=20))
+        await make_offers(db, RideId(by_hand), [UserId(near)], ttl=timedelta(seconds=20))
         search = asyncio.create_task(office.advance(searched))
         await until(lambda: waiting_for_locks(office.town.rides))
     await search

@@ -6,9 +6,9 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
-from catraca.domains import rides
 from catraca.domains.people import UserId
 from catraca.domains.rides import RideId
+from catraca.domains.rides.offers.service import make_offers
 from tests.conftest import bearer
 from tests.domains.matching.office import RULES, Office
 from tests.servers import on_one_stack, until
@@ -154,7 +154,7 @@ async def test_snatched_by_a_ride_that_was_faster(office: Office) -> None:
     faster, ride_id = [await office.town.rides.request(uuid4()) for _ in range(2)]
     database = office.town.parts.database
     async with database.transaction() as db:
-        await rides.make_offers(db, RideId(faster), [UserId(driver_id)], ttl=timedelta(minutes=1))
+        await make_offers(db, RideId(faster), [UserId(driver_id)], ttl=timedelta(minutes=1))
         ours = asyncio.create_task(office.advance(ride_id))
         await until(lambda: someone_waits(office))
     await ours
