@@ -26,8 +26,7 @@ from catraca.platform.auth import sign_token
 from catraca.platform.database import Database
 from catraca.platform.database.migrations import migrate
 from catraca.platform.passwords import Passwords
-from catraca.roles import api as api_role
-from catraca.roles.api import Api
+from catraca.roles.api import Api, domain_parts
 from catraca.roles.parts import Parts, open_parts
 from catraca.roles.runner import Life
 from catraca.settings import Settings, read_settings
@@ -102,7 +101,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture(scope="session", autouse=True)
 def _quick_passwords() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(api_role, "Passwords", lambda: Passwords(QUICK_HASHER))
+        patch.setattr(domain_parts, "Passwords", lambda: Passwords(QUICK_HASHER))
         yield
 
 

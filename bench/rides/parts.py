@@ -30,7 +30,7 @@ EVERY_SECONDS = 0.004
 AUTHENTICATION = "authentication, with looking people up"
 # A moment belongs to the innermost of its functions whose file is named here. Authentication is taken whole.
 FILES = {
-    AUTHENTICATION: ("platform/auth", "roles/api"),
+    AUTHENTICATION: ("platform/auth", "roles/api/authentication"),
     "Redis: limits and gate": (
         "/redis/",
         "platform/redis_client",

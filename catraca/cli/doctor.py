@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from catraca.platform.database.invariants import Verdict
-    from catraca.roles.doctor_checks.findings import Finding
+    from catraca.roles.doctor.findings import Finding
 
 SIGNS = {
     "ok": ("green", "ok"),
@@ -41,11 +41,11 @@ def doctor(
 
     with expected_failures():
         from catraca.platform.telemetry import configure_logging
-        from catraca.roles.doctor import check_rules, look_over
+        from catraca.roles.doctor.checkup import check_rules, run_checks
 
         configure_logging("error")
         settings = find_settings()
-        findings = asyncio.run(look_over(settings))
+        findings = asyncio.run(run_checks(settings))
         verdicts = asyncio.run(check_rules(settings)) if invariants else []
     sound = all(one.verdict != "problem" for one in findings) and all(one.state == "held" for one in verdicts)
     if as_json:

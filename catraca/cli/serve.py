@@ -108,9 +108,9 @@ async def _run_roles(settings: "Settings", names: Sequence[str], listener: "sock
     from catraca.platform.bus import BusAway
     from catraca.platform.database.migrations import DatabaseUnreachable, check_schema
     from catraca.roles import ROLES
+    from catraca.roles.agents.schema_watch import SchemaWatch
     from catraca.roles.parts import open_parts
     from catraca.roles.runner import DRAIN_SECONDS, Life, Role, run_roles
-    from catraca.roles.schema_watch import SchemaWatch
 
     life = Life()
     life.heed_signals()

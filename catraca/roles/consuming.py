@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any, TypedDict
 
-from catraca.domains.analytics import AlertRule
 from catraca.domains.analytics import handlers as analytics_handlers
 from catraca.domains.audit import handlers as audit_handlers
 from catraca.domains.dead_letters import handlers as dead_letter_handlers
@@ -35,7 +34,7 @@ from catraca.platform.mail import Mailer
 from catraca.platform.redis_client import RedisClient
 from catraca.platform.web_push import Pusher, PushKey
 from catraca.roles import ROLES
-from catraca.roles.matchers import matcher_of
+from catraca.roles.domain_rules import alert_rule, matcher_of
 from catraca.roles.parts import Parts
 from catraca.roles.runner import Life, all_of
 from catraca.settings import Settings
@@ -57,7 +56,7 @@ def handlers_of(settings: Settings, redis: RedisClient) -> tuple[QueueHandlers |
         onboarding_handlers.welcome_handlers(_welcome(settings)),
         *notification_handlers(_notifier(settings, redis)),
         push_handlers(_pusher(settings)),
-        *analytics_handlers.make_handlers(_alert_rule(settings)),
+        *analytics_handlers.make_handlers(alert_rule(settings.analytics)),
         location_handlers.tracking_handlers(_show_to_sockets(redis)),
         *BATCH_HANDLERS,
     )
@@ -93,14 +92,6 @@ def _show_to_sockets(redis: RedisClient) -> location_handlers.Show:
         await redis_pubsub.publish(redis, POSITIONS_CHANNEL, encode_positions(positions))
 
     return show
-
-
-def _alert_rule(settings: Settings) -> AlertRule:
-    return AlertRule(
-        percent=settings.analytics.failure_alert_percent,
-        window=settings.analytics.failure_alert_window,
-        minimum=settings.analytics.failure_alert_minimum,
-    )
 
 
 # The same, for those who only ask what is handled.

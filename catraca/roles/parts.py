@@ -1,4 +1,4 @@
-"""What the roles of one process share: opened once, closed last."""
+"""What the roles of one process share: database, Redis, bus, settings."""
 
 import asyncio
 import socket
@@ -11,6 +11,7 @@ from catraca.platform.bus import Topology, Transport
 from catraca.platform.database import PREFER_INDEXES, Database, DatabaseLimits
 from catraca.platform.redis_client import RedisClient, RedisLimits
 from catraca.settings import Settings
+from catraca.settings.onboarding import OnboardingSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +21,9 @@ class Parts:
     redis: RedisClient
     bus: Transport
     topology: Topology
-    # How many transactions consumers and timers run at a time, all together: callers need connections too.
+    # Limits the transactions of consumers and timers together, so that requests get connections too.
     hands: asyncio.Semaphore
-    # Inherited from a supervisor; without one the API opens its own.
+    # Inherited from a supervisor; without one the API opens its own socket.
     listener: socket.socket | None = None
 
 
@@ -30,7 +31,7 @@ class Parts:
 async def open_parts(
     settings: Settings, *, listener: socket.socket | None = None, topology: Topology | None = None
 ) -> AsyncGenerator[Parts]:
-    """Open everything without waiting for any server: one that is away is reported, not fatal."""
+    """Open everything without waiting for any server; one that is unavailable is no error here."""
     assert settings.servers.database_url is not None
     database = await Database.open(
         settings.servers.database_url,
@@ -41,7 +42,7 @@ async def open_parts(
         settings.servers.redis_url, limits=RedisLimits(answer_seconds=settings.servers.redis_timeout)
     )
     topology = topology or make_topology(
-        _sign_up_flow(settings), writes_letters=settings.onboarding.mail_url is not None
+        _sign_up_flow(settings.onboarding), writes_letters=settings.onboarding.mail_url is not None
     )
     bus = _bus(settings, database, topology)
     try:
@@ -60,19 +61,19 @@ async def open_parts(
         await database.close()
 
 
-def _sign_up_flow(settings: Settings) -> SignUpFlow:
+def _sign_up_flow(settings: OnboardingSettings) -> SignUpFlow:
     return SignUpFlow(
-        retry_ttl_ms=settings.onboarding.retry_ttl_ms,
-        max_retries=settings.onboarding.max_retries,
-        batch_size=settings.onboarding.users_batch_size,
-        batch_timeout_ms=settings.onboarding.users_batch_timeout_ms,
-        proc_concurrency=settings.onboarding.users_proc_concurrency,
-        batch_concurrency=settings.onboarding.users_batch_concurrency,
+        retry_ttl_ms=settings.retry_ttl_ms,
+        max_retries=settings.max_retries,
+        batch_size=settings.users_batch_size,
+        batch_timeout_ms=settings.users_batch_timeout_ms,
+        proc_concurrency=settings.users_proc_concurrency,
+        batch_concurrency=settings.users_batch_concurrency,
     )
 
 
 def _bus(settings: Settings, database: Database, topology: Topology) -> Transport:
-    """RabbitMQ where one is given; else queues in the database itself."""
+    """RabbitMQ if an address is given; otherwise queues in the database."""
     if settings.servers.amqp_url is None:
         from catraca.platform.bus.postgres import PostgresBus
 

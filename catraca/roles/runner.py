@@ -7,17 +7,23 @@ supervisor starts it again.
 
 import asyncio
 import signal
-from collections.abc import Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import structlog
+
+from catraca.platform.errors import Away, Refusal
+from catraca.platform.pauses import within
 
 if TYPE_CHECKING:
     from catraca.roles.parts import Parts
 
 log = structlog.get_logger()
 
+# How often gauges are measured.
+MEASURE_SECONDS = 5.0
 # With the time to close connections afterwards it stays under the 15 s a process has in all.
 DRAIN_SECONDS = 9.0
 
@@ -77,6 +83,17 @@ async def run_roles(roles: Sequence[Role], life: Life, *, drain_seconds: float =
         )
     if failed:
         raise RoleFailed([task.get_name() for task in failed])
+
+
+async def repeat(job: Callable[[], Awaitable[None]], seconds: float, life: Life) -> None:
+    """Run the job now and then every `seconds` until the process stops.
+
+    While a server is unavailable the job is skipped: the next run finds the same work.
+    """
+    while not life.stopping.is_set():
+        with suppress(Away, Refusal):
+            await job()
+        await within(seconds, life.stopping)
 
 
 async def first_of(*works: Coroutine[Any, Any, Any]) -> None:

@@ -13,7 +13,7 @@ import httpx
 from catraca.events import TOPOLOGY
 from catraca.platform.bus import Transport
 from catraca.platform.database.invariants import check_invariants
-from catraca.roles.doctor import RULES
+from catraca.roles.doctor.checkup import RULES
 from tests.conftest import free_port
 from tests.servers import Stack, private_folder, until
 from tests.storms.processes import Fleet, fleet_at, is_ready

@@ -15,14 +15,14 @@ def test_only_warnings_errors_and_strays_are_shown_in_short(tmp_path: Path) -> N
     log, shown = WorkerLog(tmp_path), []
     lines = [
         b'{"event":"request","level":"info"}',
-        b'{"event":"sweep_postponed","level":"warning","code":"busy","timestamp":"now"}',
+        b'{"event":"pruning_postponed","level":"warning","code":"busy","timestamp":"now"}',
         b'{"event":"failed","level":"error","exception":[{"type":"ValueError","frames":["a.py:1 f"]}]}',
         b"Fatal Python error: Segmentation fault",
     ]
     os.write(log.fileno(), b"\n".join(lines) + b"\n" + b'{"event":"half')
     log.show_news(shown.append)
     assert shown == [
-        "warning sweep_postponed code=busy",
+        "warning pruning_postponed code=busy",
         "error failed (ValueError at a.py:1 f)",
         "Fatal Python error: Segmentation fault",
     ]

@@ -13,7 +13,7 @@ from catraca.events import UserCreated
 from catraca.platform.bus import Transport
 from catraca.platform.database import Database, outbox
 from catraca.platform.database.invariants import check_invariants
-from catraca.roles.doctor import RULES
+from catraca.roles.doctor.checkup import RULES
 from tests.conftest import free_port
 from tests.platform.bus.breakable import Postgres
 from tests.servers import until

@@ -2,7 +2,7 @@
 
 import asyncpg
 
-from catraca.roles.doctor_checks.findings import Finding
+from catraca.roles.doctor.findings import Finding
 
 
 def amiss(findings: list[Finding]) -> dict[str, str]:

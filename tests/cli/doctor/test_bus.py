@@ -8,9 +8,9 @@ import pytest
 
 from catraca.events import TOPOLOGY
 from catraca.platform.database.migrations import migrate
-from catraca.roles.doctor import look_over
-from catraca.roles.doctor_checks import bus
-from catraca.roles.doctor_checks.bus import check_bus, judge_dead_letters, judge_queues
+from catraca.roles.doctor import bus
+from catraca.roles.doctor.bus import check_bus, judge_dead_letters, judge_queues
+from catraca.roles.doctor.checkup import run_checks
 from catraca.settings import Settings
 from tests.cli.doctor.findings import amiss, execute, named
 from tests.servers import until
@@ -34,7 +34,7 @@ async def own(sound: Settings, fresh_url: str) -> Settings:
 async def test_queues_in_postgres_are_told_by_their_depth(own: Settings) -> None:
     assert named(await check_bus(own), "Queues").found == "nothing waits"
     await execute(str(own.servers.database_url), MESSAGES.format("audit_log_queue", 7))
-    finding = named(await look_over(own), "Queues")
+    finding = named(await run_checks(own), "Queues")
     assert (finding.verdict, finding.found) == ("ok", "waiting: 7 in audit_log_queue")
 
 
@@ -56,7 +56,7 @@ async def test_dead_letters_are_a_warning_that_says_where_and_why(own: Settings)
     await execute(
         str(own.servers.database_url), *statements, LETTER.format("billing_events_queue", "ride_unknown")
     )
-    findings = await look_over(own)
+    findings = await run_checks(own)
     assert amiss(findings) == {"Dead letters": "warning"}
     finding = named(findings, "Dead letters")
     assert finding.found == "2 of audit_log_queue (KeyError), 1 of billing_events_queue (ride_unknown)"
@@ -64,7 +64,7 @@ async def test_dead_letters_are_a_warning_that_says_where_and_why(own: Settings)
 
 
 async def test_of_an_empty_database_the_schema_is_said_and_no_more(sound: Settings, fresh_url: str) -> None:
-    findings = await look_over(sound.changed(database_url=fresh_url))
+    findings = await run_checks(sound.changed(database_url=fresh_url))
     assert amiss(findings) == {"Schema": "problem"}
 
 

@@ -9,10 +9,14 @@ from typing import Any
 import pytest
 
 from catraca.platform import clock
-from catraca.platform.server_info import ClockSkew, ask_postgres, ask_redis
-from catraca.roles.doctor import look_over
-from catraca.roles.doctor_checks.findings import judge_clock
-from catraca.roles.doctor_checks.machine import judge_disk
+from catraca.platform.server_info import (
+    ClockSkew,
+    ask_postgres,
+    ask_redis,
+)
+from catraca.roles.doctor.checkup import run_checks
+from catraca.roles.doctor.findings import judge_clock
+from catraca.roles.doctor.machine import judge_disk
 from catraca.settings import Settings
 from tests.cli.doctor.findings import amiss, named
 from tests.platform.keys import Key, provider
@@ -43,7 +47,7 @@ async def test_clocks_that_differ_are_measured_on_real_servers(
     real = clock.now
     for seconds, verdict in ((-30, "problem"), (2, "warning")):
         monkeypatch.setattr(clock, "now", lambda seconds=seconds: real() + timedelta(seconds=seconds))
-        findings = await look_over(sound)
+        findings = await run_checks(sound)
         assert amiss(findings) == {"Clock of PostgreSQL": verdict, "Clock of Redis": verdict}
         way = "behind" if seconds > 0 else "ahead of"
         assert f"{abs(seconds)}.0 s {way} this machine" in named(findings, "Clock of PostgreSQL").found
@@ -53,7 +57,7 @@ async def test_clocks_that_differ_are_measured_on_real_servers(
 
 async def test_a_port_on_which_catraca_answers_is_fine(sound: Settings, api_url: str) -> None:
     ours = int(api_url.rpartition(":")[2])
-    finding = named(await look_over(sound.changed(port=ours)), f"Port {ours}")
+    finding = named(await run_checks(sound.changed(port=ours)), f"Port {ours}")
     assert (finding.verdict, finding.found) == ("ok", "Catraca answers there")
 
 
@@ -75,7 +79,7 @@ async def test_a_port_taken_by_a_stranger_is_a_problem(sound: Settings, answer: 
     server = await asyncio.start_server(stranger, "127.0.0.1", 0)
     async with server:
         port = server.sockets[0].getsockname()[1]
-        finding = named(await look_over(sound.changed(port=port)), f"Port {port}")
+        finding = named(await run_checks(sound.changed(port=port)), f"Port {port}")
     assert (finding.verdict, finding.remedy) == (
         "problem",
         "Stop it, or choose another with CATRACA_PORT.",
@@ -83,7 +87,7 @@ async def test_a_port_taken_by_a_stranger_is_a_problem(sound: Settings, answer: 
 
 
 async def test_an_address_that_is_not_ours_cannot_be_listened_on(sound: Settings) -> None:
-    findings = await look_over(sound.changed(host="192.0.2.1"))
+    findings = await run_checks(sound.changed(host="192.0.2.1"))
     assert named(findings, f"Port {sound.process.port}").verdict == "problem"
 
 
@@ -101,7 +105,7 @@ async def test_an_address_that_is_not_ours_cannot_be_listened_on(sound: Settings
 async def test_what_is_fit_for_a_try_out_is_a_problem_in_production(
     sound: Settings, changes: dict[str, Any], name: str, environment: str
 ) -> None:
-    findings = await look_over(sound.changed(environment=environment, **changes))
+    findings = await run_checks(sound.changed(environment=environment, **changes))
     assert amiss(findings) == {name: "problem" if environment == "production" else "warning"}
 
 
@@ -109,7 +113,7 @@ async def test_a_variable_that_is_no_setting_is_told(
     sound: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CATRACA_PROT", "9000")
-    findings = await look_over(sound)
+    findings = await run_checks(sound)
     assert amiss(findings) == {"Settings": "warning"}
     assert named(findings, "Settings").found == "no such setting: CATRACA_PROT"
 
@@ -117,20 +121,20 @@ async def test_a_variable_that_is_no_setting_is_told(
 async def test_a_secret_file_open_to_others_is_a_problem(sound: Settings) -> None:
     own = sound.changed(secret=None)
     own.signing_secret()
-    assert amiss(await look_over(own)) == {}
+    assert amiss(await run_checks(own)) == {}
     (own.process.state_dir / "secret").chmod(0o640)
-    finding = named(await look_over(own), "Secret file")
+    finding = named(await run_checks(own), "Secret file")
     assert finding.verdict == "problem"
     assert finding.remedy == f"chmod 600 {own.process.state_dir}/secret"
 
 
 async def test_a_state_folder_is_made_when_it_can_be(sound: Settings, tmp_path: Path) -> None:
-    findings = await look_over(sound.changed(state_dir=tmp_path / "a" / "b"))
+    findings = await run_checks(sound.changed(state_dir=tmp_path / "a" / "b"))
     assert named(findings, "State folder").found == f"{tmp_path}/a/b will be made"
     assert not (tmp_path / "a").exists(), "the doctor changes nothing"
     (tmp_path / "file").touch()
     for unusable in (tmp_path / "file", tmp_path / "file" / "below", Path("/proc")):
-        findings = await look_over(sound.changed(state_dir=unusable))
+        findings = await run_checks(sound.changed(state_dir=unusable))
         assert named(findings, "State folder").verdict == "problem"
 
 
@@ -143,9 +147,9 @@ def test_a_disk_that_fills_up_is_told_in_time() -> None:
 async def test_an_identity_provider_is_asked_for_its_keys(sound: Settings) -> None:
     with provider(Key("one", "ES256")) as idp:
         given = sound.changed(jwks_url=idp.url)
-        assert named(await look_over(given), "Identity provider").found == "1 keys"
+        assert named(await run_checks(given), "Identity provider").found == "1 keys"
         in_production = given.changed(environment="production")
-        assert amiss(await look_over(in_production)) == {"Identity provider": "problem"}
+        assert amiss(await run_checks(in_production)) == {"Identity provider": "problem"}
         idp.keys = []
-        assert amiss(await look_over(given)) == {"Identity provider": "problem"}
-    assert amiss(await look_over(given)) == {"Identity provider": "problem"}
+        assert amiss(await run_checks(given)) == {"Identity provider": "problem"}
+    assert amiss(await run_checks(given)) == {"Identity provider": "problem"}

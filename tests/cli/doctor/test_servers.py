@@ -18,12 +18,12 @@ from catraca.platform.server_info import (
     Unreachable,
     ask_rabbitmq,
 )
-from catraca.roles import doctor
-from catraca.roles.doctor import look_over
-from catraca.roles.doctor_checks.findings import Finding, ok, version_of
-from catraca.roles.doctor_checks.postgres import judge_postgres
-from catraca.roles.doctor_checks.rabbitmq import judge_rabbitmq
-from catraca.roles.doctor_checks.redis import judge_redis
+from catraca.roles.doctor import checkup
+from catraca.roles.doctor.checkup import run_checks
+from catraca.roles.doctor.findings import Finding, ok, version_of
+from catraca.roles.doctor.postgres import judge_postgres
+from catraca.roles.doctor.rabbitmq import judge_rabbitmq
+from catraca.roles.doctor.redis import judge_redis
 from catraca.settings import Settings, read_settings
 from tests.cli.doctor.findings import amiss, execute, named
 from tests.conftest import free_port
@@ -51,19 +51,19 @@ REDIS = RedisFacts(
 
 
 async def test_a_sound_catraca_has_no_problem(sound: Settings) -> None:
-    assert amiss(await look_over(sound)) == {}
+    assert amiss(await run_checks(sound)) == {}
 
 
 async def test_a_database_without_migrations_or_from_the_future_is_named(
     sound: Settings, fresh_url: str
 ) -> None:
     spoilt = sound.changed(database_url=fresh_url)
-    schema = named(await look_over(spoilt), "Schema")
+    schema = named(await run_checks(spoilt), "Schema")
     assert (schema.verdict, schema.remedy) == ("problem", "Run `catraca migrate`.")
     await migrate(fresh_url)
-    assert amiss(await look_over(spoilt)) == {}
+    assert amiss(await run_checks(spoilt)) == {}
     await execute(fresh_url, "UPDATE alembic_version SET version_num = '9999'")
-    schema = named(await look_over(spoilt), "Schema")
+    schema = named(await run_checks(spoilt), "Schema")
     assert schema.verdict == "problem"
     assert "9999, which this version does not know" in schema.found
 
@@ -78,7 +78,7 @@ async def test_what_a_database_is_set_to_counts_not_only_its_server(sound: Setti
         f'ALTER DATABASE "doctor-{name}" CONNECTION LIMIT 10',
     )
     spoilt = sound.changed(database_url=fresh_url)
-    findings = await look_over(spoilt)
+    findings = await run_checks(spoilt)
     assert amiss(findings) == {"Durability": "problem", "Writing": "problem", "Connections": "problem"}
     assert "synchronous_commit is off" in named(findings, "Durability").found
     assert named(findings, "Connections").found.startswith("10 allowed, up to 12 needed")
@@ -103,7 +103,7 @@ async def test_what_a_database_is_set_to_counts_not_only_its_server(sound: Setti
 def test_what_cannot_be_spoilt_here_is_judged_by_its_facts(
     facts: PostgresFacts, name: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("catraca.roles.doctor_checks.postgres.newest_revision", lambda: "0001")
+    monkeypatch.setattr("catraca.roles.doctor.postgres.newest_revision", lambda: "0001")
     settings = read_settings(workers=4, database_connections=10)
     enough = replace(POSTGRES, connections_allowed=45)
     assert amiss(judge_postgres(enough, settings)) == {}
@@ -119,7 +119,7 @@ async def test_a_database_that_cannot_be_reached_hides_nothing_else(sound: Setti
         "nonsense",
         None,
     ):
-        findings = await look_over(sound.changed(database_url=url))
+        findings = await run_checks(sound.changed(database_url=url))
         assert amiss(findings) == {"PostgreSQL": "problem"}
         assert named(findings, "Redis").verdict == "ok"
         assert "hunter2" not in str(findings)
@@ -127,7 +127,7 @@ async def test_a_database_that_cannot_be_reached_hides_nothing_else(sound: Setti
 
 async def test_a_wrong_name_is_told_in_the_servers_words(sound: Settings, stack: Stack) -> None:
     url = stack.database_url.replace("/catraca?", "/nowhere?")
-    finding = named(await look_over(sound.changed(database_url=url)), "PostgreSQL")
+    finding = named(await run_checks(sound.changed(database_url=url)), "PostgreSQL")
     assert 'database "nowhere" does not exist' in finding.found
 
 
@@ -138,7 +138,7 @@ async def test_redis_that_evicts_or_is_full_is_a_warning(sound: Settings, stack:
     try:
         await client.config_set("maxmemory", int(used * 1.1))
         await client.config_set("maxmemory-policy", "allkeys-lru")
-        findings = await look_over(sound)
+        findings = await run_checks(sound)
     finally:
         for name, value in before.items():
             await client.config_set(name, value)
@@ -154,7 +154,7 @@ async def test_without_redis_there_is_only_a_warning(sound: Settings, tmp_path: 
         None,
         "nonsense",
     ):
-        findings = await look_over(sound.changed(redis_url=url))
+        findings = await run_checks(sound.changed(redis_url=url))
         assert amiss(findings) == {"Redis": "warning"}
         assert "hunter2" not in str(findings)
 
@@ -190,7 +190,7 @@ def test_an_old_rabbitmq_is_a_problem() -> None:
 
 async def test_a_rabbitmq_that_was_given_and_is_away_is_a_problem(sound: Settings) -> None:
     url = f"amqp://guest:hunter2@127.0.0.1:{free_port()}/"
-    findings = await look_over(sound.changed(amqp_url=url))
+    findings = await run_checks(sound.changed(amqp_url=url))
     assert amiss(findings) == {"RabbitMQ": "problem"}
     assert "hunter2" not in str(findings)
 
@@ -207,7 +207,7 @@ async def test_silent_servers_hold_up_neither_each_other_nor_the_doctor(
             amqp_url=f"amqp://127.0.0.1:{port}",
         )
         async with asyncio.timeout(30):
-            findings = await look_over(spoilt)
+            findings = await run_checks(spoilt)
     assert amiss(findings) == {"PostgreSQL": "problem", "Redis": "warning", "RabbitMQ": "problem"}
     for name in ("PostgreSQL", "Redis", "RabbitMQ"):
         assert "no answer within" in named(findings, name).found
@@ -216,7 +216,7 @@ async def test_silent_servers_hold_up_neither_each_other_nor_the_doctor(
 async def test_a_check_that_hangs_or_breaks_hides_no_other(
     sound: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(doctor, "CHECK_SECONDS", 0.1)
+    monkeypatch.setattr(checkup, "CHECK_SECONDS", 0.1)
 
     async def hangs(_: Settings) -> list[Finding]:
         await asyncio.Event().wait()
@@ -228,7 +228,7 @@ async def test_a_check_that_hangs_or_breaks_hides_no_other(
     async def works(_: Settings) -> list[Finding]:
         return [ok("Works", "yes")]
 
-    findings = await look_over(sound, {"Hangs": hangs, "Breaks": breaks, "Works": works})
+    findings = await run_checks(sound, {"Hangs": hangs, "Breaks": breaks, "Works": works})
     assert [(finding.name, finding.verdict) for finding in findings] == [
         ("Hangs", "problem"),
         ("Breaks", "problem"),

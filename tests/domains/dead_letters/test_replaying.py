@@ -16,7 +16,7 @@ from catraca.platform.bus import Headers
 from catraca.platform.database import Database, outbox
 from catraca.platform.database.event_invariants import EVENT_INVARIANTS
 from catraca.platform.database.invariants import check_invariants
-from catraca.roles.doctor import RULES
+from catraca.roles.doctor.checkup import RULES
 from tests.conftest import bearer
 from tests.domains.dead_letters.letters import (
     audited,

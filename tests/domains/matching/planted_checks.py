@@ -11,7 +11,7 @@ from catraca.platform.bus import queue_worker
 from catraca.platform.bus.postgres import PostgresBus
 from catraca.platform.database import Db
 from catraca.platform.redis_client import RedisClient
-from catraca.roles.matchers import matcher_of
+from catraca.roles.domain_rules import matcher_of
 from tests.domains.location.town import spot
 from tests.domains.matching.office import Office
 

@@ -12,7 +12,7 @@ import pytest
 from catraca.domains.matching.candidates.service import MAX_SEEN
 from catraca.domains.matching.explain.service import MAX_SEARCHES
 from catraca.domains.rides.views import service as reading
-from catraca.roles.housekeeper import Housekeeper
+from catraca.roles.agents.retention_pruner import RetentionPruner
 from tests.conftest import bearer
 from tests.domains.location.town import spot
 from tests.domains.matching.office import RULES, Office
@@ -283,7 +283,7 @@ async def test_after_its_retention_a_search_is_gone_and_the_timeline_says_so(off
 async def sweep(office: Office, *, retention: timedelta) -> None:
     parts = office.town.parts
     settings = parts.settings.changed(search_retention=retention)
-    await Housekeeper(replace(parts, settings=settings)).sweep()
+    await RetentionPruner(replace(parts, settings=settings)).prune()
 
 
 async def test_what_a_search_saw_never_changes(office: Office) -> None:

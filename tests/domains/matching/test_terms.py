@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from catraca.domains.matching import Rules
 from catraca.platform.redis_client import RedisClient
-from catraca.roles.matchers import matcher_of
+from catraca.roles.domain_rules import matcher_of
 from catraca.settings import LEASE_GRACE, Settings, read_settings
 
 SETTINGS = read_settings(

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from catraca.domains.scheduling import jobs
-from catraca.roles.housekeeper import Housekeeper
+from catraca.roles.agents.retention_pruner import RetentionPruner
 from catraca.roles.parts import Parts
 from catraca.settings import Settings
 from tests.conftest import bearer
@@ -229,7 +229,7 @@ async def test_the_housekeeper_takes_what_is_old(practice: Practice) -> None:
     hold_id = (await clinic.hold(client, clinic.at("11:00"))).json()["hold_id"]
     await clinic.api.delete(f"{BASE}/holds/{hold_id}", headers=bearer("passenger", client))
     await clinic.sql("UPDATE appointments SET changed_at = changed_at - interval '2 days'")
-    await Housekeeper(clinic.parts).sweep()
+    await RetentionPruner(clinic.parts).prune()
     kept = await clinic.sql(
         "SELECT client_name FROM appointments WHERE id = ANY ($1::uuid[])",
         [UUID(walk_in.json()["appointment_id"]), UUID(hold_id)],

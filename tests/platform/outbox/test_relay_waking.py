@@ -11,8 +11,9 @@ from catraca.platform.bus import BusAway, Message
 from catraca.platform.bus import relay as module
 from catraca.platform.bus.relay import Relay
 from catraca.platform.database import Database, outbox
-from catraca.roles import relay as role
+from catraca.roles.agents import outbox_gauges
 from catraca.roles.parts import Parts
+from catraca.roles.relay import Relay as RelayRole
 from catraca.roles.runner import Life
 from tests.servers import Stack, until
 from tests.support.outboxes import (
@@ -123,14 +124,14 @@ async def test_a_relay_that_waits_in_a_circle_with_another_tries_again(
 async def test_the_role_sends_and_tells_how_far_behind_it_is(
     parts: Parts, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(role, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(outbox_gauges, "MEASURE_SECONDS", 0.05)
     transport = Recorder(refuse=lambda _: BusAway())
     life = Life()
-    task = asyncio.create_task(role.Relay(replace(parts, database=database, bus=transport)).run(life))  # type: ignore[arg-type]
+    task = asyncio.create_task(RelayRole(replace(parts, database=database, bus=transport)).run(life))  # type: ignore[arg-type]
     await record(database, Told(subject_id=uuid4()), Told(subject_id=uuid4()))
-    await until(lambda: role.DEPTH._value.get() == 2 and role.AGE._value.get() > 0)
+    await until(lambda: outbox_gauges.DEPTH._value.get() == 2 and outbox_gauges.AGE._value.get() > 0)
     transport.refuse = lambda _: None
-    await until(lambda: role.DEPTH._value.get() == 0 and role.AGE._value.get() == 0)
+    await until(lambda: outbox_gauges.DEPTH._value.get() == 0 and outbox_gauges.AGE._value.get() == 0)
     life.stopping.set()
     await task
     assert len(await sent(database)) == 2

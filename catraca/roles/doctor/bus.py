@@ -13,7 +13,7 @@ from catraca.platform.bus.transport import BusAway
 from catraca.platform.database import Database, DatabaseLimits
 from catraca.platform.errors import Refusal
 from catraca.platform.server_info import Unreachable, ask_queues
-from catraca.roles.doctor_checks.findings import Finding, ok, warning
+from catraca.roles.doctor.findings import Finding, ok, warning
 from catraca.settings import Settings
 
 LIMITS = DatabaseLimits(connections=1, acquire_seconds=1.5, connect_seconds=1.5, statement_seconds=1.5)

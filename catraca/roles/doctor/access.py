@@ -4,7 +4,7 @@ import asyncio
 from http.client import HTTPException
 
 from catraca.platform.jwks import fetch_keys
-from catraca.roles.doctor_checks.findings import Finding, ok, problem, warning
+from catraca.roles.doctor.findings import Finding, ok, problem, warning
 from catraca.settings import SECRET_REMEDY, Settings
 
 OTHERS = 0o077

@@ -1,7 +1,7 @@
 """Redis only hurries: without it everything works, slower, so what is amiss is mostly a warning."""
 
 from catraca.platform.server_info import RedisFacts, Unreachable, ask_redis
-from catraca.roles.doctor_checks.findings import Finding, judge_clock, ok, problem, version_of, warning
+from catraca.roles.doctor.findings import Finding, judge_clock, ok, problem, version_of, warning
 from catraca.settings import Settings
 
 OLDEST = (6, 2)

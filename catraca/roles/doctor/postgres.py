@@ -2,7 +2,7 @@
 
 from catraca.platform.database.migrations import known_revisions, newest_revision
 from catraca.platform.server_info import PostgresFacts, Unreachable, ask_postgres
-from catraca.roles.doctor_checks.findings import Finding, judge_clock, ok, problem
+from catraca.roles.doctor.findings import Finding, judge_clock, ok, problem
 from catraca.settings import Settings
 
 OLDEST = 15

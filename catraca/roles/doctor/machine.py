@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryFile
 
-from catraca.roles.doctor_checks.findings import Finding, ok, problem, warning
+from catraca.roles.doctor.findings import Finding, ok, problem, warning
 from catraca.roles.listening import ListenFailed, callable_address, fetch, open_listener
 from catraca.settings import GROUP_OF, Settings, variable_of
 

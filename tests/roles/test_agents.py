@@ -1,4 +1,4 @@
-"""What the housekeeper tells of queues and dead letters, and what it removes when its time is over."""
+"""The housekeeper's agents: gauges of queues and dead letters, and the retention pruner."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -13,7 +13,9 @@ from catraca.events import UserCreated
 from catraca.platform.bus import Message, Topology
 from catraca.platform.bus.postgres import PostgresBus
 from catraca.platform.database import inbox, outbox
-from catraca.roles.housekeeper import Housekeeper
+from catraca.roles.agents.dead_letter_gauges import DeadLetterGauges
+from catraca.roles.agents.queue_gauges import QueueGauges
+from catraca.roles.agents.retention_pruner import RetentionPruner
 from catraca.roles.parts import Parts
 from catraca.settings import Settings
 from tests.servers import Stack, until
@@ -28,7 +30,7 @@ async def parts(stack: Stack, settings: Settings) -> AsyncIterator[Parts]:
 
 
 def figures(name: str) -> dict[str, float]:
-    """What /metrics would tell of it, by its labels."""
+    """The values that /metrics would show, by their labels."""
     registry = CollectorRegistry()
     MultiProcessCollector(registry)
     lines = generate_latest(registry).decode().splitlines()
@@ -51,49 +53,48 @@ async def bury(parts: Parts, queue: str, reason: str) -> None:
     )
 
 
-async def test_queue_depths_are_told_for_every_live_queue(parts: Parts) -> None:
-    housekeeper = Housekeeper(parts)
+async def test_queue_depth_is_measured_for_every_live_queue(parts: Parts) -> None:
     message = Message(id=uuid4(), exchange="users.events", key="user.created", body=b"{}")
     await parts.bus.publish([message] * 3)
-    await housekeeper.measure_queues()
-    told = figures("catraca_bus_queue_depth")
-    depths = {queue.name: told[f'{{queue="{queue.name}"}}'] for queue in parts.topology.live}
+    await QueueGauges(parts).measure()
+    found = figures("catraca_bus_queue_depth")
+    depths = {queue.name: found[f'{{queue="{queue.name}"}}'] for queue in parts.topology.live}
     reached = {"audit_log_queue": 3, "notification_users_queue": 3}
     assert depths == dict.fromkeys(depths, 0) | reached
 
 
-async def test_what_waits_for_another_try_is_told_for_every_queue(parts: Parts) -> None:
+async def test_retry_depth_is_measured_by_queue(parts: Parts) -> None:
     queue = f"q_{uuid4().hex}"
     live = replace(parts.topology.queue("audit_log_queue"), name=queue)
     topology = Topology(exchanges=parts.topology.exchanges, queues=(live,))
-    housekeeper = Housekeeper(replace(parts, bus=PostgresBus(parts.database, topology), topology=topology))
+    gauges = QueueGauges(replace(parts, bus=PostgresBus(parts.database, topology), topology=topology))
     await execute(
         parts,
         "INSERT INTO bus_delayed (due_at, queue, message_id, exchange, routing_key, headers, body)"
         f" SELECT 'infinity', '{queue}', gen_random_uuid(), '', '', '{{}}', '' FROM generate_series(1, 2)",
     )
-    await housekeeper.measure_queues()
+    await gauges.measure()
     assert figures("catraca_bus_retry_depth")[f'{{queue="{queue}"}}'] == 2
 
 
-async def test_dead_letters_are_told_by_group_and_a_group_that_is_gone_is_none(parts: Parts) -> None:
-    housekeeper, queue = Housekeeper(parts), f"q_{uuid4().hex}"
+async def test_dead_letters_are_counted_by_group_down_to_zero(parts: Parts) -> None:
+    gauges, queue = DeadLetterGauges(parts), f"q_{uuid4().hex}"
     for reason in ("KeyError", "KeyError", "ride_unknown"):
         await bury(parts, queue, reason)
 
-    async def told() -> dict[str, float]:
-        await housekeeper.measure_dead_letters()
+    async def counts() -> dict[str, float]:
+        await gauges.measure()
         return {labels: value for labels, value in figures("catraca_dead_letters").items() if queue in labels}
 
     one, two = f'{{queue="{queue}",reason="KeyError"}}', f'{{queue="{queue}",reason="ride_unknown"}}'
-    assert await told() == {one: 2, two: 1}
+    assert await counts() == {one: 2, two: 1}
     await execute(parts, "DELETE FROM dead_letters WHERE reason = 'KeyError'")
-    assert await told() == {one: 0, two: 1}
+    assert await counts() == {one: 0, two: 1}
     await bury(parts, queue, "KeyError")
-    assert await told() == {one: 1, two: 1}
+    assert await counts() == {one: 1, two: 1}
 
 
-async def test_a_working_housekeeper_tells_without_being_asked(parts: Parts) -> None:
+async def test_housekeeper_measures_by_itself(parts: Parts) -> None:
     queue = f"q_{uuid4().hex}"
     await bury(parts, queue, "KeyError")
     async with working(parts, ["housekeeper"]):
@@ -102,7 +103,7 @@ async def test_a_working_housekeeper_tells_without_being_asked(parts: Parts) -> 
         )
 
 
-async def test_a_sweep_takes_what_has_passed_its_retention_and_no_more(parts: Parts) -> None:
+async def test_pruner_deletes_rows_past_their_retention_only(parts: Parts) -> None:
     event = UserCreated(user_id=uuid4(), roles=())
     await parts.database.run(lambda db: outbox.record(db, event, event))
     await execute(
@@ -112,7 +113,7 @@ async def test_a_sweep_takes_what_has_passed_its_retention_and_no_more(parts: Pa
         "        clock_timestamp() - CASE seq WHEN 1 THEN interval '49 hours' ELSE interval '47 hours' END"
         " FROM outbox",
     )
-    # A dead letter may be replayed on its last day; then it must still be known whether it was applied.
+    # A dead letter may be replayed on its last day: its inbox row must still be there.
     await execute(
         parts,
         "INSERT INTO inbox (consumer, event_id, handled_at)"
@@ -126,21 +127,21 @@ async def test_a_sweep_takes_what_has_passed_its_retention_and_no_more(parts: Pa
         "UPDATE dead_letters SET died_at = clock_timestamp()"
         " - CASE reason WHEN 'old' THEN interval '73 hours' ELSE interval '71 hours' END",
     )
-    await Housekeeper(parts).sweep()
+    await RetentionPruner(parts).prune()
     async with parts.database.connection() as db:
         assert await db.fetchval("SELECT array_agg(seq) FROM outbox_sent") == [2]
         assert await db.fetchval("SELECT array_agg(reason) FROM dead_letters") == ["young"]
         assert await db.fetchval("SELECT count(*) FROM inbox") == 1
 
 
-async def test_one_sweep_goes_on_until_nothing_is_old(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_pruner_repeats_until_no_row_is_due(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inbox, "PRUNED_AT_ONCE", 2)
     await execute(
         parts,
         "INSERT INTO inbox (consumer, event_id, handled_at)"
-        " SELECT 'somebody', gen_random_uuid(), clock_timestamp() - interval '5 days'"
+        " SELECT 'consumer', gen_random_uuid(), clock_timestamp() - interval '5 days'"
         " FROM generate_series(1, 7)",
     )
-    await Housekeeper(parts).sweep()
+    await RetentionPruner(parts).prune()
     async with parts.database.connection() as db:
-        assert await db.fetchval("SELECT count(*) FROM inbox WHERE consumer = 'somebody'") == 0
+        assert await db.fetchval("SELECT count(*) FROM inbox WHERE consumer = 'consumer'") == 0

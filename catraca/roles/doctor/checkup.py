@@ -24,19 +24,19 @@ from catraca.platform.database.invariants import (
     check_invariants,
 )
 from catraca.platform.database.timers import TIMER_INVARIANTS
-from catraca.roles.doctor_checks.access import check_identity_provider, check_secret
-from catraca.roles.doctor_checks.bus import check_bus
-from catraca.roles.doctor_checks.findings import Check, Finding, problem
-from catraca.roles.doctor_checks.machine import (
+from catraca.roles.doctor.access import check_identity_provider, check_secret
+from catraca.roles.doctor.bus import check_bus
+from catraca.roles.doctor.findings import Check, Finding, problem
+from catraca.roles.doctor.machine import (
     check_names,
     check_port,
     check_proxies,
     check_python,
     check_state_folder,
 )
-from catraca.roles.doctor_checks.postgres import check_postgres
-from catraca.roles.doctor_checks.rabbitmq import check_rabbitmq
-from catraca.roles.doctor_checks.redis import check_redis
+from catraca.roles.doctor.postgres import check_postgres
+from catraca.roles.doctor.rabbitmq import check_rabbitmq
+from catraca.roles.doctor.redis import check_redis
 from catraca.settings import Settings
 
 # Above what every check allows itself: only a check that is wrong runs into it.
@@ -73,7 +73,7 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-async def look_over(settings: Settings, checks: dict[str, Check] = CHECKS) -> list[Finding]:
+async def run_checks(settings: Settings, checks: dict[str, Check] = CHECKS) -> list[Finding]:
     """Every check at once; one that hangs or fails says so and hides no other."""
     found = await asyncio.gather(*(_bounded(name, check, settings) for name, check in checks.items()))
     return [finding for findings in found for finding in findings]

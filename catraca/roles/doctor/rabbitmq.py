@@ -1,7 +1,7 @@
 """RabbitMQ, where one is given; else the bus is in PostgreSQL."""
 
 from catraca.platform.server_info import RabbitFacts, Unreachable, ask_rabbitmq
-from catraca.roles.doctor_checks.findings import Finding, ok, problem, version_of, warning
+from catraca.roles.doctor.findings import Finding, ok, problem, version_of, warning
 from catraca.settings import Settings
 
 NAME = "RabbitMQ"

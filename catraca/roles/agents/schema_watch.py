@@ -1,4 +1,4 @@
-"""Checks the schema late, for a process that started while the database was away."""
+"""Checks the schema of a database that was unavailable when the process started."""
 
 import asyncio
 from contextlib import suppress
@@ -6,22 +6,22 @@ from contextlib import suppress
 from catraca.platform.database.migrations import DatabaseUnreachable, check_schema
 from catraca.roles.runner import Life
 
-ASK_SECONDS = 1.0
+CHECK_SECONDS = 1.0
 
 
 class SchemaWatch:
-    """Ends the process, by raising, if the database that came back has a schema it cannot work with."""
+    """Ends the process, by raising, if the database comes back with a schema it cannot work with."""
 
     def __init__(self, database_url: str) -> None:
         self._url = database_url
 
     async def run(self, life: Life) -> None:
-        known = False
+        is_checked = False
         while not life.stopping.is_set():
-            if not known:
+            if not is_checked:
                 with suppress(DatabaseUnreachable):
                     await check_schema(self._url)
-                    known = True
+                    is_checked = True
             with suppress(TimeoutError):
-                async with asyncio.timeout(None if known else ASK_SECONDS):
+                async with asyncio.timeout(None if is_checked else CHECK_SECONDS):
                     await life.stopping.wait()

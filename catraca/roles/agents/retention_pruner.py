@@ -1,0 +1,85 @@
+"""Deletes rows that have passed their retention, in short transactions."""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+import structlog
+
+from catraca.domains.analytics.jobs import prune_demand, prune_windows
+from catraca.domains.dead_letters import prune_dead_letters
+from catraca.domains.geofences.jobs import prune_confirmations
+from catraca.domains.location.jobs import prune_shares
+from catraca.domains.matching import prune_searches
+from catraca.domains.notifications import prune_notifications, prune_tickets
+from catraca.domains.people.jobs import prune_password_links
+from catraca.domains.scheduling.jobs import forget_walk_ins, prune_holds
+from catraca.platform.database import Db
+from catraca.platform.database.idempotency import prune_idempotency_keys
+from catraca.platform.database.inbox import prune_inbox
+from catraca.platform.database.outbox import prune_sent
+from catraca.platform.errors import Refusal
+from catraca.roles.duties import queue_duties
+from catraca.roles.parts import Parts
+from catraca.roles.runner import Life, repeat
+
+log = structlog.get_logger()
+
+PRUNE_SECONDS = 60.0
+MOST_TRANSACTIONS = 200
+
+# Deletes a bounded number of rows and returns how many; 0 when none is left.
+Prune = Callable[[Db], Awaitable[int]]
+
+
+class RetentionPruner:
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    async def run(self, life: Life) -> None:
+        await repeat(self._prune_or_postpone, PRUNE_SECONDS, life)
+
+    async def _prune_or_postpone(self) -> None:
+        try:
+            await self.prune()
+        except Refusal as refusal:  # the database is unavailable; the next run finds the same rows
+            log.warning("pruning_postponed", code=refusal.code)
+
+    async def prune(self) -> None:
+        """Delete all that is due now. Pruners in other processes take other rows (SKIP LOCKED)."""
+        for what, prune in prunes_of(self._parts).items():
+            if pruned := await self._repeat(prune):
+                log.info("pruned", what=what, count=pruned)
+
+    async def _repeat(self, prune: Prune) -> int:
+        total = 0
+        for _ in range(MOST_TRANSACTIONS):
+            pruned = await self._parts.database.run(prune)
+            if pruned == 0:
+                break
+            total += pruned
+        return total
+
+
+def prunes_of(parts: Parts) -> dict[str, Prune]:
+    """What is pruned, by the name that the log gives it."""
+    settings, bus = parts.settings, parts.settings.bus
+    return {
+        "idempotency_keys": partial(prune_idempotency_keys, older_than=settings.http.idempotency_retention),
+        "password_links": prune_password_links,
+        "outbox_sent": partial(prune_sent, older_than=bus.outbox_retention),
+        "inbox": partial(prune_inbox, older_than=bus.inbox_retention),
+        "dead_letters": partial(
+            prune_dead_letters, older_than=bus.dead_letter_retention, duties=queue_duties(parts.topology)
+        ),
+        "matching_searches": partial(prune_searches, older_than=settings.matching.search_retention),
+        "notifications": partial(
+            prune_notifications, older_than=settings.notifications.notification_retention
+        ),
+        "ws_tickets": prune_tickets,
+        "trip_shares": prune_shares,
+        "ride_confirmations": prune_confirmations,
+        "holds": prune_holds,
+        "walk_ins": partial(forget_walk_ins, older_than=settings.scheduling.walk_in_retention),
+        "demand": prune_demand,
+        "match_windows": prune_windows,
+    }

@@ -1,0 +1,85 @@
+"""The HTTP application: all routes, and what they need."""
+
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from fastapi import APIRouter, FastAPI
+
+from catraca.domains import communities, notifications
+from catraca.domains.communities.routes import CommunityParts
+from catraca.domains.dead_letters.routes import DeadLetterParts
+from catraca.domains.notifications.sockets.routes import SocketParts
+from catraca.domains.rides.acceptance.service import Acceptance
+from catraca.platform.http.app import HttpParts, create_app
+from catraca.platform.http.caller_middleware import CallerLimits
+from catraca.platform.http.health import Health
+from catraca.platform.http.rate_limits import RateLimit, RateLimiter
+from catraca.platform.http.request_middleware import RequestLimits
+from catraca.platform.http.route import part_of
+from catraca.roles.api.authentication import Authentication
+from catraca.roles.api.domain_parts import (
+    geofence_parts,
+    location_parts,
+    onboarding_parts,
+    people_parts,
+    push_parts,
+    scheduling_parts,
+)
+from catraca.roles.api.location_commands import location_commands
+from catraca.roles.api.routers import ROUTERS, STREAMS, TAGS
+from catraca.roles.domain_rules import ride_terms, tariff_of
+from catraca.roles.duties import queue_duties
+from catraca.roles.parts import Parts
+
+
+def build_app(parts: Parts, health: Health, routers: Sequence[APIRouter] = ROUTERS) -> FastAPI:
+    settings = parts.settings
+    authentication = Authentication(parts)
+    limiter = RateLimiter(parts.redis, key=settings.signing_secret().encode())
+    limits = CallerLimits(
+        principal=RateLimit.parse(settings.http.rate_limit_principal),
+        anonymous=RateLimit.parse(settings.http.rate_limit_anonymous),
+    )
+    fences = communities.Fences()
+    pings = location_parts(parts, fences)
+    hub = notifications.Hub(parts.database, settings.servers.redis_url, revoked=authentication.revoked)
+    sockets = SocketParts(
+        commands=notifications.SocketCommands(hub, parts.database, location_commands(pings, parts.database)),
+        authenticator=authentication.authenticator,
+        limiter=limiter,
+        principals=limits.principal,
+        strangers=limits.anonymous,
+        database=parts.database,
+        origins=settings.http.cors_origins,
+    )
+    http = HttpParts(
+        database=parts.database,
+        authenticator=authentication.authenticator,
+        limiter=limiter,
+        health=health,
+        caller_limits=limits,
+        request_limits=RequestLimits(body_bytes=settings.http.max_body_bytes, streams=STREAMS),
+        trusted_proxies=settings.http.trusted_proxies,
+        cors_origins=settings.http.cors_origins,
+        metrics_public=settings.http.metrics_public,
+        wired=[
+            people_parts(parts),
+            onboarding_parts(settings, parts.bus),
+            tariff_of(settings.fares),
+            ride_terms(settings),
+            Acceptance(parts.database, parts.redis),
+            pings,
+            CommunityParts(fences),
+            geofence_parts(parts, fences),
+            scheduling_parts(parts),
+            sockets,
+            push_parts(settings),
+            DeadLetterParts(queue_duties(parts.topology)),
+        ],
+    )
+    return create_app(http, routers, version=version("catraca"), tags=TAGS)
+
+
+def hub_of(app: FastAPI) -> notifications.Hub:
+    """The sockets of this process."""
+    return part_of(app, SocketParts).commands.hub

@@ -1,0 +1,104 @@
+"""What the routes of each domain need, from settings and servers."""
+
+from catraca.domains import (
+    communities,
+    dead_letters,
+    geofences,
+    location,
+    notifications,
+    onboarding,
+    people,
+    scheduling,
+)
+from catraca.domains.geofences.routes import GeofenceParts
+from catraca.domains.location.routes import LocationParts
+from catraca.domains.notifications.push.routes import PushParts
+from catraca.domains.onboarding.routes import OnboardingParts
+from catraca.domains.people.routes import PeopleParts
+from catraca.domains.rides.personal_data.service import PERSONAL_DATA as RIDE_DATA
+from catraca.domains.scheduling.routes import SchedulingParts
+from catraca.platform.auth import TokenSigner
+from catraca.platform.bus import Transport
+from catraca.platform.gather import Gather
+from catraca.platform.http.rate_limits import RateLimit
+from catraca.platform.key_queues import KeyQueues
+from catraca.platform.passwords import Passwords
+from catraca.platform.web_push import PushHosts, PushKey
+from catraca.roles.domain_rules import booking_rules, geofence_terms, ping_rules
+from catraca.roles.parts import Parts
+from catraca.settings import Settings
+
+# Every domain that keeps personal data, in the order of export and erasure.
+PERSONAL_DATA = [
+    # First: bookings lock the agenda and then the client's row, so an erasure must do the same.
+    scheduling.PERSONAL_DATA,
+    people.PERSONAL_DATA,
+    people.AUDIT_DATA,
+    onboarding.PERSONAL_DATA,
+    RIDE_DATA,
+    geofences.PERSONAL_DATA,
+    notifications.PERSONAL_DATA,
+    dead_letters.PERSONAL_DATA,
+]
+
+
+def people_parts(parts: Parts) -> PeopleParts:
+    settings = parts.settings
+    signer = None
+    if not settings.access.jwks_url:
+        signer = TokenSigner(
+            secret=settings.signing_secret(), lifetime=settings.people.token_ttl, rules=settings.token_rules()
+        )
+    return PeopleParts(
+        signer=signer,
+        passwords=Passwords(),
+        driver_approval=settings.people.driver_approval,
+        password_link_lifetime=settings.people.password_link_ttl,
+        sign_ins_per_account=RateLimit.parse(settings.people.rate_limit_sign_in_account),
+        sign_ins_per_address=RateLimit.parse(settings.people.rate_limit_sign_in_address),
+        personal_data=[*PERSONAL_DATA, location.personal_data(parts.redis)],
+    )
+
+
+def onboarding_parts(settings: Settings, bus: Transport) -> OnboardingParts:
+    return OnboardingParts(
+        seal=onboarding.Seal(settings.signing_secret()),
+        # Sign-ups that arrive while the bus publishes are published together next.
+        publish=Gather(bus.publish).ask,
+        publish_many=bus.publish,
+        sign_ups_per_address=RateLimit.parse(settings.onboarding.rate_limit_sign_up_address),
+        sign_ups_per_email=RateLimit.parse(settings.onboarding.rate_limit_sign_up_email),
+    )
+
+
+def geofence_parts(parts: Parts, fences: communities.Fences) -> GeofenceParts:
+    tokens = geofences.TokenMaker(parts.settings.signing_secret())
+    return GeofenceParts(
+        gate=geofences.Gate(parts.redis, fences, geofence_terms(parts.settings), tokens),
+        guesses=RateLimit.parse(parts.settings.geofences.rate_limit_confirmation),
+    )
+
+
+def scheduling_parts(parts: Parts) -> SchedulingParts:
+    return SchedulingParts(turns=KeyQueues(parts.redis), rules=booking_rules(parts.settings.scheduling))
+
+
+def location_parts(parts: Parts, fences: communities.Fences) -> LocationParts:
+    settings, transact = parts.settings.location, parts.database.run
+    rules = ping_rules(settings)
+    tracking = location.Tracking(transact, parts.bus.publish_transient)
+    return LocationParts(
+        redis=parts.redis,
+        desk=location.PingDesk(parts.redis, transact, rules=rules, tracking=tracking),
+        rules=rules,
+        fences=fences,
+        presence_timeout=settings.presence_timeout,
+        lock_ttl=settings.lock_ttl,
+    )
+
+
+def push_parts(settings: Settings) -> PushParts:
+    hosts, contact = PushHosts(settings.notifications.push_hosts), settings.notifications.push_contact
+    if contact is None:
+        return PushParts(hosts=hosts)
+    return PushParts(public_key=PushKey(settings.signing_secret(), contact=contact).public, hosts=hosts)

@@ -1,0 +1,51 @@
+"""The routes of all domains, and their sections in the OpenAPI document."""
+
+from catraca.domains.analytics import routes as analytics_routes
+from catraca.domains.audit import routes as audit_routes
+from catraca.domains.communities import routes as community_routes
+from catraca.domains.dead_letters import routes as dead_letter_routes
+from catraca.domains.fares import routes as fare_routes
+from catraca.domains.geofences import routes as geofence_routes
+from catraca.domains.location import routes as location_routes
+from catraca.domains.matching.explain import routes as matching_routes
+from catraca.domains.notifications.messages import routes as notification_routes
+from catraca.domains.notifications.push import routes as push_routes
+from catraca.domains.notifications.sockets import routes as socket_routes
+from catraca.domains.onboarding import routes as onboarding_routes
+from catraca.domains.people import routes as people_routes
+from catraca.domains.rides import routes as ride_routes
+from catraca.domains.scheduling import routes as scheduling_routes
+
+ROUTERS = [
+    *people_routes.ROUTERS,
+    *onboarding_routes.ROUTERS,
+    *fare_routes.ROUTERS,
+    *ride_routes.ROUTERS,
+    *location_routes.ROUTERS,
+    *matching_routes.ROUTERS,
+    *community_routes.ROUTERS,
+    *geofence_routes.ROUTERS,
+    *scheduling_routes.ROUTERS,
+    notification_routes.router,
+    push_routes.router,
+    socket_routes.router,
+    *dead_letter_routes.ROUTERS,
+    *audit_routes.ROUTERS,
+    *analytics_routes.ROUTERS,
+]
+TAGS = {
+    "sign-up": "Create an account.",
+    "sign-in": "Exchange a password for a token.",
+    "me": "The caller's own account: profile, export, erasure, sign-out.",
+    "people": "For operators: accounts, drivers' approval, export and erasure.",
+    "rides": "Quotes, ride requests, offers, trips and cancellation.",
+    "communities": "Communities with their own drivers: fences, tariffs and their versions.",
+    "location": "Drivers at work: status, positions, search by distance, locks.",
+    "scheduling": "Working hours, free slots and appointments that cannot overlap.",
+    "notifications": "Notifications, the WebSocket that delivers them live, and web push.",
+    "dead letters": "For operators: messages that failed; read, correct, replay or discard them.",
+    "audit": "For operators: the audit log.",
+    "analytics": "For operators: demand by hour and place, and searches that found no driver.",
+}
+# Paths that accept request bodies of any length.
+STREAMS = frozenset({onboarding_routes.BULK_PATH})

@@ -1,0 +1,1 @@
+"""`catraca doctor`: one file for each part of the installation that it checks."""

@@ -1,1 +1,0 @@
-"""What `catraca doctor` looks at, one file per thing it looks at."""
