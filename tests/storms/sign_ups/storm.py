@@ -1,6 +1,6 @@
 """Sign-ups while the ingesters are killed every few seconds, and PostgreSQL now and then.
 
-`make test-all` runs a hundredth, `make prove` all of it; what is answered in the end is what was done and found.
+`make test-all` runs a hundredth, `make prove` all of it; the result is a sentence with what was counted.
 """
 
 import asyncio
