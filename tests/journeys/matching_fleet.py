@@ -1,4 +1,4 @@
-"""Real processes around matching: two APIs, a relay, a dispatcher; everybody's time is cut short."""
+"""Two APIs, a relay, a dispatcher and a notifier with short timeouts."""
 
 import shutil
 from collections.abc import AsyncIterator
@@ -20,7 +20,7 @@ from tests.storms.processes import Fleet, fleet_at, is_ready
 from tests.storms.servers import KillableRedis, bus_of, empty_queues
 from tests.support.redis_server import redis_program
 
-LINEUP = (("relay",), ("dispatcher",))
+LINEUP = (("relay",), ("dispatcher",), ("notifier",))
 OFFER_SECONDS = 5
 # So long that a lock which goes was let go.
 LOCK_SECONDS = 600
@@ -34,10 +34,12 @@ SETTINGS = {
     "CATRACA_LOCK_TTL": str(LOCK_SECONDS),
     "CATRACA_SEARCH_RETRY_INTERVAL": "1",
     "CATRACA_MAX_ATTEMPTS_PER_SEARCH": "2",
+    # Every ride here costs the minimum.
+    "CATRACA_TARIFF_MINIMUM_CENTS": "2550",
 }
 # Of the two APIs, by which a ride is asked for: how long a driver is looked for.
 PATIENT, HASTY = {"CATRACA_GLOBAL_MATCHING_TIMEOUT": "5m"}, {"CATRACA_GLOBAL_MATCHING_TIMEOUT": "11"}
-DISPATCHED = {queue.name for queue in TOPOLOGY.live if queue.role == "dispatcher"}
+HANDLED = {queue.name for queue in TOPOLOGY.live if queue.role in ("dispatcher", "notifier")}
 # Beyond this something is stuck.
 PATIENCE_SECONDS = 30
 
@@ -83,12 +85,12 @@ class MatchingFleet:
         await self.until(is_whole)
 
     async def is_quiet(self) -> bool:
-        """Whether everything was told, and nothing waits for the dispatcher."""
+        """True when every event was published and neither dispatcher nor notifier has a message waiting."""
         async with self.office.database.connection() as db:
             if await db.fetchval("SELECT EXISTS (SELECT FROM outbox)"):
                 return False
         depths = await self.bus.depths()
-        return not any(depths.get(name) for name in DISPATCHED)
+        return not any(depths.get(name) for name in HANDLED)
 
     async def wrong(self) -> list[str]:
         """Which rules of the doctor's do not hold, and what the processes complained of."""

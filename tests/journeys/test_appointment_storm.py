@@ -19,11 +19,6 @@ pytestmark = [pytest.mark.long, pytest.mark.xdist_group("rides")]
 
 
 @pytest.fixture(scope="module")
-def broker_url(stack: Stack, request: pytest.FixtureRequest) -> str | None:
-    return request.getfixturevalue("amqp_url") if stack.name == "servers" else None
-
-
-@pytest.fixture(scope="module")
 async def here(stack: Stack, broker_url: str | None) -> AsyncIterator[StormFleet]:
     async with (
         storm_servers(stack.name, broker_url) as place,

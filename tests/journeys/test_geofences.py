@@ -4,7 +4,6 @@ Repeats go to a second process. The embedded stack has the PostgreSQL bus, the s
 """
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -19,9 +18,8 @@ from catraca.platform.texts import Language
 from tests.conftest import bearer
 from tests.domains.geofences.village import OUTSIDE_METERS, PATH, PORTUGUESE, digest, square
 from tests.domains.notifications.devices import opened
-from tests.journeys.matching_fleet import PATIENCE_SECONDS, MatchingFleet, matching_fleet
+from tests.journeys.matching_fleet import PATIENCE_SECONDS, MatchingFleet
 from tests.journeys.people import STEP, Journey, Quarter
-from tests.servers import Stack
 
 pytestmark = pytest.mark.xdist_group("rides")
 
@@ -30,22 +28,6 @@ OVER: dict[Language, str] = {
     "pt-BR": "O prazo para confirmar acabou. Solicite a corrida novamente.",
     "en": "The time to confirm is over. Ask for the ride again.",
 }
-
-
-@pytest.fixture(scope="module")
-def broker_url(stack: Stack, request: pytest.FixtureRequest) -> str | None:
-    return request.getfixturevalue("amqp_url") if stack.name == "servers" else None
-
-
-@pytest.fixture(scope="module")
-async def here(stack: Stack, broker_url: str | None) -> AsyncIterator[MatchingFleet]:
-    """Shared by all tests; at the end every invariant is checked."""
-    async with matching_fleet(stack, broker_url) as fleet:
-        fleet.office.processes.append(fleet.office.start(("notifier",)))
-        yield fleet
-        await fleet.until(fleet.is_quiet)
-        wrong = await fleet.wrong()
-        assert not wrong, "\n".join(wrong)
 
 
 @dataclass

@@ -4,7 +4,6 @@ Real processes, asked over HTTP, with time cut short. The embedded stack has the
 RabbitMQ.
 """
 
-from collections.abc import AsyncIterator
 from datetime import datetime
 
 import pytest
@@ -13,29 +12,13 @@ from tests.journeys.matching_fleet import (
     LOCK_SECONDS,
     OFFER_SECONDS,
     MatchingFleet,
-    matching_fleet,
 )
 from tests.journeys.people import Quarter, told
-from tests.servers import Stack
 
 pytestmark = pytest.mark.xdist_group("rides")
 
 # A driver who comes online just as the next search is due proves nothing.
 TRIES = 5
-
-
-@pytest.fixture(scope="module")
-def broker_url(stack: Stack, request: pytest.FixtureRequest) -> str | None:
-    return request.getfixturevalue("amqp_url") if stack.name == "servers" else None
-
-
-@pytest.fixture(scope="module")
-async def here(stack: Stack, broker_url: str | None) -> AsyncIterator[MatchingFleet]:
-    """Shared by all tests; at the end every invariant is checked."""
-    async with matching_fleet(stack, broker_url) as fleet:
-        yield fleet
-        wrong = await fleet.wrong()
-        assert not wrong, "\n".join(wrong)
 
 
 @pytest.fixture

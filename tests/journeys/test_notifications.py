@@ -8,7 +8,6 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -19,9 +18,8 @@ from catraca.domains.notifications.model import Notification
 from catraca.platform.texts import Language
 from tests.conftest import bearer
 from tests.domains.notifications.devices import Device, Frame, opened
-from tests.journeys.matching_fleet import MatchingFleet, matching_fleet
+from tests.journeys.matching_fleet import MatchingFleet
 from tests.journeys.people import STEP, Journey, Quarter
-from tests.servers import Stack
 
 pytestmark = pytest.mark.xdist_group("rides")
 
@@ -59,49 +57,6 @@ WORDS: dict[Language, dict[str, str]] = {
         " Try again in a few minutes, or search farther out.",
     },
 }
-
-
-@pytest.fixture(scope="module")
-def broker_url(stack: Stack, request: pytest.FixtureRequest) -> str | None:
-    return request.getfixturevalue("amqp_url") if stack.name == "servers" else None
-
-
-@pytest.fixture(scope="module")
-async def here(stack: Stack, broker_url: str | None) -> AsyncIterator[MatchingFleet]:
-    with pytest.MonkeyPatch.context() as patch:
-        # Whatever is driven here costs as little as a ride may.
-        patch.setenv("CATRACA_TARIFF_MINIMUM_CENTS", "2550")
-        async with matching_fleet(stack, broker_url) as fleet:
-            fleet.office.processes.append(fleet.office.start(("notifier",)))
-            await is_told_of_a_ride(fleet)
-            yield fleet
-            await fleet.until(partial(all_told, fleet))
-            wrong = await fleet.wrong()
-            assert not wrong, "\n".join(wrong)
-
-
-async def is_told_of_a_ride(fleet: MatchingFleet) -> None:
-    """Wait until all processes work: an offer that expires before the notifier starts is never notified."""
-    passenger_id = uuid4()
-    headers = bearer("passenger", passenger_id)
-    asked = await fleet.patient.post(
-        "/v1/rides", json={"pickup_lat": 1.0, "pickup_lon": 1.0}, headers=headers
-    )
-    path = f"/v1/rides/{asked.json()['ride_id']}/cancel"
-    await fleet.patient.post(path, json={"reason": "changed_plans"}, headers=headers)
-
-    async def is_told() -> bool:
-        told = await fleet.patient.get("/v1/notifications", headers=headers)
-        return bool(told.json()["items"])
-
-    await fleet.until(is_told)
-
-
-async def all_told(fleet: MatchingFleet) -> bool:
-    if not await fleet.is_quiet():
-        return False
-    depths = await fleet.bus.depths()
-    return not any(depth for name, depth in depths.items() if name.startswith("notification_"))
 
 
 @dataclass
@@ -212,7 +167,7 @@ async def scene(fleet: MatchingFleet, language: Language) -> AsyncIterator[Scene
     async with AsyncExitStack() as ending:
         found = Scene(fleet, language, ending, Quarter(fleet))
         yield found
-        await fleet.until(partial(all_told, fleet))
+        await fleet.until(fleet.is_quiet)
         for party in found.parties:
             await party.heard_all()
 

@@ -4,7 +4,6 @@ Races go through two API processes. The embedded stack has the PostgreSQL bus, t
 """
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any, cast
 from uuid import UUID, uuid4
@@ -15,28 +14,11 @@ from catraca.roles.parts import Parts
 from tests.conftest import bearer
 from tests.domains.notifications.devices import Device, opened
 from tests.domains.scheduling.clinic import Clinic, moment, open_clinic
-from tests.journeys.matching_fleet import PATIENCE_SECONDS, MatchingFleet, matching_fleet
-from tests.servers import Stack
+from tests.journeys.matching_fleet import PATIENCE_SECONDS, MatchingFleet
 
 pytestmark = pytest.mark.xdist_group("rides")
 
 DUE_NOW = "UPDATE timers SET due_at = clock_timestamp(), awake_at = clock_timestamp() WHERE subject_id = $1"
-
-
-@pytest.fixture(scope="module")
-def broker_url(stack: Stack, request: pytest.FixtureRequest) -> str | None:
-    return request.getfixturevalue("amqp_url") if stack.name == "servers" else None
-
-
-@pytest.fixture(scope="module")
-async def here(stack: Stack, broker_url: str | None) -> AsyncIterator[MatchingFleet]:
-    """Shared by all tests; at the end every invariant is checked."""
-    async with matching_fleet(stack, broker_url) as fleet:
-        fleet.office.processes.append(fleet.office.start(("notifier",)))
-        yield fleet
-        await fleet.until(fleet.is_quiet)
-        wrong = await fleet.wrong()
-        assert not wrong, "\n".join(wrong)
 
 
 @pytest.fixture
