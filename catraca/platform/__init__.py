@@ -1,1 +1,1 @@
-"""What would stay if we dispatched pizzas."""
+"""Technical parts without business rules: database, bus, HTTP, Redis, embedded servers."""

@@ -89,13 +89,13 @@ BREAKS = {
     "two events with one number": (
         "UPDATE outbox_sent SET seq = 2 WHERE seq = 3",
         {
-            "no event is kept twice": ("aggregate_id={about} seq=2",),
+            "no event is stored twice": ("aggregate_id={about} seq=2",),
             "no event is missing": ("aggregate_id={about} missing_seq=3",),
         },
     ),
     "two events with one id": (
         "UPDATE outbox_sent SET id = (SELECT id FROM outbox WHERE seq = 4) WHERE seq = 3",
-        {"no event is kept twice": ("aggregate_id={about} seq=4",)},
+        {"no event is stored twice": ("aggregate_id={about} seq=4",)},
     ),
 }
 
@@ -142,7 +142,7 @@ async def test_a_constraint_that_is_gone_is_found(stack: Stack) -> None:
         expected[name] = (f"{constraint} is missing",)
         assert await broken(database) == expected
     await run(database, "ALTER TABLE inbox ADD PRIMARY KEY (event_id)")
-    expected["one inbox row per consumer and event"] = ("inbox_pkey on inbox is not what it was made as",)
+    expected["one inbox row per consumer and event"] = ("inbox_pkey on inbox has a different definition",)
     assert await broken(database) == expected
     await database.close()
 
@@ -181,7 +181,7 @@ async def test_what_is_no_longer_looked_at_is_no_gap(fresh: Database, told: UUID
         "UPDATE outbox_sent SET sent_at = clock_timestamp() - interval '1 hour' * (7 - seq)",
         "UPDATE outbox_sent SET sent_at = sent_at - interval '61 minutes' WHERE seq = 4",
     )
-    assert await broken(fresh, no_event_is_missing(looked_at=3)) == {}
+    assert await broken(fresh, no_event_is_missing(checked=3)) == {}
     await run(fresh, "DELETE FROM outbox_sent WHERE seq = 6")
     missing = {"no event is missing": (f"aggregate_id={told} missing_seq=6",)}
-    assert await broken(fresh, no_event_is_missing(looked_at=3)) == missing
+    assert await broken(fresh, no_event_is_missing(checked=3)) == missing

@@ -49,11 +49,11 @@ BREAKS = {
     "the key put on more columns": (
         """ALTER TABLE idempotency_keys DROP CONSTRAINT idempotency_keys_pkey;
            ALTER TABLE idempotency_keys ADD PRIMARY KEY (scope, fingerprint)""",
-        (EFFECTS, f"{CONSTRAINT} is not what it was made as"),
+        (EFFECTS, f"{CONSTRAINT} has a different definition"),
     ),
     "the key's index invalid": (
         "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'idempotency_keys_pkey'::regclass",
-        (EFFECTS, f"{CONSTRAINT} is there but not in force"),
+        (EFFECTS, f"{CONSTRAINT} exists but is not enforced"),
     ),
     "a key stored without its answer": (
         """ALTER TABLE idempotency_keys
@@ -65,11 +65,11 @@ BREAKS = {
     ),
     "the trigger disabled": (
         "ALTER TABLE audit_log DISABLE TRIGGER audit_log_is_append_only",
-        (LOG, f"{TRIGGER} is there but not in force"),
+        (LOG, f"{TRIGGER} exists but is not enforced"),
     ),
     "the trigger kept for replicas only": (
         "ALTER TABLE audit_log ENABLE REPLICA TRIGGER audit_log_is_append_only",
-        (LOG, f"{TRIGGER} is there but not in force"),
+        (LOG, f"{TRIGGER} exists but is not enforced"),
     ),
     "the trigger dropped": (
         "DROP TRIGGER audit_log_is_append_only ON audit_log",
@@ -78,12 +78,12 @@ BREAKS = {
     "the trigger no longer for deletions": (
         """CREATE OR REPLACE TRIGGER audit_log_is_append_only BEFORE UPDATE ON audit_log
                FOR EACH STATEMENT EXECUTE FUNCTION refuse_change()""",
-        (LOG, f"{TRIGGER} is not what it was made as"),
+        (LOG, f"{TRIGGER} has a different definition"),
     ),
     "the trigger's function made harmless": (
         """CREATE OR REPLACE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql
                AS 'BEGIN RETURN NULL; END'""",
-        (LOG, f"{TRIGGER} is not what it was made as"),
+        (LOG, f"{TRIGGER} has a different definition"),
     ),
 }
 

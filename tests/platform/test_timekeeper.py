@@ -238,7 +238,7 @@ async def test_a_database_that_goes_away_delays_timers_and_counts_nothing(
             await halfway.entered.wait()
             await rename_database(stack, name, f"{name}_away")
             halfway.let_on.set()
-            await until(lambda: any(entry["event"] == "timekeeper_pauses" for entry in logs))
+            await until(lambda: any(entry["event"] == "timer_runner_paused" for entry in logs))
             await rename_database(stack, f"{name}_away", name)
             await fired(apart, kind, in_hand, due_meanwhile)
     assert outcomes(kind, "failed") == 0
@@ -294,7 +294,7 @@ def test_two_handlers_for_one_kind_are_refused(kind: TimerKind) -> None:
 async def test_a_timer_set_elsewhere_wakes_an_idle_timekeeper(
     database: Database, another: Database, kind: TimerKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(timers, "LOOK_SECONDS", 600)  # so that only the wake-up can have done it
+    monkeypatch.setattr(timers, "POLL_SECONDS", 600)  # so that only the wake-up can have done it
     async with keeping(database, recording(kind)):
         for due_in in (NOW, SHORTLY, SHORTLY):
             subject = uuid4()
@@ -305,7 +305,7 @@ async def test_a_timer_set_elsewhere_wakes_an_idle_timekeeper(
 async def test_a_timekeeper_sleeps_until_the_next_timer_is_due(
     database: Database, kind: TimerKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(timers, "LOOK_SECONDS", 600)
+    monkeypatch.setattr(timers, "POLL_SECONDS", 600)
     monkeypatch.setattr(timers, "SOON", NOW)
     first, second = uuid4(), uuid4()
     await set_for(database, kind, first, due_in=SHORTLY)

@@ -181,10 +181,10 @@ async def test_a_moved_timer_does_not_begin(database: Database, kind: TimerKind)
         (timer,) = await timers.claim_due(db, [kind], lease=uuid4(), lease_seconds=60, limit=9)
     await set_for(database, kind, subject, due_in=LATER)
     async with database.transaction() as db:
-        assert not await timers.take_up(db, timer)
+        assert not await timers.begin_firing(db, timer)
         for late_change in (timers.count_failure, timers.postpone):
             await late_change(db, timer)
-        await timers.give_back(db, [timer])
+        await timers.release(db, [timer])
     await keeper._fire(timer)
     assert not await firings(database, kind)
     assert (await waiting_timers(database, kind))[subject]["ahead"]

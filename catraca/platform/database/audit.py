@@ -1,4 +1,4 @@
-"""What operators do is written in the act's own transaction; the table takes no change and no deletion."""
+"""The audit log: operators' actions, written in the transaction of the action. Rows cannot be changed."""
 
 from collections.abc import Sequence
 from uuid import UUID
@@ -13,7 +13,7 @@ from catraca.platform.ids import new_id
 async def entries_about(
     db: Db, subject_kind: str, subject_id: UUID | str, *, limit: int = 1000
 ) -> Sequence[Row]:
-    """What was done to a subject and when, newest first; who did it is somebody else's data."""
+    """Actions on a subject and their times, newest first. Without the actor, who is another person."""
     return await db.fetch(
         "SELECT at, action FROM audit_log WHERE subject_kind = $1 AND subject_id = $2"
         " ORDER BY at DESC LIMIT $3",
@@ -32,7 +32,7 @@ async def record(
     subject_id: UUID | str,
     data: dict[str, object] | None = None,
 ) -> None:
-    """Write who did what to which subject. `data` holds ids and reasons, never personal data."""
+    """Write an action of `actor_id` on a subject. `data` holds ids and reasons, never personal data."""
     await db.execute(
         "INSERT INTO audit_log (id, actor_id, action, subject_kind, subject_id, data, request_id)"
         " VALUES ($1, $2, $3, $4, $5, $6::jsonb, $7)",

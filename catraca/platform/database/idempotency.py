@@ -1,4 +1,4 @@
-"""A request repeated with the same `Idempotency-Key` has one effect and gets the first answer again."""
+"""A request repeated with the same `Idempotency-Key` has one effect and gets the first response again."""
 
 import hashlib
 import re
@@ -23,10 +23,10 @@ class StoredResponse:
 
 
 class Claim:
-    """One principal's use of one key on one route, around the transaction of its effect.
+    """A principal's use of a key on a route, as hooks of the transaction of its effect.
 
-    Repeats queue on an advisory lock, so the effect is not even tried while the first is under way. What
-    decides is the primary key: were the lock ever lost, the second effect would fail to store and be undone.
+    Repeats wait for an advisory lock, so they do not start while the first request runs. The primary key
+    decides: without the lock, a second effect would fail to insert its row and be rolled back.
     """
 
     locked_out = IdempotencyKeyInUse
@@ -35,7 +35,7 @@ class Claim:
         if not KEY_SHAPE.fullmatch(key):
             raise IdempotencyKeyInvalid
         digest = hashlib.sha256(f"{principal_id} {method} {route} {key}".encode()).digest()
-        # The person first, so that one range of the primary key holds all that is kept of them.
+        # The principal first: one range of the primary key then holds all rows of a person.
         self._scope = principal_id.bytes + digest[:16]
         self._lock = int.from_bytes(digest[:8], signed=True)
         self._fingerprint = hashlib.sha256(request).digest()
@@ -43,8 +43,8 @@ class Claim:
         self.repeated = False
 
     def begin_sql(self) -> str:
-        self._response = None  # a transaction run again starts afresh
-        # Two statements, because the second must see what the lock's last holder committed.
+        self._response = None  # from a first attempt, if the transaction is retried
+        # Two statements: the second must see what the last holder of the lock committed.
         return (
             f"SELECT pg_advisory_xact_lock({self._lock:d});"  # noqa: S608
             f" SELECT FROM idempotency_keys WHERE scope = '\\x{self._scope.hex()}'"
@@ -54,7 +54,7 @@ class Claim:
         self.repeated = tag != "SELECT 0"
 
     def keep(self, response: StoredResponse) -> None:
-        """Write this answer beside the effect it tells of, when the transaction commits."""
+        """Store this response in the transaction of its effect."""
         self._response = response
 
     def commit_sql(self) -> str:
@@ -73,11 +73,11 @@ class Claim:
         )
 
     async def stored_response(self, db: Db) -> StoredResponse:
-        """The first request's answer, to a repeat of it; refused when the request is another one."""
+        """The response to the first request; refuses a different request with the same key."""
         row = await db.fetchrow(
             "SELECT fingerprint, status, headers, body FROM idempotency_keys WHERE scope = $1", self._scope
         )
-        if row is None:  # pruned a moment ago
+        if row is None:  # pruned after the check
             raise IdempotencyKeyInUse
         if row["fingerprint"] != self._fingerprint:
             raise IdempotencyKeyReused
@@ -86,7 +86,7 @@ class Claim:
 
 
 async def forget_responses(db: Db, principal_id: UUID) -> None:
-    """Drop every answer kept for a person, because answers hold what the person sent."""
+    """Delete the stored responses of a person: they hold personal data."""
     await db.execute(
         "DELETE FROM idempotency_keys WHERE scope BETWEEN $1 AND $2",
         principal_id.bytes + bytes(16),
@@ -95,9 +95,9 @@ async def forget_responses(db: Db, principal_id: UUID) -> None:
 
 
 async def prune_idempotency_keys(db: Db, *, older_than: timedelta, limit: int = 10_000) -> int:
-    """Forget keys past their retention, a bounded number at a time; returns how many."""
+    """Delete keys older than their retention, a bounded number at a time; returns the number."""
     return await db.fetchval(
-        # A subselect is evaluated once; the bare function, for every row up to the end of the index.
+        # A subselect is evaluated once, the bare function for every row of the index.
         "WITH old AS (SELECT scope FROM idempotency_keys"
         "             WHERE created_at < (SELECT clock_timestamp() - $1::interval)"
         "             ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED),"

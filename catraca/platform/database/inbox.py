@@ -1,4 +1,4 @@
-"""Each consumer applies each event once: its inbox row is written in the transaction that applies it."""
+"""Each consumer applies each event once: its inbox row is inserted in the transaction that applies it."""
 
 from collections.abc import Iterable
 from datetime import timedelta
@@ -9,10 +9,10 @@ from catraca.platform.database import Db
 PRUNED_AT_ONCE = 5000
 
 
-async def remember(db: Db, consumer: str, event_ids: Iterable[UUID]) -> set[UUID]:
-    """Which of these this consumer has not applied yet; from now on, if the transaction commits, it has.
+async def insert_new(db: Db, consumer: str, event_ids: Iterable[UUID]) -> set[UUID]:
+    """Insert rows for these events; returns the events that this consumer has not applied before.
 
-    A second consumer of the same event waits here for the first one's commit or rollback.
+    A second transaction with the same event waits for the first one's commit or rollback.
     """
     rows = await db.fetch(
         "INSERT INTO inbox (consumer, event_id)"
@@ -25,10 +25,10 @@ async def remember(db: Db, consumer: str, event_ids: Iterable[UUID]) -> set[UUID
 
 
 async def prune_inbox(db: Db, *, older_than: timedelta) -> int:
-    """Forget what was applied longer ago than that, a bounded number; answers how many."""
+    """Delete older rows, a bounded number at a time; returns the number."""
     return await db.fetchval(
-        # By where the rows lie, which does not change while they are locked: the key has two parts, and
-        # joining on them reads the whole table.
+        # By ctid, which cannot change while the rows are locked: a join on the two-column key reads the whole
+        # table.
         "WITH gone AS (DELETE FROM inbox WHERE ctid = ANY (ARRAY("
         "   SELECT ctid FROM inbox WHERE handled_at < (SELECT clock_timestamp() - $1::interval)"
         "   ORDER BY handled_at LIMIT $2 FOR UPDATE SKIP LOCKED)) RETURNING 1)"

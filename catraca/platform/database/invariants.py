@@ -1,6 +1,6 @@
-"""Rules that hold on a live system: a query that must find nothing, or a constraint or trigger that stands.
+"""Rules for a live system: a query that must return no row, or a constraint or trigger that must exist.
 
-Each domain contributes a tuple `INVARIANTS`, written in its store; `catraca doctor --invariants` checks them.
+Each domain has a tuple `INVARIANTS` in its store; `catraca doctor --invariants` checks them all.
 """
 
 import asyncio
@@ -16,13 +16,13 @@ from catraca.platform.errors import Refusal
 
 ROWS_SHOWN = 20
 RULE_SECONDS = 20.0
-# For whoever opens a database only to check rules: one connection, and time for a whole table.
+# For a pool that only checks rules: one connection, and time to read a whole table.
 INVARIANT_LIMITS = DatabaseLimits(connections=1, statement_seconds=RULE_SECONDS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Invariant:
-    """A query that must return no row; what it returns are ids, and nothing else is shown of it."""
+    """A query that must return no row. Only ids and numbers of its rows are shown."""
 
     number: int | None = None
     name: str
@@ -32,7 +32,7 @@ class Invariant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConstraintHeld:
-    """A constraint or unique index that must stand, be valid, and contain every part of `definition`."""
+    """A constraint or unique index that must exist, be valid, and contain every part of `definition`."""
 
     number: int | None = None
     name: str
@@ -44,7 +44,7 @@ class ConstraintHeld:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerHeld:
-    """A trigger that must stand, be enabled, and contain, with its function, every part of `definition`."""
+    """A trigger that must exist, be enabled, and contain, with its function, every part of `definition`."""
 
     number: int | None = None
     name: str
@@ -60,7 +60,7 @@ State = Literal["held", "broken", "unchecked"]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of one rule; `found` is what breaks it, or why it could not be checked."""
+    """The result of one rule. `found` lists the offending rows, or why the rule could not be checked."""
 
     rule: Rule
     state: State
@@ -68,7 +68,7 @@ class Verdict:
 
 
 async def check_invariants(database: Database, rules: Sequence[Rule]) -> list[Verdict]:
-    """Check every rule, each in a read-only transaction of its own: one that fails hides no other."""
+    """Check every rule, each in its own read-only transaction: a failed check does not stop the others."""
     return [await _check(database, rule) for rule in rules]
 
 
@@ -83,7 +83,7 @@ async def _check(database: Database, rule: Rule) -> Verdict:
     except TimeoutError:
         return Verdict(rule, "unchecked", (f"no answer within {RULE_SECONDS:.0f} s",))
     except asyncpg.PostgresError as error:
-        # Not its message, which may quote values.
+        # Without its message, which may quote values.
         return Verdict(rule, "unchecked", (type(error).__name__,))
     return Verdict(rule, "broken" if found else "held", tuple(found))
 
@@ -105,7 +105,7 @@ def _ids_of(row: Row) -> str:
 
 
 def _id(value: object) -> str:
-    """Ids and numbers; a text could be anybody's name."""
+    """Only ids and numbers: a text could be personal data."""
     if isinstance(value, (UUID, int)):
         return str(value)
     return value.hex() if isinstance(value, bytes) else "[not an id]"
@@ -115,14 +115,14 @@ def _amiss(row: Row | None, name: str, table: str, definition: tuple[str, ...]) 
     if row is None:
         return [f"{name} on {table} is missing"]
     if not row["stands"]:
-        return [f"{name} on {table} is there but not in force"]
+        return [f"{name} on {table} exists but is not enforced"]
     if not all(part in row["definition"] for part in definition):
-        return [f"{name} on {table} is not what it was made as"]
+        return [f"{name} on {table} has a different definition"]
     return []
 
 
 async def _constraint(db: Db, rule: ConstraintHeld) -> Row | None:
-    """A constraint's index counts with it; a unique index may also stand alone, as partial ones do."""
+    """A constraint with its index, or a unique index without a constraint, as partial ones are."""
     return await db.fetchrow(
         "SELECT c.convalidated AND coalesce(i.indisvalid AND i.indisready, true) AS stands,"
         "       pg_get_constraintdef(c.oid) AS definition"
@@ -153,20 +153,20 @@ PLATFORM_INVARIANTS: tuple[Rule, ...] = (
     ConstraintHeld(
         number=6,
         name="one effect per idempotency key",
-        sentence="A key is stored once, with the answer of the one effect it had.",
+        sentence="A key is stored once, with the response of its one effect.",
         table="idempotency_keys",
         constraint="idempotency_keys_pkey",
         definition=("PRIMARY KEY (scope)",),
     ),
     Invariant(
         number=6,
-        name="every stored key has its answer",
+        name="every stored key has its response",
         sentence="No key is committed without the response of its effect.",
         query="SELECT scope FROM idempotency_keys WHERE status IS NULL OR headers IS NULL OR body IS NULL",
     ),
     TriggerHeld(
         name="the audit log only grows",
-        sentence="No row of the audit log is changed or removed.",
+        sentence="Rows of the audit log cannot be changed or deleted.",
         table="audit_log",
         trigger="audit_log_is_append_only",
         definition=("BEFORE DELETE OR UPDATE OR TRUNCATE ON", "FOR EACH STATEMENT", "RAISE EXCEPTION"),

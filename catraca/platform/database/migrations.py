@@ -1,6 +1,6 @@
-"""Schema migrations: Alembic's order and bookkeeping, hand-written SQL, one migrator at a time.
+"""Schema migrations: ordered and recorded by Alembic, written in SQL, run by one process at a time.
 
-Alembic takes a good part of a start to import, so it is imported only where something is to be migrated.
+Importing Alembic is slow, so it is imported only when there is something to migrate.
 """
 
 import asyncio
@@ -22,11 +22,11 @@ MIGRATE_SECONDS = 600.0
 
 
 class SchemaProblem(Exception):
-    """The database's schema is not one this version can work with; the message names the way out."""
+    """This version cannot work with the database's schema. The message says what to do."""
 
 
 class SchemaUnknown(SchemaProblem):
-    """The database was migrated by a version of Catraca that this one does not know."""
+    """The database was migrated by a newer version of Catraca."""
 
     def __init__(self, revision: str) -> None:
         super().__init__(
@@ -36,7 +36,7 @@ class SchemaUnknown(SchemaProblem):
 
 
 class SchemaOutdated(SchemaProblem):
-    """The database waits for migrations that this version brings."""
+    """The database needs migrations of this version."""
 
     def __init__(self, revision: str | None, newest: str) -> None:
         found = f"at schema {revision}" if revision else "empty"
@@ -44,7 +44,7 @@ class SchemaOutdated(SchemaProblem):
 
 
 class DatabaseUnreachable(Exception):
-    """No connection to the database: it is away, or the address, name or password is wrong."""
+    """Cannot connect to the database: it is down, or the address, name or password is wrong."""
 
     def __init__(self, url: str, error: BaseException) -> None:
         reason = str(error) or type(error).__name__
@@ -58,7 +58,7 @@ def run_sql(statements: str) -> None:
     from alembic import op
 
     bind = op.get_bind()
-    # SQLAlchemy begins the transaction at its own first statement, and ours goes past it to the driver.
+    # SQLAlchemy begins the transaction at its first statement; ours bypasses it and goes to the driver.
     bind.exec_driver_sql("SELECT")
     adapted: Any = bind.connection.dbapi_connection
 
@@ -69,14 +69,14 @@ def run_sql(statements: str) -> None:
 
 
 async def migrate(url: str) -> list[str]:
-    """Bring the schema to the newest revision; safe to call from many processes. Returns what was run."""
+    """Migrate to the newest revision; safe to call from many processes. Returns the revisions it ran."""
     revision = await schema_revision(url)
     _ensure_known(revision)
     return [] if revision == newest_revision() else await _with_alembic(url, _migrate)
 
 
 async def check_schema(url: str) -> None:
-    """Raise a SchemaProblem unless the database is at the newest revision this version knows."""
+    """Raise a SchemaProblem unless the database is at the newest revision."""
     revision = await schema_revision(url)
     _ensure_known(revision)
     if revision != newest_revision():
@@ -84,7 +84,7 @@ async def check_schema(url: str) -> None:
 
 
 async def schema_revision(url: str) -> str | None:
-    """The revision the database is at; None before the first migration."""
+    """The database's revision; None before the first migration."""
     try:
         connection: Any = await cast(Any, asyncpg).connect(url, timeout=CONNECT_SECONDS)
         try:
@@ -100,12 +100,12 @@ async def schema_revision(url: str) -> str | None:
 
 
 def newest_revision() -> str:
-    """What `catraca migrate` leads to."""
+    """The revision after `catraca migrate`."""
     return known_revisions()[-1]
 
 
 def known_revisions() -> list[str]:
-    """Every revision, oldest first: the numbers that the files' names begin with."""
+    """Every revision, oldest first: the numbers at the start of the file names."""
     return sorted(path.name[:4] for path in (FOLDER / "versions").glob("[0-9][0-9][0-9][0-9]_*.py"))
 
 
@@ -119,7 +119,7 @@ async def _with_alembic(url: str, work: "Callable[[Connection], Any]") -> Any:
     from sqlalchemy.pool import NullPool
 
     async def connect() -> Any:
-        # By asyncpg itself: the address means here what it means everywhere else.
+        # With asyncpg, so that the URL has the same meaning as everywhere else.
         return await cast(Any, asyncpg).connect(url, timeout=CONNECT_SECONDS)
 
     engine = create_async_engine("postgresql+asyncpg://", async_creator=connect, poolclass=NullPool)
@@ -128,7 +128,7 @@ async def _with_alembic(url: str, work: "Callable[[Connection], Any]") -> Any:
             return await connection.run_sync(work)
     except TimeoutError as error:
         raise SchemaProblem(
-            f"migrating took over {MIGRATE_SECONDS:.0f} s and was undone: see who holds locks there "
+            f"migrating took over {MIGRATE_SECONDS:.0f} s and was rolled back: look for locks there "
             "(another `catraca migrate`, a long transaction) and try again"
         ) from error
 
@@ -139,10 +139,10 @@ def _migrate(connection: "Connection") -> list[str]:
     from alembic.runtime.migration import MigrationContext
     from sqlalchemy import text
 
-    # Held by the session, not a transaction, so that each migration commits by itself.
+    # A lock of the session, not of a transaction: each migration commits by itself.
     connection.execute(text(f"SELECT pg_advisory_lock({MIGRATION_LOCK})"))
     connection.commit()
-    # Whoever was before us may have come from another version.
+    # A process of another version may have migrated before us.
     before = MigrationContext.configure(connection).get_current_revision()
     connection.rollback()
     _ensure_known(before)
@@ -154,7 +154,7 @@ def _migrate(connection: "Connection") -> list[str]:
 
 
 def _place(url: str) -> str:
-    """Where the server is, without the password."""
+    """The server's address, without the password."""
     try:
         parts = urlsplit(url)
         host = parts.hostname or parse_qs(parts.query).get("host", ["the default socket"])[0]

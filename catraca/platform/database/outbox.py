@@ -1,12 +1,11 @@
-"""News leaves with the fact: an event is a row in the transaction of its change, and the relay sends it.
+"""The outbox: an event is a row, inserted in the transaction of its change. The relay sends it.
 
-Rows of one aggregate are sent in the order of their `seq`. A relay claims them for a while (a lease) and
-moves them to `outbox_sent` only while the lease is still its own; one that dies or is overtaken causes
-repeats, which consumers absorb.
+Rows of one aggregate are sent in the order of their `seq`. A relay claims rows for a while (a lease) and
+moves them to `outbox_sent` if it still has the lease. A relay that dies or loses its lease causes repeats,
+which consumers ignore.
 
-A row with a `queue` is a replay: a message that died, sent again to that queue alone under its own
-`message_id`. It is no news of its aggregate, has no number among it, and may have to wait for its time:
-`created_at` is then that time, so that nobody takes it for late before.
+A row with a `queue` is a replay: a dead letter, sent again to that queue only, with its own `message_id`. It
+has an aggregate of its own. It may be scheduled: `created_at` is then the time from which it is sent.
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,7 +28,7 @@ _read_headers = msgspec.json.Decoder(Headers)
 
 
 async def record(db: Db, *events: Event) -> None:
-    """Write events in the transaction of their change: they happen if and only if it commits."""
+    """Insert events in the transaction of their change: they are sent if and only if it commits."""
     if not events:
         return
     trace = structlog.contextvars.get_contextvars().get("request_id")
@@ -37,7 +36,7 @@ async def record(db: Db, *events: Event) -> None:
         "WITH news AS ("
         "   SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::json[])"
         "     WITH ORDINALITY AS n (id, aggregate_id, exchange, routing_key, headers, body, place)),"
-        # In the order of ids, so that two writers of the same aggregates cannot wait for each other.
+        # In the order of ids, so that two writers of the same aggregates cannot deadlock.
         " heads AS ("
         "   INSERT INTO outbox_heads AS h (aggregate_id, seq)"
         "   SELECT aggregate_id, count(*) FROM news GROUP BY aggregate_id ORDER BY aggregate_id"
@@ -72,9 +71,9 @@ def _headers_of(event: Event, trace: object) -> str:
     return _headers.encode(headers).decode()
 
 
-# Only an aggregate's earliest event is ever fought for: whoever has it has those after it too, so nobody
-# sends a later event while somebody else still holds an earlier one. The walk goes from aggregate to
-# aggregate and stops when it has enough, so one that must wait costs a step, however many events it has.
+# Relays lock only the earliest event of an aggregate: its holder has the later ones too, so no relay sends a
+# later event while another one holds an earlier one. The recursion steps from aggregate to aggregate and
+# stops when it has enough: an aggregate that must wait costs one step, however many events it has.
 _WANTED = (
     "WITH RECURSIVE firsts AS ("
     "   (SELECT aggregate_id, id, leased_until FROM outbox WHERE aggregate_id >= $2"
@@ -83,7 +82,7 @@ _WANTED = (
     "   SELECT next.* FROM firsts CROSS JOIN LATERAL ("
     "     SELECT o.aggregate_id, o.id, o.leased_until FROM outbox o"
     "     WHERE o.aggregate_id > firsts.aggregate_id ORDER BY o.aggregate_id, o.seq LIMIT 1) AS next),"
-    # The row is looked at again when it is locked: meanwhile it may have been claimed or sent.
+    # Checked again when it is locked: another relay may have claimed or sent it.
     " ours AS MATERIALIZED ("
     "   SELECT locked.aggregate_id, locked.seq FROM firsts CROSS JOIN LATERAL ("
     "     SELECT aggregate_id, seq FROM outbox WHERE id = firsts.id AND leased_until <= clock_timestamp()"
@@ -92,7 +91,7 @@ _WANTED = (
     " wanted AS MATERIALIZED ("
     "   SELECT run.* FROM ours CROSS JOIN LATERAL ("
     "     SELECT id, aggregate_id, seq, exchange, routing_key, queue, created_at, failures"
-    # Numbers have no gaps, so this bound only spares the planner the thought of sorting them all.
+    # Numbers have no gaps, so this bound changes nothing but the plan: no sort of all rows.
     "     FROM outbox WHERE aggregate_id = ours.aggregate_id AND seq < ours.seq + $1"
     "     ORDER BY seq LIMIT $1) AS run LIMIT $1)"
 )
@@ -117,7 +116,7 @@ async def claim_unsent(
 
 
 async def lock_unsent(db: Db, *, limit: int, start: UUID = FIRST_AGGREGATE) -> Sequence[Row]:
-    """The same, held by the transaction instead of a lease, and without what they say."""
+    """The same, claimed by row locks instead of a lease, and without headers and bodies."""
     return await db.fetch(
         _WANTED + " SELECT * FROM wanted ORDER BY aggregate_id, seq",  # noqa: S608 - our own words
         limit,
@@ -137,7 +136,7 @@ def message_of(row: Row) -> Message:
 
 
 async def mark_sent(db: Db, ids: Iterable[UUID], *, lease: UUID) -> int:
-    """Put away what was confirmed, as far as the lease is still ours; answers how many."""
+    """Move confirmed events to `outbox_sent` if we still have the lease; returns their number."""
     return await db.fetchval(
         "WITH sent AS ("
         "   DELETE FROM outbox WHERE id = ANY ($1::uuid[]) AND lease = $2"
@@ -156,9 +155,9 @@ async def mark_sent(db: Db, ids: Iterable[UUID], *, lease: UUID) -> int:
 async def postpone(
     db: Db, ids: Sequence[UUID], delays_seconds: Sequence[float], *, lease: UUID | None
 ) -> None:
-    """Try these events again later; what follows them in their aggregates waits for them.
+    """Retry these events after their delays; later events of their aggregates wait for them.
 
-    Without a lease, this transaction must have locked their aggregates (`lock_unsent`).
+    Without a lease, the caller must hold the row locks of `lock_unsent`.
     """
     await db.execute(
         "UPDATE outbox o SET lease = NULL, failures = o.failures + 1,"
@@ -172,7 +171,7 @@ async def postpone(
 
 
 async def release(db: Db, ids: Iterable[UUID], *, lease: UUID) -> None:
-    """Give up the claim to these, as far as it is still ours, for another to take at once."""
+    """Release the claim on these events if we still have it, so that another relay can claim them."""
     await db.execute(
         "UPDATE outbox SET lease = NULL, leased_until = '-infinity'"
         " WHERE id = ANY ($1::uuid[]) AND lease = $2",
@@ -182,7 +181,7 @@ async def release(db: Db, ids: Iterable[UUID], *, lease: UUID) -> None:
 
 
 async def withdraw(db: Db, aggregate_ids: Iterable[UUID]) -> set[UUID]:
-    """Take back the replays under these ids that nobody is sending yet; answers whose there were."""
+    """Delete the replays of these aggregates that no relay has claimed; returns their aggregates."""
     rows = await db.fetch(
         "DELETE FROM outbox WHERE aggregate_id = ANY ($1::uuid[]) AND queue IS NOT NULL AND lease IS NULL"
         " RETURNING aggregate_id",
@@ -192,7 +191,7 @@ async def withdraw(db: Db, aggregate_ids: Iterable[UUID]) -> set[UUID]:
 
 
 async def backlog(db: Db) -> tuple[int, float]:
-    """How many events could be sent and are not yet, and the age of the oldest in seconds."""
+    """The number of unsent events that are due, and the age of the oldest in seconds."""
     row = await db.fetchrow(
         "SELECT count(*) AS depth,"
         " coalesce(extract(epoch FROM clock_timestamp() - min(created_at)), 0)::float8 AS age"
@@ -204,7 +203,7 @@ async def backlog(db: Db) -> tuple[int, float]:
 
 
 async def prune_sent(db: Db, *, older_than: timedelta) -> int:
-    """Remove what was sent longer ago than that, a bounded number; answers how many."""
+    """Delete events sent before that, a bounded number at a time; returns the number."""
     return await db.fetchval(
         "WITH gone AS (DELETE FROM outbox_sent WHERE id = ANY (ARRAY("
         "   SELECT id FROM outbox_sent WHERE sent_at < (SELECT clock_timestamp() - $1::interval)"

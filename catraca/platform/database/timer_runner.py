@@ -1,7 +1,7 @@
-"""Fires timers when they are due: claims them, runs each one's handler in a transaction of its own.
+"""Fires due timers: claims them and runs the handler of each in its own transaction.
 
-Whatever crashes or stalls, a timer's work is applied once. A handler's own fault is counted and tried again,
-later every time, for ever: `catraca doctor` names it. A server that is away counts nothing.
+A timer's work is applied once, even if processes crash or hang. A handler that raises is counted and retried
+for ever, with growing pauses; `catraca doctor` reports it. An outage is not counted as a failure.
 """
 
 import asyncio
@@ -18,19 +18,17 @@ from catraca.platform.pauses import Backoff, within
 
 log = structlog.get_logger()
 
-# Each takes a connection of a pool that others need too.
+# Each uses a connection of the pool.
 AT_ONCE = 4
-# Shorter than the lease: a handler that ran on could only find its timer taken over.
+# Shorter than the lease: after its end another process takes the timer over.
 HANDLER_SECONDS = 8.0
 FIRST_PAUSE_SECONDS = 0.2
 LONGEST_PAUSE_SECONDS = 2.0
-# A timer that has been due for longer and could not be claimed is held by whoever moves or cancels it.
+# A timer that is due for longer and cannot be claimed is locked by a transaction that moves or cancels it.
 JUST_DUE_SECONDS = 0.01
-HELD_PAUSE_SECONDS = 0.05
+LOCKED_PAUSE_SECONDS = 0.05
 
-OUTCOMES = Counter(
-    "catraca_timers_total", "Timers taken up when due, by what became of them.", ["kind", "outcome"]
-)
+OUTCOMES = Counter("catraca_timers_total", "Attempts to fire a due timer, by outcome.", ["kind", "outcome"])
 LAG_SECONDS = Histogram(
     "catraca_timer_lag_seconds",
     "From a timer's due moment to the end of its handler, by the database's clock.",
@@ -40,11 +38,11 @@ LAG_SECONDS = Histogram(
 
 
 class Overtaken(Exception):
-    """The timer was moved, canceled or taken over meanwhile: nothing of its handler's work may stay."""
+    """The timer was moved, canceled or taken over during the attempt: its handler's work is rolled back."""
 
 
 class TimerRunner:
-    """Any number may run at once, in any number of processes; each fires the kinds it has handlers for."""
+    """Fires the kinds it has handlers for. Safe to run many times, in many processes."""
 
     def __init__(
         self,
@@ -52,7 +50,7 @@ class TimerRunner:
         handlers: Iterable[TimerHandlers],
         hands: asyncio.Semaphore | None = None,
     ) -> None:
-        """`hands` bounds the transactions of this process's background work, as a consumer's does."""
+        """`hands` limits the concurrent transactions of all background work of the process."""
         self._database = database
         self._hands = hands or asyncio.Semaphore(AT_ONCE)
         self._handlers: dict[TimerKind, Handler] = {}
@@ -62,52 +60,52 @@ class TimerRunner:
             self._handlers.update(each.by_kind)
         self._room = AT_ONCE
         self._room_made = asyncio.Event()
-        # What could not be given back when a fault made us let go of it.
-        self._stranded: list[DueTimer] = []
+        # Claimed timers that an outage kept us from releasing.
+        self._unreleased: list[DueTimer] = []
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Fire timers until told to stop; what is in hand by then is finished, or given back."""
+        """Fire timers until `stopping` is set; then finish or release the claimed ones."""
         backoff = Backoff(first_seconds=FIRST_PAUSE_SECONDS, longest_seconds=LONGEST_PAUSE_SECONDS)
         with self._database.channel.subscribe(timers.WAKE_TOPIC) as woken:
-            async with asyncio.TaskGroup() as hands:
+            async with asyncio.TaskGroup() as tasks:
                 while not stopping.is_set():
                     woken.clear()
                     try:
-                        idle_seconds = await self._look(hands)
+                        idle_seconds = await self._claim(tasks)
                     except AWAY as error:
                         pause_seconds = backoff.next_seconds()
-                        log.warning("timekeeper_pauses", reason=type(error).__name__, seconds=pause_seconds)
+                        log.warning("timer_runner_paused", reason=type(error).__name__, seconds=pause_seconds)
                         await within(pause_seconds, stopping)
                         continue
                     backoff.reset()
                     if self._room == 0:
-                        await within(timers.LOOK_SECONDS, self._room_made, stopping)
+                        await within(timers.POLL_SECONDS, self._room_made, stopping)
                     elif idle_seconds > 0:
                         await within(idle_seconds, woken, stopping)
         await self._finish()
 
-    async def _look(self, hands: asyncio.TaskGroup) -> float:
-        """Take up what is due, as far as there is room; answers how long there is nothing more to do."""
+    async def _claim(self, tasks: asyncio.TaskGroup) -> float:
+        """Claim due timers as far as there is room; returns the seconds until the next claim."""
         self._room_made.clear()
         room, kinds = self._room, self._handlers.keys()
         async with self._database.connection() as db:
-            if stranded := list(self._stranded):
-                await timers.give_back(db, stranded)
-                del self._stranded[: len(stranded)]
+            if unreleased := list(self._unreleased):
+                await timers.release(db, unreleased)
+                del self._unreleased[: len(unreleased)]
             claimed = await timers.claim_due(
                 db, kinds, lease=uuid4(), lease_seconds=timers.LEASE_SECONDS, limit=room
             )
             for timer in claimed:
                 self._room -= 1
-                hands.create_task(self._fire(timer))
+                tasks.create_task(self._fire(timer))
             if len(claimed) == room:
                 return 0
             seconds = await timers.seconds_to_next(db, kinds)
         if seconds is None:
-            return timers.LOOK_SECONDS
+            return timers.POLL_SECONDS
         if seconds < -JUST_DUE_SECONDS:
-            return HELD_PAUSE_SECONDS
-        return min(timers.LOOK_SECONDS, seconds)
+            return LOCKED_PAUSE_SECONDS
+        return min(timers.POLL_SECONDS, seconds)
 
     async def _fire(self, timer: DueTimer) -> None:
         try:
@@ -115,7 +113,7 @@ class TimerRunner:
                 outcome = await self._attempt(timer)
             OUTCOMES.labels(timer.kind, outcome).inc()
         except AWAY:
-            self._stranded.append(timer)
+            self._unreleased.append(timer)
         finally:
             self._room += 1
             self._room_made.set()
@@ -130,17 +128,17 @@ class TimerRunner:
             log.warning("timer_postponed", kind=timer.kind, reason=type(error).__name__)
             await self._database.run(lambda db: timers.postpone(db, timer))
             return "postponed"
-        except Exception as error:  # noqa: BLE001 - the timer's fault is whatever its handler raises
+        except Exception as error:  # noqa: BLE001 - a handler may raise anything
             await self._fail(timer, error)
             return "failed"
         LAG_SECONDS.labels(timer.kind).observe(max(0.0, late_seconds))
         return "fired"
 
     async def _apply(self, db: Db, timer: DueTimer) -> float:
-        if not await timers.take_up(db, timer):
+        if not await timers.begin_firing(db, timer):
             raise Overtaken
         await self._handlers[timer.kind](db, timer.subject_id)
-        late_seconds = await timers.put_away(db, timer)
+        late_seconds = await timers.end_firing(db, timer)
         if late_seconds is None:
             raise Overtaken
         return late_seconds
@@ -156,9 +154,9 @@ class TimerRunner:
         await self._database.run(lambda db: timers.count_failure(db, timer))
 
     async def _finish(self) -> None:
-        if not self._stranded:
+        if not self._unreleased:
             return
         try:
-            await self._database.run(lambda db: timers.give_back(db, self._stranded))
-        except AWAY as error:  # their leases run out by themselves
-            log.warning("timers_left", count=len(self._stranded), reason=type(error).__name__)
+            await self._database.run(lambda db: timers.release(db, self._unreleased))
+        except AWAY as error:  # their leases expire
+            log.warning("timers_not_released", count=len(self._unreleased), reason=type(error).__name__)

@@ -8,10 +8,10 @@
     @fires(OFFER_EXPIRES)
     async def expire_offer(db: Db, offer_id: UUID) -> None: ...
 
-A timer is a row, one for each kind and subject. The timekeeper claims what is due (a lease), runs the handler
-in a transaction of its own and removes the row at the end of it, if the lease is still its own; if not (the
-timer was moved, canceled or taken over), the handler's work is undone. At the end, because business code too
-changes its rows first and its timers then: where all lock in one order, nobody waits in a circle.
+A timer is a row, one for each kind and subject. The runner claims due timers (a lease), runs the handler of
+each in its own transaction, and at the end deletes the row if it still has the lease. If not (the timer was
+moved, canceled or taken over), the handler's work is rolled back. The row is deleted last because business
+code also changes its own rows first and its timers afterwards: with one lock order there are no deadlocks.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
@@ -28,23 +28,23 @@ TimerKind = NewType("TimerKind", str)
 Handler = Callable[[Db, UUID], Awaitable[None]]
 
 WAKE_TOPIC = "timers"
-# Every timekeeper looks at least this often, and so knows of most timers long before they are due.
-LOOK_SECONDS = 1.0
-# A timer due sooner is announced: the next look might come too late, all the more if the commit is slow.
-SOON = timedelta(seconds=LOOK_SECONDS + LONG_TRANSACTION_SECONDS)
-# What a dead timekeeper had in hand waits this long.
+# Every runner polls at least this often, and so knows most timers long before they are due.
+POLL_SECONDS = 1.0
+# Runners are notified of timers due sooner: the next poll may be too late, above all after a slow commit.
+SOON = timedelta(seconds=POLL_SECONDS + LONG_TRANSACTION_SECONDS)
+# The timers that a dead runner had claimed wait this long.
 LEASE_SECONDS = 10.0
 LONGEST_DELAY_SECONDS = 60.0
-# Two sweeps, a sweep being one lease: by then somebody else should have fired it.
+# Two leases: by then another runner should have fired it.
 OVERDUE = timedelta(seconds=2 * LEASE_SECONDS)
 COUNTED_TO = 10_000
 
 
 class TimerHandlers:
-    """What a domain does when its timers are due: one handler a kind.
+    """A domain's handlers, one for each kind of timer.
 
-    A handler gets an open transaction and never commits. Its change is guarded, so that it does nothing when
-    the subject has moved on.
+    A handler gets an open transaction and never commits. It checks the subject's state, and does nothing if
+    that has changed.
     """
 
     def __init__(self) -> None:
@@ -66,11 +66,11 @@ async def set_timer(
     due_in: timedelta | None = None,
     due_at: datetime | None = None,
 ) -> None:
-    """Set one timer for each subject, or move it if it is set; it fires if and only if this commits.
+    """Set one timer for each subject, or move it if it is set. It fires if and only if this commits.
 
-    Due after a while, or at a moment that came from the database. Change the subjects' rows first.
+    It is due after `due_in`, or at `due_at`, a time of the database. Change the subjects' rows first.
     """
-    assert (due_in is None) != (due_at is None), "due in a while or at a moment, one of them"
+    assert (due_in is None) != (due_at is None), "give due_in or due_at"
     soon = await db.fetchval(
         "WITH moment AS MATERIALIZED (SELECT coalesce($3::timestamptz, clock_timestamp() + $4) AS due),"
         " timer AS ("
@@ -78,7 +78,7 @@ async def set_timer(
         "   SELECT DISTINCT $1, id, due, due FROM unnest($2::uuid[]) AS id CROSS JOIN moment ORDER BY id"
         "   ON CONFLICT (kind, subject_id) DO UPDATE"
         "   SET due_at = EXCLUDED.due_at, awake_at = EXCLUDED.due_at, failures = 0,"
-        # A handler that sets its own timer again keeps the lease it will be asked for.
+        # A handler that sets its own timer again keeps the lease, which `end_firing` checks.
         "     lease = CASE WHEN t.lease::text = current_setting('catraca.firing', true) THEN t.lease END"
         "   RETURNING due_at)"
         " SELECT bool_or(due_at < clock_timestamp() + $5) FROM timer",
@@ -93,9 +93,9 @@ async def set_timer(
 
 
 async def cancel_timer(db: Db, kind: TimerKind, *subject_ids: UUID) -> None:
-    """Once this commits, these timers do not fire. Safe to repeat; change the subjects' rows first."""
+    """Cancel these timers: they do not fire if this commits. Safe to repeat. Change the subjects' rows first."""
     await db.execute(
-        # The one whose handler calls this goes when the handler is done, even if it was set again before.
+        # The timer whose handler calls this is deleted by `end_firing`, even if the handler set it again.
         "WITH firing AS ("
         "   UPDATE timers SET awake_at = 'infinity' WHERE kind = $1 AND subject_id = ANY ($2::uuid[])"
         "     AND lease::text = current_setting('catraca.firing', true))"
@@ -108,7 +108,7 @@ async def cancel_timer(db: Db, kind: TimerKind, *subject_ids: UUID) -> None:
 
 @dataclass(frozen=True, slots=True)
 class DueTimer:
-    """A claimed timer; it is ours while its row has this lease."""
+    """A claimed timer: this process may fire it while its row has this lease."""
 
     kind: TimerKind
     subject_id: UUID
@@ -120,14 +120,14 @@ class DueTimer:
 async def claim_due(
     db: Db, kinds: Collection[TimerKind], *, lease: UUID, lease_seconds: float, limit: int
 ) -> list[DueTimer]:
-    """Claim what has been due the longest among these kinds. The lease must be new for every claim."""
+    """Claim the timers of these kinds that are due longest. Each claim needs a new `lease`."""
     rows = await db.fetch(
         "UPDATE timers SET lease = $2, awake_at = clock_timestamp() + make_interval(secs => $3)"
-        # By place, not by key, which would let the planner read the whole table to join it.
+        # By ctid: a join on the key would let the planner read the whole table.
         " WHERE ctid = ANY (ARRAY("
         "   SELECT due.place FROM unnest($1::text[]) AS wanted CROSS JOIN LATERAL ("
         "     SELECT ctid AS place, awake_at FROM timers"
-        # A subselect is evaluated once; the bare function, for every row up to the end of the index.
+        # A subselect is evaluated once, the bare function for every row of the index.
         "     WHERE kind = wanted AND awake_at <= (SELECT clock_timestamp())"
         "     ORDER BY awake_at LIMIT $4 FOR UPDATE SKIP LOCKED) AS due"
         "   ORDER BY due.awake_at LIMIT $4))"
@@ -141,7 +141,7 @@ async def claim_due(
 
 
 async def seconds_to_next(db: Db, kinds: Collection[TimerKind]) -> float | None:
-    """How long until one of these kinds is to be looked at, negative if overdue; None if none is set."""
+    """Seconds until a timer of these kinds can be claimed, negative if overdue; None without timers."""
     return await db.fetchval(
         "SELECT extract(epoch FROM min(next.awake_at) - clock_timestamp())::float8"
         " FROM unnest($1::text[]) AS wanted CROSS JOIN LATERAL ("
@@ -150,8 +150,8 @@ async def seconds_to_next(db: Db, kinds: Collection[TimerKind]) -> float | None:
     )
 
 
-async def take_up(db: Db, timer: DueTimer) -> bool:
-    """Begin firing in this transaction, locking nothing yet; False when the timer is no longer ours."""
+async def begin_firing(db: Db, timer: DueTimer) -> bool:
+    """Begin firing in this transaction, without a lock; False if the lease is lost."""
     return await db.fetchval(
         "SELECT set_config('catraca.firing', lease::text, true) IS NOT NULL FROM timers"
         " WHERE kind = $1 AND subject_id = $2 AND lease = $3",
@@ -161,13 +161,13 @@ async def take_up(db: Db, timer: DueTimer) -> bool:
     )
 
 
-async def put_away(db: Db, timer: DueTimer) -> float | None:
-    """End firing: answers by how many seconds it was late, or None when the timer is no longer ours."""
+async def end_firing(db: Db, timer: DueTimer) -> float | None:
+    """Delete the fired timer; returns how many seconds late it was, or None if the lease is lost."""
     return await db.fetchval(
         "WITH gone AS ("
         "   DELETE FROM timers WHERE kind = $1 AND subject_id = $2 AND lease = $3 AND awake_at > due_at"
         "   RETURNING kind),"
-        # A claimed timer wakes at its lease's end; this one was set again by its own handler.
+        # A claimed timer has `awake_at` at the end of its lease; this one was set again by its own handler.
         " again AS ("
         "   UPDATE timers SET lease = NULL"
         "   WHERE kind = $1 AND subject_id = $2 AND lease = $3 AND awake_at = due_at"
@@ -182,7 +182,7 @@ async def put_away(db: Db, timer: DueTimer) -> float | None:
 
 
 async def count_failure(db: Db, timer: DueTimer) -> None:
-    """Try it again later, and later every time."""
+    """Count a failure of the handler, and retry after a pause that doubles each time."""
     await db.execute(
         "UPDATE timers SET lease = NULL, failures = failures + 1,"
         "   awake_at = clock_timestamp() + make_interval(secs => least(2.0 ^ least(failures, 10), $4))"
@@ -195,7 +195,7 @@ async def count_failure(db: Db, timer: DueTimer) -> None:
 
 
 async def postpone(db: Db, timer: DueTimer) -> None:
-    """Try it again in a while, which grows with its lateness; for faults that are not the timer's."""
+    """Retry after a pause that grows with the delay so far: after an outage, which is no failure."""
     await db.execute(
         "UPDATE timers SET lease = NULL, awake_at = clock_timestamp()"
         "   + least(greatest((clock_timestamp() - due_at) / 2, interval '0.2 s'), interval '5 s')"
@@ -206,8 +206,8 @@ async def postpone(db: Db, timer: DueTimer) -> None:
     )
 
 
-async def give_back(db: Db, timers: Sequence[DueTimer]) -> None:
-    """Let anybody have these at once, as far as they are still ours."""
+async def release(db: Db, timers: Sequence[DueTimer]) -> None:
+    """Release these timers if we still have their leases, so that another runner can claim them."""
     await db.execute(
         "UPDATE timers t SET lease = NULL, awake_at = due_at"
         " FROM unnest($1::text[], $2::uuid[], $3::uuid[]) AS ours (kind, subject_id, lease)"
@@ -221,7 +221,7 @@ async def give_back(db: Db, timers: Sequence[DueTimer]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class TimerCount:
-    """How many timers of one kind wait, and how many of them the doctor would name; counted to a limit."""
+    """Pending and overdue timers of one kind, each counted up to a limit."""
 
     kind: TimerKind
     pending: int
@@ -229,7 +229,7 @@ class TimerCount:
 
 
 async def count_timers(db: Db) -> list[TimerCount]:
-    """Every kind that has timers, whoever handles it; the cost is bounded, however many there are."""
+    """Counts for every kind with timers, with or without a handler. Bounded cost at any size."""
     rows = await db.fetch(
         "WITH RECURSIVE kinds AS ("
         "   (SELECT kind FROM timers ORDER BY kind LIMIT 1)"
@@ -238,7 +238,7 @@ async def count_timers(db: Db) -> list[TimerCount]:
         "   FROM kinds k WHERE k.kind IS NOT NULL)"
         " SELECT k.kind,"
         "   (SELECT count(*) FROM (SELECT FROM timers t WHERE t.kind = k.kind LIMIT $1) AS t) AS pending,"
-        # Whatever is overdue wakes within the longest delay, and so stands at the front of the index.
+        # `awake_at` of an overdue timer is within the longest delay, so it is at the front of the index.
         "   (SELECT count(*) FROM (SELECT FROM timers t WHERE t.kind = k.kind"
         "      AND t.awake_at <= (SELECT clock_timestamp() + make_interval(secs => $2))"
         "      AND t.due_at < (SELECT clock_timestamp() - $3::interval) LIMIT $1) AS t) AS overdue"
@@ -254,7 +254,7 @@ TIMER_INVARIANTS: tuple[Rule, ...] = (
     Invariant(
         number=14,
         name="no timer is long overdue",
-        sentence=f"No timer is overdue by more than two sweeps ({OVERDUE.total_seconds():.0f} s).",
+        sentence=f"No timer is overdue by more than two leases ({OVERDUE.total_seconds():.0f} s).",
         query="SELECT subject_id, failures FROM timers"  # noqa: S608 - a number of ours
         f" WHERE due_at < clock_timestamp() - interval '{OVERDUE.total_seconds():.0f} s'",
     ),

@@ -69,7 +69,7 @@ async def test_the_command_speaks_json_and_checks_the_rules(environment: dict[st
     assert rule["name"] == "the audit log only grows"
     plain = await asyncio.to_thread(catraca, "doctor", "--invariants", **environment)
     assert "broken    the audit log only grows: " in plain.stdout
-    assert "- audit_log_is_append_only on audit_log is there but not in force" in plain.stdout
+    assert "- audit_log_is_append_only on audit_log exists but is not enforced" in plain.stdout
     assert "held      6. one effect per idempotency key: " in plain.stdout
 
 

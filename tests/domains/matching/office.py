@@ -164,5 +164,5 @@ def message_of(event: Event) -> Message:
 
 
 async def _apply(db: Db, handlers: QueueHandlers, message: Message) -> None:
-    if await inbox.remember(db, handlers.queue, [message.id]):
+    if await inbox.insert_new(db, handlers.queue, [message.id]):
         await handlers.run(db, message)

@@ -13,7 +13,7 @@ from tests.support.outboxes import somebody_waits_for_a_lock
 
 
 async def apply(database: Database, consumer: str, *ids: UUID) -> set[UUID]:
-    return await database.run(lambda db: inbox.remember(db, consumer, ids))
+    return await database.run(lambda db: inbox.insert_new(db, consumer, ids))
 
 
 async def test_a_repeat_is_known_also_within_a_batch_and_to_its_consumer_only(database: Database) -> None:
@@ -34,7 +34,7 @@ async def test_an_event_is_applied_once_by_many_at_once(database: Database) -> N
         for attempt in range(2):
 
             async def work(db: Db, attempt: int = attempt) -> set[UUID]:
-                new = await inbox.remember(db, "a", mine)
+                new = await inbox.insert_new(db, "a", mine)
                 if attempt == 0 and turn % 2:
                     raise KeyError
                 return new
@@ -54,7 +54,7 @@ async def test_the_second_of_two_waits_for_how_the_first_ends(
     began, end = asyncio.Event(), asyncio.Event()
 
     async def first(db: Db) -> set[UUID]:
-        new = await inbox.remember(db, "a", [event])
+        new = await inbox.insert_new(db, "a", [event])
         began.set()
         await end.wait()
         if not first_commits:
@@ -79,7 +79,7 @@ async def test_an_undone_handler_leaves_no_row(database: Database) -> None:
     event = uuid4()
 
     async def fail(db: Db) -> None:
-        await inbox.remember(db, "a", [event])
+        await inbox.insert_new(db, "a", [event])
         raise KeyError
 
     with pytest.raises(KeyError):

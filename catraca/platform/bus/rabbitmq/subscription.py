@@ -67,7 +67,7 @@ class RabbitMqSubscription:
         if self._queue.transient_seconds is not None or not self._queue.remembers:
             return ours
         ids = [delivery.message.id for delivery in ours]
-        return each_once(ours, await inbox.remember(db, self._queue.name, ids))
+        return each_once(ours, await inbox.insert_new(db, self._queue.name, ids))
 
     async def done(self, deliveries: Sequence[Delivery]) -> None:
         if self._session is not None:
