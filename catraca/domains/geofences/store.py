@@ -8,7 +8,7 @@ from catraca.domains.geofences.model import Asked, Confirmation, ConfirmationId,
 from catraca.domains.people import UserId
 from catraca.domains.rides import RideId
 from catraca.platform.database import Db, Row
-from catraca.platform.database.event_invariants import LOOKED_AT
+from catraca.platform.database.event_invariants import CHECKED_EVENTS
 from catraca.platform.database.invariants import ConstraintHeld, Invariant, Rule
 
 COLUMNS = (
@@ -171,7 +171,7 @@ _TOLD = (
     " UNION ALL (SELECT aggregate_id FROM outbox_sent"
     "   WHERE routing_key = 'ride.confirmation_expired' AND queue IS NULL"
     "     AND sent_at > clock_timestamp() - interval '1 day'"
-    f"  ORDER BY sent_at DESC LIMIT {LOOKED_AT})"
+    f"  ORDER BY sent_at DESC LIMIT {CHECKED_EVENTS})"
 )
 
 INVARIANTS: tuple[Rule, ...] = (
@@ -190,7 +190,7 @@ INVARIANTS: tuple[Rule, ...] = (
         " SELECT c.id FROM ride_confirmations c LEFT JOIN told t ON t.aggregate_id = c.id"
         " WHERE t.count > CASE WHEN c.expired_at IS NULL THEN 0 ELSE 1 END"
         "   OR t.count IS NULL AND c.expired_at > clock_timestamp() - interval '23 hours'"
-        f"    AND (SELECT count(*) FROM told) < {LOOKED_AT // 2}",
+        f"    AND (SELECT count(*) FROM told) < {CHECKED_EVENTS // 2}",
     ),
     ConstraintHeld(
         name="one ride a confirmation",

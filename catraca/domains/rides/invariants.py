@@ -1,6 +1,6 @@
 """Rules about rides that `catraca doctor` checks: constraints of the schema, and queries for violations."""
 
-from catraca.platform.database.event_invariants import LOOKED_AT
+from catraca.platform.database.event_invariants import CHECKED_EVENTS
 from catraca.platform.database.invariants import ConstraintHeld, Invariant, Rule, TriggerHeld
 
 # Events of rides that are published or due, as far as they are kept and checked.
@@ -9,7 +9,7 @@ _EVENTS = (
     " WHERE exchange = 'rides.events' AND queue IS NULL UNION ALL"
     " (SELECT aggregate_id, routing_key, headers, created_at FROM outbox_sent"
     "  WHERE exchange = 'rides.events' AND queue IS NULL AND sent_at > clock_timestamp() - interval '1 day'"
-    " ORDER BY sent_at DESC LIMIT " + str(LOOKED_AT) + ")"
+    " ORDER BY sent_at DESC LIMIT " + str(CHECKED_EVENTS) + ")"
 )
 
 INVARIANTS: tuple[Rule, ...] = (
@@ -147,7 +147,7 @@ INVARIANTS: tuple[Rule, ...] = (
         "   WHERE at > clock_timestamp() - interval '23 hours' AND news LIKE 'ride.%' GROUP BY 1, 2)"
         " SELECT s.ride_id FROM steps s LEFT JOIN events t ON t.aggregate_id = s.ride_id"
         "   AND t.routing_key = s.news WHERE coalesce(t.count, 0) < s.count"
-        f" AND (SELECT count(*) FROM events) < {LOOKED_AT // 2}",
+        f" AND (SELECT count(*) FROM events) < {CHECKED_EVENTS // 2}",
     ),
     Invariant(
         number=8,

@@ -5,7 +5,7 @@ They check unsent events and the newest sent ones: enough to notice a fault, and
 
 from catraca.platform.database.invariants import ConstraintHeld, Invariant, Rule
 
-CHECKED = 100_000
+CHECKED_EVENTS = 100_000
 
 
 def kept(checked: int) -> str:
@@ -19,7 +19,7 @@ def kept(checked: int) -> str:
     )
 
 
-def no_event_is_missing(checked: int = CHECKED) -> Invariant:
+def no_event_is_missing(checked: int = CHECKED_EVENTS) -> Invariant:
     """No gaps in `seq`. Events of one aggregate are sent in order, or together at slightly different times.
 
     So the events before the oldest checked ones may be out of sight: hence the margins of one hour before the
@@ -48,7 +48,7 @@ EVENT_INVARIANTS: tuple[Rule, ...] = (
         number=8,
         name="every number was given out",
         sentence="No event has a number beyond the last one its aggregate was given.",
-        query=f"SELECT k.id, k.aggregate_id, k.seq FROM ({kept(CHECKED)}) AS k"  # noqa: S608 - our own
+        query=f"SELECT k.id, k.aggregate_id, k.seq FROM ({kept(CHECKED_EVENTS)}) AS k"  # noqa: S608 - our own
         " LEFT JOIN outbox_heads h ON h.aggregate_id = k.aggregate_id"
         " WHERE k.seq NOT BETWEEN 1 AND coalesce(h.seq, 0)",
     ),
@@ -104,7 +104,7 @@ EVENT_INVARIANTS: tuple[Rule, ...] = (
         number=9,
         name="no event is stored twice",
         sentence="An event is unsent or sent, not both, and no other event has its number.",
-        query=f"WITH kept AS ({kept(CHECKED)})"  # noqa: S608 - our own
+        query=f"WITH kept AS ({kept(CHECKED_EVENTS)})"  # noqa: S608 - our own
         " SELECT aggregate_id, seq FROM kept GROUP BY aggregate_id, seq HAVING count(*) > 1"
         " UNION SELECT max(aggregate_id::text)::uuid, max(seq) FROM kept GROUP BY id HAVING count(*) > 1",
     ),

@@ -93,7 +93,7 @@ async def set_timer(
 
 
 async def cancel_timer(db: Db, kind: TimerKind, *subject_ids: UUID) -> None:
-    """Cancel these timers: they do not fire if this commits. Safe to repeat. Change the subjects' rows first."""
+    """Cancel these timers: none fires if this commits. Safe to repeat. Change the subjects' rows first."""
     await db.execute(
         # The timer whose handler calls this is deleted by `end_firing`, even if the handler set it again.
         "WITH firing AS ("

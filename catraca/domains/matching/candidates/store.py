@@ -8,7 +8,7 @@ import msgspec
 
 from catraca.domains.matching.candidates.model import SearchRecord, SeenDriver, Verdict
 from catraca.platform.database import Db, Row
-from catraca.platform.database.event_invariants import LOOKED_AT
+from catraca.platform.database.event_invariants import CHECKED_EVENTS
 from catraca.platform.database.invariants import ConstraintHeld, Invariant, Rule, TriggerHeld
 from catraca.platform.ids import new_id
 
@@ -84,7 +84,7 @@ _OFFERED = (
     "   (one->>'driver_id')::uuid AS driver_id, (one->>'distance_meters')::integer AS distance_meters"
     " FROM (SELECT * FROM matching_searches"
     "   WHERE outcome = 'asked' AND at > clock_timestamp() - interval '1 day'"
-    f"  ORDER BY at DESC LIMIT {LOOKED_AT}) AS s CROSS JOIN jsonb_array_elements(s.seen) AS one"
+    f"  ORDER BY at DESC LIMIT {CHECKED_EVENTS}) AS s CROSS JOIN jsonb_array_elements(s.seen) AS one"
     " WHERE one->>'verdict' = 'offered'"
 )
 

@@ -6,7 +6,7 @@ from uuid import UUID
 from catraca.domains.location import cell_of
 from catraca.domains.matching.search.model import Matching, Rules
 from catraca.platform.database import Db
-from catraca.platform.database.event_invariants import LOOKED_AT
+from catraca.platform.database.event_invariants import CHECKED_EVENTS
 from catraca.platform.database.invariants import ConstraintHeld, Invariant, Rule
 from catraca.platform.geo import Place
 
@@ -118,11 +118,12 @@ INVARIANTS: tuple[Rule, ...] = (
         sentence="Every ride under way that was accepted within a day has its `ride.matched` event.",
         query="WITH published AS (SELECT aggregate_id, routing_key, headers FROM outbox UNION ALL"  # noqa: S608
         "   (SELECT aggregate_id, routing_key, headers FROM outbox_sent"
-        f"   WHERE sent_at > clock_timestamp() - interval '1 day' ORDER BY sent_at DESC LIMIT {LOOKED_AT}))"
+        "   WHERE sent_at > clock_timestamp() - interval '1 day'"
+        f"  ORDER BY sent_at DESC LIMIT {CHECKED_EVENTS}))"
         " SELECT r.id FROM rides r WHERE r.status IN ('ACCEPTED', 'ARRIVING', 'STARTED')"
         " AND r.accepted_at BETWEEN clock_timestamp() - interval '1 day'"
         "   AND clock_timestamp() - interval '20 s'"
-        f" AND (SELECT count(*) FROM published) < {LOOKED_AT}"
+        f" AND (SELECT count(*) FROM published) < {CHECKED_EVENTS}"
         " AND (r.id, r.round) NOT IN (SELECT aggregate_id, (headers->>'round')::integer FROM published"
         "   WHERE routing_key = 'ride.matched')",
     ),

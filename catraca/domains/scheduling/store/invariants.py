@@ -1,6 +1,6 @@
 """What must hold of agendas, for `catraca doctor --invariants`."""
 
-from catraca.platform.database.event_invariants import LOOKED_AT
+from catraca.platform.database.event_invariants import CHECKED_EVENTS
 from catraca.platform.database.invariants import ConstraintHeld, Invariant, Rule
 
 # What tells of a change; the others only remind, or offer.
@@ -12,7 +12,7 @@ _SAID = "aggregate_id, routing_key, (body->>'sequence')::integer AS sequence"
 _TOLD = (
     f"told AS (SELECT {_SAID} FROM outbox WHERE {_TELLS} UNION ALL"  # noqa: S608 - our own words
     f" (SELECT {_SAID} FROM outbox_sent WHERE {_TELLS} AND sent_at > clock_timestamp() - interval '1 day'"
-    f"  ORDER BY sent_at DESC LIMIT {LOOKED_AT}))"
+    f"  ORDER BY sent_at DESC LIMIT {CHECKED_EVENTS}))"
 )
 _LAST_NEWS = (
     "(a.status, t.routing_key) IN (('BOOKED', 'appointment.booked'), ('BOOKED', 'appointment.rescheduled'),"
@@ -66,7 +66,7 @@ INVARIANTS: tuple[Rule, ...] = (
         query=f"WITH {_TOLD} SELECT a.id FROM appointments a"  # noqa: S608 - our own words
         " WHERE a.status NOT IN ('HELD', 'EXPIRED')"
         f" AND a.changed_at > clock_timestamp() - interval '23 hours'"
-        f" AND (SELECT count(*) FROM told) < {LOOKED_AT // 2}"
+        f" AND (SELECT count(*) FROM told) < {CHECKED_EVENTS // 2}"
         f" AND (NOT EXISTS (SELECT FROM told t WHERE t.aggregate_id = a.id AND t.sequence = a.sequence"
         f"     AND {_LAST_NEWS})"
         "   OR a.created_at > clock_timestamp() - interval '23 hours' AND a.sequence >="
