@@ -1,11 +1,11 @@
-"""Who is calling: bearer tokens checked, people known or made on first use, revoked tokens refused.
+"""Authentication by bearer tokens. A person is inserted at first use; revoked tokens are refused.
 
-Three clocks meet here. A token's end is judged by this machine's clock, its beginning (`iat`, `nbf`) with
-`CLOCK_LEEWAY`, for whoever signed it may be a little ahead. A revocation is a moment of the database's clock:
-the tokens of our own login carry that clock's `iat` (see `sign_token`), so before and after are exact. A
-provider's `iat` is the provider's clock, often in whole seconds; there a revocation also covers what was
-signed up to `clock_margin` after it. That errs on the safe side: no token from before outlives the
-revocation, and one from the first seconds after it is refused and asked for again.
+Three clocks are compared here. A token's end is checked against this machine's clock, its beginning (`iat`,
+`nbf`) with `CLOCK_LEEWAY`, since the signer's clock may be ahead. A revocation is a time of the database's
+clock. Tokens of our own login have their `iat` from that clock (see `sign_token`), so the comparison is
+exact. A provider's `iat` is from the provider's clock, often in whole seconds: there a revocation also covers
+tokens signed up to `clock_margin` after it. This is the safe side: no token signed before the revocation
+stays valid, and a token signed in the first seconds after it is refused, so the client asks for another.
 """
 
 import json
@@ -26,14 +26,14 @@ ROLES = frozenset({"passenger", "driver", "worker", "operator", "service"})
 TOKEN_TYPES = frozenset({"at+jwt", "application/at+jwt", "jwt"})
 MAX_TOKEN_CHARACTERS = 8192
 TOKENS_REMEMBERED = 10_000
-# A key that was withdrawn must stop working, so even a token that was good is checked again now and then.
+# A withdrawn key must stop working, so even verified tokens are verified again after this time.
 REMEMBERED_SECONDS = 60.0
 CLOCK_LEEWAY = timedelta(seconds=5)
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """The caller, as the token names it."""
+    """The caller, from the claims of the token."""
 
     id: UUID
     roles: frozenset[str]
@@ -49,12 +49,12 @@ class Principal:
 
     @property
     def acts_for_others(self) -> bool:
-        """Operators and services may name another person's id."""
+        """True for operators and services, who may act for another person's id."""
         return self.has("operator", "service")
 
 
 class KeySource(Protocol):
-    """Where the key that must have signed a token comes from, and which algorithms it may be used with."""
+    """Provides the keys that sign tokens, and their allowed algorithms."""
 
     algorithms: list[str]
     clock_margin: timedelta
@@ -83,7 +83,7 @@ class TokenRules:
 
 
 class TokenVerifier:
-    """Checks signature, algorithm, type, issuer, audience and times; remembers the digests of good ones."""
+    """Verifies signature, algorithm, type, issuer, audience and times. Caches digests of valid tokens."""
 
     def __init__(self, keys: KeySource, rules: TokenRules) -> None:
         self._keys = keys
@@ -112,7 +112,7 @@ class TokenVerifier:
     async def _check(self, token: str) -> Principal:
         try:
             header = _header_of(token)
-            # An extension marked critical must be understood, and we know none.
+            # Extensions marked critical must be understood; we support none.
             if str(header.get("typ", "")).lower() not in TOKEN_TYPES or "crit" in header:
                 raise TokenInvalid
             claims: dict[str, Any] = jwt.decode(
@@ -143,7 +143,7 @@ class TokenVerifier:
 
 
 def _header_of(token: str) -> dict[str, Any]:
-    """Only the first part: all of them are taken apart, and checked, once the key is known."""
+    """The first part, unverified: `jwt.decode` reads and verifies the whole token with the key."""
     header = json.loads(base64url_decode(token.partition(".")[0]))
     if not isinstance(header, dict):
         raise TokenInvalid
@@ -151,7 +151,7 @@ def _header_of(token: str) -> dict[str, Any]:
 
 
 def _roles(claims: Any, path: str) -> frozenset[str]:
-    # Providers also name claims by addresses, whose dots do not mean depth.
+    # Some providers name claims by URLs, whose dots do not mean nesting.
     for step in [path] if path in claims else path.split("."):
         claims = cast(dict[str, Any], claims).get(step) if isinstance(claims, dict) else None
     if not isinstance(claims, list):
@@ -174,7 +174,7 @@ def sign_token(
     issued_at: datetime | None = None,
     rules: TokenRules | None = None,
 ) -> str:
-    """A token of our own for `subject`. A login gives the database's `issued_at`: that clock also revokes."""
+    """A token for `subject`. A login passes the database's time as `issued_at`: it also dates revocations."""
     rules = rules or TokenRules()
     issued_at = issued_at or now()
     claims = {
@@ -182,7 +182,7 @@ def sign_token(
         rules.roles_claim: sorted(roles),
         "iss": rules.issuer,
         "aud": rules.audience,
-        # Fractions matter: a token made right after a revocation must not count as made before it.
+        # With fractions: a token signed just after a revocation must not count as signed before it.
         "iat": issued_at.timestamp(),
         "exp": int((issued_at + lifetime).timestamp()),
     }
@@ -191,7 +191,7 @@ def sign_token(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenSigner:
-    """Signs tokens of our own; a role makes one unless an identity provider does the signing."""
+    """Signs our own tokens. Not used if an identity provider signs them."""
 
     secret: str = field(repr=False)
     lifetime: timedelta
@@ -208,12 +208,13 @@ class TokenSigner:
         )
 
 
-# Given by the roles: makes the person on first use and answers since when tokens count (None: all do).
+# Provided by the roles: inserts the person at first use, and returns since when tokens are valid (None:
+# always).
 TokensValidAfter = Callable[[Principal], Awaitable[datetime | None]]
 
 
 class Authenticator:
-    """From bearer token to caller. A person's standing is looked up again after `standing_seconds`."""
+    """Turns a bearer token into a caller. Revocations are read again after `standing_seconds`."""
 
     def __init__(
         self, verifier: TokenVerifier, tokens_valid_after: TokensValidAfter, *, standing_seconds: float = 1.0
@@ -221,7 +222,7 @@ class Authenticator:
         self._verifier = verifier
         self._tokens_valid_after = tokens_valid_after
         self._standing_seconds = standing_seconds
-        # By roles too: the first token that makes a known person a driver must not be answered from memory.
+        # Roles are part of the key: a person's first token as a driver must not use the cache.
         self._standings: dict[tuple[UUID, frozenset[str]], tuple[float, datetime | None]] = {}
 
     async def authenticate(self, token: str) -> Principal:
@@ -230,13 +231,13 @@ class Authenticator:
         return principal
 
     async def ensure_good(self, principal: Principal) -> None:
-        """For whoever keeps a caller longer than a request: refuse one whose token is over or revoked."""
+        """Refuse a caller whose token has expired or was revoked: for sockets, which outlive a request."""
         if principal.expires_at <= now():
             raise TokenExpired
         await self._ensure_counts(principal)
 
     def is_revoked(self, principal: Principal, valid_after: datetime | None) -> bool:
-        """Whether the token is from before the moment since which this person's tokens count."""
+        """True if the token was issued before `valid_after`."""
         return valid_after is not None and principal.issued_at - self._verifier.clock_margin < valid_after
 
     async def _ensure_counts(self, principal: Principal) -> None:
@@ -256,7 +257,7 @@ class Authenticator:
 
 
 def _remember(memory: dict[Any, Any], key: object, value: object) -> None:
-    """Add to a memory of bounded size; the oldest goes."""
+    """Insert into a cache of bounded size; the oldest entry is dropped."""
     if len(memory) >= TOKENS_REMEMBERED:
         del memory[next(iter(memory))]
     memory[key] = value

@@ -1,18 +1,18 @@
-"""Refusals: expected failures with a stable code, a status and data; the words live in `catraca/texts`."""
+"""Refusals: expected failures with a stable code, a status and data. Their texts are in `catraca/texts`."""
 
 from typing import ClassVar
 
 
 class Away(Exception):
-    """A server beside the database does not answer right now: nobody's fault, so wait and try again."""
+    """A server other than the database does not answer. Retry later."""
 
 
-# What a problem says of itself; a refusal's data stands beside it.
+# The members of every problem; a refusal's data must have other names.
 MEMBERS = frozenset({"type", "title", "status", "code", "detail", "request_id"})
 
 
 class Refusal(Exception):
-    """A request or act turned down for a reason the caller can understand and act on."""
+    """A request that was refused for a reason on which the caller can act."""
 
     code: ClassVar[str]
     status: ClassVar[int]
@@ -20,14 +20,14 @@ class Refusal(Exception):
 
     def __init__(self, *, retry_after_seconds: int | None = None, **data: object) -> None:
         super().__init__(self.code)
-        assert not MEMBERS & data.keys(), "what every problem says of itself is no refusal's data"
+        assert not MEMBERS & data.keys(), "a refusal's data must not use the name of a problem's member"
         self.data = data
         if retry_after_seconds is not None:
             self.retry_after_seconds = retry_after_seconds
 
 
 def refusal_types() -> list[type[Refusal]]:
-    """Every kind of refusal there is: what `texts` must have words for."""
+    """Every type of refusal. `texts` must have a text for each."""
     found: list[type[Refusal]] = []
     waiting = list(Refusal.__subclasses__())
     while waiting:
@@ -74,14 +74,14 @@ class MethodNotAllowed(Refusal):
 
 
 class RequestInvalid(Refusal):
-    """The body, query or path does not have the shape the route takes; `errors` says where."""
+    """The body, query or path does not match the route's schema; `errors` lists the fields."""
 
     code = "request_invalid"
     status = 422
 
 
 class BodyMalformed(Refusal):
-    """Not JSON as we take it; `reason` (words in `texts`, table `reasons`) says what is wrong with it."""
+    """Not valid JSON, or JSON that we do not accept; `reason` is a code with a text in `texts`."""
 
     code = "body_malformed"
     status = 400
@@ -103,7 +103,7 @@ class UrlInvalid(Refusal):
 
 
 class RequestMalformed(Refusal):
-    """Not HTTP as we take it: the connection is closed after the answer."""
+    """Not valid HTTP, or HTTP that we do not accept. The connection is closed after the response."""
 
     code = "request_malformed"
     status = 400
@@ -130,7 +130,7 @@ class TooManyRequests(Refusal):
 
 
 class AnswerTooSlow(Refusal):
-    """The time for one request ran out while we worked; the outcome is unknown."""
+    """The request reached its time limit; its outcome is unknown."""
 
     code = "answer_too_slow"
     status = 503
@@ -144,7 +144,7 @@ class DatabaseUnavailable(Refusal):
 
 
 class IdentityProviderUnavailable(Refusal):
-    """The provider's keys could not be fetched, so the token could not be checked."""
+    """The provider's keys could not be downloaded, so the token could not be verified."""
 
     code = "identity_provider_unavailable"
     status = 503
@@ -152,7 +152,7 @@ class IdentityProviderUnavailable(Refusal):
 
 
 class Busy(Refusal):
-    """A bounded wait ran out: for a connection, a lock or a statement."""
+    """A wait for a connection, a lock or a statement reached its limit."""
 
     code = "busy"
     status = 503
@@ -160,7 +160,7 @@ class Busy(Refusal):
 
 
 class OutcomeUnknown(Refusal):
-    """The connection broke during COMMIT: the change may or may not have happened."""
+    """The connection broke during COMMIT: the change may or may not be committed."""
 
     code = "outcome_unknown"
     status = 503
@@ -184,7 +184,7 @@ class IdempotencyKeyInUse(Refusal):
 
 
 class InternalError(Refusal):
-    """What a caller is told when the code is wrong; the log has the rest under the request id."""
+    """An unexpected error; the log has the details under the request id."""
 
     code = "internal_error"
     status = 500

@@ -1,7 +1,7 @@
-"""What an event is: a past-tense fact with a routing key, complete enough to act on.
+"""Events: past-tense facts with a routing key, complete enough to act on.
 
-Each is a frozen type in `catraca/events`. On the wire its body is flat JSON with `event_type` and
-`timestamp`; everything else about it travels in the message (`platform/bus/message.py`).
+Each is a frozen type in `catraca/events`. Its body is flat JSON with `event_type` and `timestamp`; its other
+data are headers of the message (`platform/bus/message.py`).
 """
 
 from datetime import datetime
@@ -14,11 +14,11 @@ from catraca.platform.clock import now
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event_type"):
-    """A subclass gives its routing key as `tag`, its exchange, and the field that names its aggregate."""
+    """A subclass sets `tag`, its routing key, `exchange`, and `about`, the field with its aggregate's id."""
 
     exchange: ClassVar[str]
     about: ClassVar[str]
-    # Raised when a field changes its meaning; a new optional field does not need it.
+    # Incremented when the meaning of a field changes, not for a new optional field.
     version: ClassVar[int] = 1
 
     timestamp: datetime = msgspec.field(default_factory=now)
@@ -31,7 +31,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event_type"):
 def key_of(kind: type[Event]) -> str:
     """The routing key, which is also the body's `event_type`."""
     tag = kind.__struct_config__.tag
-    # Left to itself, msgspec takes the name of the class.
+    # Without a tag, msgspec uses the name of the class.
     assert isinstance(tag, str) and tag != kind.__name__, f"{kind.__name__} needs a tag"  # noqa: PT018
     return tag
 

@@ -1,4 +1,4 @@
-"""An identity provider's published keys (JWKS): fetched off the event loop, seldom, and within bounds."""
+"""An identity provider's published keys (JWKS): downloaded in a thread, seldom, with limits."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ from catraca.platform.errors import IdentityProviderUnavailable, TokenInvalid
 
 log = structlog.get_logger()
 
-# Nothing symmetric: else a token signed with a published key, taken as a shared secret, would pass.
+# Asymmetric only: else a token signed with a published key as a shared secret would be valid.
 ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 FETCH_SECONDS = 3.0
 MAX_SET_BYTES = 256 * 1024
@@ -28,14 +28,14 @@ MAX_KEYS = 100
 
 
 class ProviderKeys:
-    """Keys by their id. One fetch at a time, `pause_seconds` between them whoever asks and however they end.
+    """Keys by their id. One download at a time, and at least `pause_seconds` between two.
 
-    While the provider is away the keys we know keep working; a token signed with another cannot be judged.
-    A key that is withdrawn stops working within `kept_seconds`, a remembered token a little after that.
+    While the provider is away, known keys keep working; a token with another key cannot be verified. A
+    withdrawn key stops working within `kept_seconds`, and the cached tokens signed with it a little later.
     """
 
     algorithms = ALGORITHMS
-    # The provider's clock is not ours: a revocation reaches so far beyond its own moment.
+    # The provider's clock differs from ours: a revocation covers this much time after it.
     clock_margin = timedelta(seconds=5)
 
     def __init__(self, url: str, *, kept_seconds: float = 300.0, pause_seconds: float = 5.0) -> None:
@@ -50,7 +50,7 @@ class ProviderKeys:
         self._tried_at = self._fetched_at = -inf
 
     async def key_for(self, header: Mapping[str, Any]) -> jwt.PyJWK:
-        """The key the token says it was signed with: its id is believed, an address or a key is not."""
+        """The key with the id in the token's header. A URL or key in the header is ignored."""
         key_id = header.get("kid")
         if not isinstance(key_id, str):
             raise TokenInvalid
@@ -92,11 +92,11 @@ class ProviderKeys:
 
 
 def fetch_keys(url: str) -> dict[str, jwt.PyJWK]:
-    """Download the set and keep what may sign tokens; blocks, bounded in time and size."""
+    """Download the set and return the keys that may sign tokens. Blocks, with limits on time and size."""
     document: Any = json.loads(_download(url))
     entries: Any = cast(dict[str, Any], document).get("keys") if isinstance(document, dict) else None
     if not isinstance(entries, list):
-        raise ValueError("not a JSON Web Key Set")  # noqa: TRY004 - the document is wrong, not our call
+        raise ValueError("not a JSON Web Key Set")  # noqa: TRY004 - the document is wrong, not an argument
     keys: dict[str, jwt.PyJWK] = {}
     for entry in cast(list[Any], entries)[:MAX_KEYS]:
         key = _signing_key(entry)
@@ -106,7 +106,7 @@ def fetch_keys(url: str) -> dict[str, jwt.PyJWK]:
 
 
 def _signing_key(entry: Any) -> jwt.PyJWK | None:
-    """The key, bound to its one algorithm; None for other uses, weak ones, kinds we do not take."""
+    """The key with its algorithm; None if it is weak, for another use, or of another kind."""
     try:
         key = jwt.PyJWK(entry)
         weak = key.Algorithm.check_key_length(key.key)
@@ -117,7 +117,7 @@ def _signing_key(entry: Any) -> jwt.PyJWK | None:
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """The address is a setting; another one, perhaps without TLS, is not taken from an answer."""
+    """The URL is a setting; a response must not lead to another one, perhaps without TLS."""
 
     def redirect_request(
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Message, newurl: str
@@ -133,7 +133,7 @@ def _download(url: str) -> bytes:
         with urllib.request.build_opener(_NoRedirects).open(request, timeout=FETCH_SECONDS) as response:
             while chunk := response.read1(16 * 1024):
                 body += chunk
-                # The socket's timeout starts anew with every byte; this one does not.
+                # The socket's timeout starts again with every read; this one does not.
                 if monotonic_seconds() > deadline:
                     raise TimeoutError
                 if len(body) > MAX_SET_BYTES:

@@ -1,8 +1,9 @@
-"""Leases: who may hold something for a while. They hurry and never decide: Redis may forget any of them.
+"""Leases in Redis: a key is held by one holder for a limited time.
 
-A holder is a name. Whoever holds a lease may take it again, which renews it; anybody else is turned away
-until it has been released or has ended. All time here is Redis's own. Each new holding gets a fence, a number
-larger than that of every holding before it, for whoever must tell a late act from the present holder's.
+Leases are an optimization and never decide: Redis may lose any of them. The holder is a name. The holder may
+acquire its lease again, which renews it; others cannot until it is released or expires. All times are
+Redis's. Each new lease gets a fence, a number larger than that of every lease before it: it tells a late act
+of an earlier holder from an act of the present one.
 """
 
 from dataclasses import dataclass
@@ -11,11 +12,11 @@ from datetime import UTC, datetime, timedelta
 from catraca.platform.redis_client import Client, RedisClient, Script
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# One count for all leases: a count for each would have to be kept for as long as its subject lives.
+# One counter for all leases: a counter for each key would have to be kept as long as the key is used.
 FENCES_KEY = "catraca:leases:fence"
 
-# A fence is at least the time in microseconds, so that a Redis which forgot the count does not begin anew.
-# For two centuries Lua's numbers hold that exactly.
+# A fence is at least the time in microseconds, so that fences grow even if Redis has lost the counter. Lua's
+# numbers hold it exactly for two centuries.
 ACQUIRE = Script("""
 local clock = redis.call('TIME')
 local at = clock[1] * 1000000 + clock[2]
@@ -49,14 +50,14 @@ return released
 class Lease:
     expires_at: datetime
     fence: int
-    # Whether this holder had it already.
+    # True if this holder had the lease before.
     renewed: bool
 
 
 async def acquire_lease(redis: RedisClient, key: str, *, holder: str, ttl: timedelta) -> Lease | None:
-    """Hold `key` from now on; None when somebody else does. Safe to repeat: the holder renews it.
+    """Acquire or renew the lease on `key`; None if another holder has it. Safe to repeat.
 
-    A renewal never shortens and keeps the fence. Raises `RedisAway`, after which it may be held all the same.
+    A renewal keeps the fence and never shortens the lease. After `RedisAway` it may or may not be acquired.
     """
     milliseconds = max(1, round(ttl.total_seconds() * 1000))
     held = await redis.script(ACQUIRE, [key, FENCES_KEY], [holder, milliseconds])
@@ -67,12 +68,12 @@ async def acquire_lease(redis: RedisClient, key: str, *, holder: str, ttl: timed
 
 
 async def release_lease(redis: RedisClient, *keys: str, holder: str) -> bool:
-    """Let go of those this holder has; whether it had any. Others' leases stay. Raises `RedisAway`."""
+    """Release the leases of this holder on these keys; True if it had any. Raises `RedisAway`."""
     return bool(await redis.script(RELEASE, keys, [holder]))
 
 
 async def read_holder(redis: RedisClient, key: str) -> str | None:
-    """Who holds it just now. Raises `RedisAway`."""
+    """The present holder. Raises `RedisAway`."""
 
     async def read(client: Client) -> bytes | None:
         return await client.hget(key, "holder")

@@ -1,4 +1,4 @@
-"""Letters by SMTP: a server that is away is waited for, an address it refuses is that letter's fault."""
+"""Mail by SMTP. A server that is away is retried; a refused address fails the letter."""
 
 import asyncio
 import smtplib
@@ -16,11 +16,11 @@ PERMANENT = 500
 
 
 class MailAway(Away):
-    """The mail server cannot be asked right now, or says "later"."""
+    """The mail server does not answer, or asks to try later."""
 
 
 class MailRefused(Exception):
-    """The mail server will not take this letter, however often it is asked."""
+    """The mail server refuses this letter for good."""
 
     code = "mail_refused"
 
@@ -33,9 +33,9 @@ class Letter:
 
 
 class Mailer:
-    """Sends one letter at a time, off the event loop; `url` is `smtp://user:password@host:port`, or smtps.
+    """Sends one letter at a time, in a thread. `url` is `smtp://user:password@host:port`, or smtps.
 
-    With `smtp` the connection is encrypted before a password is sent, or not used.
+    With `smtp`, a password is sent only after STARTTLS.
     """
 
     def __init__(self, url: str, *, sender: str) -> None:
@@ -62,7 +62,7 @@ class Mailer:
     def _send(self, message: EmailMessage) -> None:
         try:
             server = self._connected()
-        except (OSError, smtplib.SMTPException) as error:  # a wrong password too: ours to mend, so wait
+        except (OSError, smtplib.SMTPException) as error:  # a wrong password too: the operator can correct it
             raise MailAway(type(error).__name__) from error
         with server:
             try:
@@ -71,7 +71,7 @@ class Mailer:
                 raise _judged(max(code for code, _ in error.recipients.values())) from error
             except smtplib.SMTPResponseException as error:
                 raise _judged(error.smtp_code) from error
-            except (smtplib.SMTPNotSupportedError, ValueError) as error:  # an address it cannot write to
+            except (smtplib.SMTPNotSupportedError, ValueError) as error:  # an address it does not support
                 raise MailRefused(type(error).__name__) from error
             except (OSError, smtplib.SMTPException) as error:
                 raise MailAway(type(error).__name__) from error
@@ -94,5 +94,5 @@ class Mailer:
 
 
 def _judged(code: int) -> Exception:
-    """4xx is "later", 5xx is "never"."""
+    """4xx: try later. 5xx: refused for good."""
     return MailRefused(str(code)) if code >= PERMANENT else MailAway(str(code))

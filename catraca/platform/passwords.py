@@ -1,4 +1,4 @@
-"""Passwords: argon2 in threads of its own, so that a hash holds up neither the event loop nor memory."""
+"""Passwords: argon2 in a few threads of its own, so that hashing blocks no event loop and fills no memory."""
 
 import asyncio
 import secrets
@@ -16,28 +16,28 @@ from catraca.platform.errors import Busy
 
 T = TypeVar("T")
 
-# One hash takes 64 MiB and some tens of milliseconds; more at a time would only trade places.
+# One hash takes 64 MiB and some tens of milliseconds of a core.
 HASHES_AT_A_TIME = 2
 WAIT_SECONDS = 5.0
 
 
 class Passwords:
-    """Hashes and checks, a bounded number at a time; who waits too long is told to come again."""
+    """Hashes and verifies, a bounded number at a time. Too long a wait is refused as `Busy`."""
 
     def __init__(self, hasher: PasswordHasher | None = None) -> None:
         self._hasher = hasher or PasswordHasher()
         self._threads = ThreadPoolExecutor(HASHES_AT_A_TIME, thread_name_prefix="passwords")
-        self._nobodys_hash = _hash_of_nobody(self._hasher)
+        self._dummy_hash = _dummy_hash(self._hasher)
 
     async def hash(self, password: str) -> str:
         return await self._in_thread(lambda: self._hasher.hash(_normal(password)))
 
     async def matches(self, password: str, password_hash: str | None) -> bool:
-        """Whether the password fits; without a hash it takes as long, and the answer is no."""
+        """True if the password is right. Without a hash it takes as long, and returns False."""
 
         def check() -> bool:
             try:
-                self._hasher.verify(password_hash or self._nobodys_hash, _normal(password))
+                self._hasher.verify(password_hash or self._dummy_hash, _normal(password))
             except (VerificationError, InvalidHashError):
                 return False
             return password_hash is not None
@@ -45,7 +45,7 @@ class Passwords:
         return await self._in_thread(check)
 
     def is_outdated(self, password_hash: str) -> bool:
-        """Whether the hash was made with other parameters than today's."""
+        """True if the hash was made with other parameters than the present ones."""
         return self._hasher.check_needs_rehash(password_hash)
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
@@ -56,8 +56,8 @@ class Passwords:
             raise Busy from error
 
 
-def _hash_of_nobody(hasher: PasswordHasher) -> str:
-    """No password fits it, and trying one costs what it costs with any other; making one would too."""
+def _dummy_hash(hasher: PasswordHasher) -> str:
+    """A hash that no password matches and that takes as long to verify. Random, since hashing is slow."""
     salt, digest = (
         b64encode(secrets.token_bytes(length)).decode().rstrip("=")
         for length in (hasher.salt_len, hasher.hash_len)
@@ -67,5 +67,5 @@ def _hash_of_nobody(hasher: PasswordHasher) -> str:
 
 
 def _normal(password: str) -> str:
-    # Keyboards compose accents differently; the same password typed on another must still fit.
+    # Keyboards compose accents differently; the same password must match on each of them.
     return unicodedata.normalize("NFKC", password)

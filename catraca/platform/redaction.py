@@ -1,4 +1,4 @@
-"""What may stand in a log line: where and what kind, never whose. Libraries quote values, so we cut them."""
+"""Masks personal data in log lines. Libraries quote values in their messages, so these are masked too."""
 
 import logging
 import re
@@ -11,9 +11,9 @@ from types import TracebackType
 from typing import Any, cast
 
 MASK = "[masked]"
-# An event that carries one of these is a defect; the value goes, the fact that it was there stays.
+# A log event with one of these keys is a defect: its value is masked, the key stays.
 PERSONAL = frozenset({"name", "body", "query", "url", "headers", "detail"})
-# These also as the last part of a longer key: `status_token`, `billing_address`.
+# Also as the last part of a longer key: `status_token`, `billing_address`.
 PERSONAL_ENDINGS = frozenset(
     {"email", "phone", "address", "plate", "password", "hash", "token", "secret", "authorization", "cookie"}
 )
@@ -21,12 +21,12 @@ NESTING_KEPT = 4
 FRAMES_KEPT = 12
 LINKS_KEPT = 5
 CHARACTERS_KEPT = 300
-# Facts of an error that are ours or the schema's, as long as they look like names.
+# Attributes of errors that are logged if they look like names: they come from us or from the schema.
 FACTS = ("sqlstate", "constraint_name", "table_name", "errno", "code")
 NAME_SHAPE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
-# Where a library's ready-made sentence begins to quote: representations, calls, quotations, assignments.
+# Characters with which a quoted value may begin in a library's message.
 QUOTED = re.compile(r"[<({\[\"'`=]")
-TELLING = re.compile(
+PERSONAL_TEXT = re.compile(
     r"[^\s@]+@[^\s@]+"  # e-mail, and credentials in an address
     r"|[A-Za-z0-9_+-]{32,}"  # tokens, keys, digests
     r"|\+?\d[\d ().-]{6,}\d"  # telephone numbers
@@ -34,7 +34,7 @@ TELLING = re.compile(
 
 
 def masked(values: Mapping[str, Any], depth: int = 0) -> dict[str, Any]:
-    """The same keys, with what is personal withheld, also further in."""
+    """The same keys, with personal values masked, also in nested values."""
     return {
         key: MASK if is_personal(key) else _masked_value(value, depth) if type(value) in _HOLDERS else value
         for key, value in values.items()
@@ -61,12 +61,12 @@ def is_personal(key: str) -> bool:
 
 
 def plain(value: object) -> str:
-    """What stands for a value JSON has no form for: its kind, for its text may quote anything."""
+    """A text for a value without a JSON form: its type, since its own text may quote anything."""
     return str(value) if isinstance(value, PurePath) else f"<{type(value).__qualname__}>"
 
 
 def describe_error(error: BaseException) -> list[dict[str, object]]:
-    """Where it happened and what kind it was, with its causes; messages stay out, for they quote values."""
+    """The error's type, frames and causes. Without messages, which may quote values."""
     links: list[dict[str, object]] = []
     current: BaseException | None = error
     while current is not None and len(links) < LINKS_KEPT:
@@ -84,7 +84,7 @@ def describe_error(error: BaseException) -> list[dict[str, object]]:
 
 
 def error_in(info: Any) -> BaseException | None:
-    """The error behind `exc_info`: an exception, the usual triple, or true for the one being handled."""
+    """The error in `exc_info`: an exception, a triple, or True for the one being handled."""
     if isinstance(info, BaseException):
         return info
     if isinstance(info, tuple):
@@ -92,31 +92,31 @@ def error_in(info: Any) -> BaseException | None:
     return sys.exc_info()[1] if info else None
 
 
-def words_of(record: logging.LogRecord) -> str:
-    """A library's message without the values in it: one line, numbers kept, everything else withheld."""
+def masked_message(record: logging.LogRecord) -> str:
+    """A library's message in one line, with all values masked but numbers."""
     if not isinstance(record.msg, str):
         return plain(record.msg)
     lines = record.msg.splitlines()
     text = lines[0] if lines else ""
     if record.args:
-        return TELLING.sub(MASK, _filled(text, record.args)[:CHARACTERS_KEPT])
+        return PERSONAL_TEXT.sub(MASK, _filled(text, record.args)[:CHARACTERS_KEPT])
     error = error_in(record.exc_info)
     if error is not None and str(error):
         text = text.replace(str(error), MASK)
-    return TELLING.sub(MASK, QUOTED.split(text, maxsplit=1)[0][:CHARACTERS_KEPT]).strip()
+    return PERSONAL_TEXT.sub(MASK, QUOTED.split(text, maxsplit=1)[0][:CHARACTERS_KEPT]).strip()
 
 
-class _Withheld:
+class _Masked:
     def __repr__(self) -> str:
         return MASK
 
 
-_WITHHELD = _Withheld()
+_MASKED = _Masked()
 
 
 def _filled(template: str, args: Any) -> str:
     def shown(value: object) -> object:
-        return value if isinstance(value, (int, float)) else _WITHHELD
+        return value if isinstance(value, (int, float)) else _MASKED
 
     try:
         if isinstance(args, Mapping):
@@ -131,6 +131,6 @@ def _kind(error: BaseException) -> str:
 
 
 def _frames(trace: TracebackType | None) -> list[str]:
-    # Not extract_tb, which reads the source files.
+    # Without `extract_tb`, which reads the source files.
     steps = [(frame.f_code, line) for frame, line in traceback.walk_tb(trace)][-FRAMES_KEPT:]
     return [f"{code.co_filename}:{line} {code.co_name}" for code, line in steps]

@@ -1,4 +1,7 @@
-"""Redis only hurries: short waits, a bounded pool, and while it is away every call says so at once."""
+"""A client for Redis with short timeouts and a bounded pool. While Redis is away, calls fail at once.
+
+Redis is an optimization: everything works without it, only slower.
+"""
 
 import asyncio
 import hashlib
@@ -26,24 +29,24 @@ Argument = str | bytes | int | float
 
 AWAY = Counter("catraca_redis_away_total", "Times Redis stopped answering or refused to work.")
 
-# A server that answers but cannot work now, in the words it uses; scripts carry them mid-sentence.
+# The errors of a server that answers but cannot work now. In errors of scripts they are within a sentence.
 _UNABLE = re.compile(
     r"\b(OOM|READONLY|MISCONF|LOADING|BUSY|NOREPLICAS|MASTERDOWN|CLUSTERDOWN|NOAUTH|NOPERM|WRONGPASS)\b"
     r"|unknown command"
 )
 
 
-# A limit that ran out is noticed within this, unless the process had other things to do.
+# A timeout later than this after its time means that the process was busy.
 LATE_SECONDS = 0.05
 
 
 class RedisAway(Away):
-    """Redis cannot be asked right now: do without, or say "try again"; never take it for an empty answer."""
+    """Redis does not answer. Continue without it or refuse the request; never treat it as an empty answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A Lua script: called by its digest, sent whole only to a server that does not know it."""
+    """A Lua script: called by its digest, sent whole if the server does not have it."""
 
     text: str
     digest: str = field(init=False)
@@ -61,12 +64,12 @@ class RedisLimits:
 
 
 class RedisClient:
-    """One per process. No caller waits longer than `answer_seconds`, and after a failure none waits at all
-    until a look in the background, at most one per `away_seconds`, has found Redis answering again.
+    """One per process. A call waits at most `answer_seconds`. After a failure calls fail at once, until a
+    check in the background, at most one per `away_seconds`, succeeds.
     """
 
     def __init__(self, url: str | None, *, limits: RedisLimits | None = None) -> None:
-        """Without a URL it is a Redis that is always away."""
+        """Without a URL, Redis is always away."""
         self._limits: Final = limits or RedisLimits()
         self._client: Client = _connectable(url, self._limits) if url else None
         self._away = url is None
@@ -75,19 +78,19 @@ class RedisClient:
         self._look: asyncio.Task[bool] | None = None
 
     async def run(self, work: Callable[[Client], Awaitable[T]]) -> T:
-        """Do `work` with a redis-py client. After a `RedisAway` it may still have reached the server."""
+        """Run `work` with a redis-py client. After `RedisAway` it may or may not have reached the server."""
         if not self.seems_up():
             raise RedisAway
         return await self._attempt(self._client, work)
 
     def seems_up(self) -> bool:
-        """Whether calls are tried at all: for callers who would rather not prepare one in vain."""
+        """True if calls are tried: for callers whose preparation is costly."""
         if self._away:
             self._look_again()
         return not self._away
 
     async def script(self, script: Script, keys: Sequence[Argument], arguments: Sequence[Argument]) -> Any:
-        """Run a script in one trip, two when the server has been restarted or flushed since."""
+        """Run a script in one round trip, or two if the server was restarted or flushed."""
 
         async def evaluate(client: Client) -> Any:
             try:
@@ -98,7 +101,7 @@ class RedisClient:
         return await self.run(evaluate)
 
     async def is_up(self) -> bool:
-        """Whether it answers now; finding it back ends the time away."""
+        """True if Redis answers now. Then calls are tried again."""
         if self._client is None:
             return False
         if self._away:
@@ -112,7 +115,7 @@ class RedisClient:
             return False
 
     async def close(self) -> None:
-        """Let go of every connection; calls under way and from now on find it away."""
+        """Close every connection; calls then raise `RedisAway`."""
         client, self._client, self._away = self._client, None, True
         if self._look is not None:
             await self._briefly(asyncio.shield(self._look))
@@ -120,8 +123,8 @@ class RedisClient:
             await self._briefly(client.aclose())
 
     async def _attempt(self, client: Client, work: Callable[[Client], Awaitable[T]]) -> T:
-        # A caller that gives up, or is made to, stops redis-py between a command and its reply: it then drops
-        # the connection instead of keeping it with somebody else's reply under way.
+        # A caller that is canceled stops redis-py between a command and its reply. redis-py then closes the
+        # connection, so the reply cannot reach another caller.
         limit = asyncio.timeout(self._limits.answer_seconds)
         began = monotonic_seconds()
         try:
@@ -137,9 +140,9 @@ class RedisClient:
             raise RedisAway from error
 
     def _forgives(self, limit: asyncio.Timeout, began_seconds: float) -> bool:
-        """Whether an answer may have been there in time, and this process too busy to look.
+        """True if the answer may have come in time, and this process was too busy to read it.
 
-        Forgiven once: calls that begin after that, and are not answered either, find it away.
+        Once: calls that start later and time out too mean that Redis is away.
         """
         ends_at = limit.when()
         if not limit.expired() or ends_at is None or monotonic_seconds() - ends_at < LATE_SECONDS:
@@ -162,7 +165,7 @@ class RedisClient:
 
     async def _is_back(self, client: Client) -> bool:
         try:
-            # Idle connections are from before: what ended them would be found out one call at a time.
+            # Idle connections are probably broken, and each would fail a call.
             await self._briefly(client.connection_pool.disconnect(inuse_connections=False))
             await self._attempt(client, _ping)
         except RedisAway:
@@ -176,22 +179,22 @@ class RedisClient:
         return True
 
     async def _briefly(self, farewell: Awaitable[object]) -> None:
-        """A server that is away cannot be said good-bye to; what matters is that we do not wait for it."""
+        """Wait for a clean end, but not long: the server may be away."""
         with suppress(TimeoutError, OSError, exceptions.RedisError):
             async with asyncio.timeout(self._limits.answer_seconds):
                 await farewell
 
 
 def _connectable(url: str, limits: RedisLimits) -> Client:
-    """A client that has not connected yet: a Redis that is away must not fail the start."""
+    """A client that connects at its first call: a Redis that is away must not fail the start."""
     pool: Any = redis.asyncio.BlockingConnectionPool.from_url(  # pyright: ignore[reportUnknownMemberType]
         url,
         max_connections=limits.connections,
-        # One limit over all of it, ours: waiting for a connection, connecting, sending, reading.
+        # `_attempt` has one timeout for all: waiting for a connection, connecting, sending, reading.
         timeout=None,
         socket_timeout=None,
         socket_connect_timeout=None,
-        # Repeating is for the caller to decide: not every command may be done twice.
+        # The caller decides on retries: not every command may be repeated.
         retry=Retry(NoBackoff(), 0),
         protocol=2,
         driver_info=None,
@@ -204,7 +207,7 @@ async def _ping(client: Client) -> Any:
 
 
 def _is_away(error: BaseException) -> bool:
-    """A wrong command or a broken script is a defect and must be seen; everything else means "not now"."""
+    """False for a wrong command or a broken script: a defect must be seen. All other errors mean "away"."""
     if isinstance(error, exceptions.ResponseError):
         unable = (exceptions.OutOfMemoryError, exceptions.ReadOnlyError, exceptions.NoPermissionError)
         return isinstance(error, unable) or _UNABLE.search(str(error)) is not None

@@ -1,5 +1,5 @@
-"""Tells all processes of the moment, through Redis. What is told while somebody does not listen is lost to
-them, so whoever needs it all also looks by himself.
+"""Publish and subscribe through Redis. A message is lost to a process that is not subscribed at that moment,
+so a process that needs all of them must also read the database.
 """
 
 import asyncio
@@ -17,15 +17,15 @@ log = structlog.get_logger()
 
 RECONNECT_SECONDS = 0.5
 CONNECT_SECONDS = 2.0
-# A server that is gone without a word is noticed after two of these.
+# A server that stopped answering is noticed after two of these.
 SILENCE_SECONDS = 5.0
 _LOST = (OSError, exceptions.RedisError, TimeoutError)
 
-Hear = Callable[[bytes], None]
+OnMessage = Callable[[bytes], None]
 
 
 async def publish(client: RedisClient, channel: str, payload: bytes) -> bool:
-    """Tell whoever listens now; False when Redis could not be asked."""
+    """Send to the processes subscribed now; False if Redis is away."""
     try:
         await client.run(lambda raw: raw.publish(channel, payload))
     except RedisAway:
@@ -34,14 +34,18 @@ async def publish(client: RedisClient, channel: str, payload: bytes) -> bool:
 
 
 class Subscriber:
-    """Hears the given channels, on a connection of its own, until told to stop; `connected` tells whether."""
+    """Receives messages of the given channels, on its own connection. `connected` is true while it does."""
 
     def __init__(
-        self, url: str | None, heard: dict[str, Hear], *, on_change: Callable[[], None] = lambda: None
+        self,
+        url: str | None,
+        channels: dict[str, OnMessage],
+        *,
+        on_change: Callable[[], None] = lambda: None,
     ) -> None:
-        """`on_change` is called whenever it begins or ceases to hear: what is told meanwhile is not known."""
+        """`on_change` is called when the connection is made or lost: messages in between are lost."""
         self._url = url
-        self._heard = {channel.encode(): hear for channel, hear in heard.items()}
+        self._channels = {channel.encode(): on_message for channel, on_message in channels.items()}
         self._on_change = on_change
         self.connected = False
 
@@ -49,37 +53,37 @@ class Subscriber:
         if self._url is None:
             await stopping.wait()
             return
-        listening = asyncio.create_task(self._listen(self._url))
+        receiving = asyncio.create_task(self._reconnect(self._url))
         try:
             await stopping.wait()
         finally:
-            listening.cancel()
-            await asyncio.gather(listening, return_exceptions=True)
+            receiving.cancel()
+            await asyncio.gather(receiving, return_exceptions=True)
 
-    async def _listen(self, url: str) -> None:
+    async def _reconnect(self, url: str) -> None:
         while True:
             with suppress(*_LOST):
-                await self._hear_on(url)
+                await self._receive(url)
             await asyncio.sleep(RECONNECT_SECONDS)
 
-    async def _hear_on(self, url: str) -> None:
+    async def _receive(self, url: str) -> None:
         client: Any = redis.asyncio.from_url(  # pyright: ignore[reportUnknownMemberType]
             url, socket_connect_timeout=CONNECT_SECONDS, protocol=2
         )
         pubsub: Any = client.pubsub()
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
-                await pubsub.subscribe(*self._heard)
+                await pubsub.subscribe(*self._channels)
             while True:
                 message = await pubsub.get_message(timeout=SILENCE_SECONDS)
                 if message is None:
                     async with asyncio.timeout(SILENCE_SECONDS):
                         await pubsub.ping()
                         message = await pubsub.get_message(timeout=None)
-                self._take(message)
+                self._handle(message)
         except _LOST:
             if self.connected:
-                log.warning("fanout_lost")
+                log.warning("pubsub_lost")
                 self.connected = False
                 self._on_change()
             raise
@@ -88,13 +92,13 @@ class Subscriber:
             await pubsub.aclose()
             await client.aclose()
 
-    def _take(self, message: dict[str, object]) -> None:
+    def _handle(self, message: dict[str, object]) -> None:
         match message:
-            case {"type": "subscribe", "data": count} if count == len(self._heard):
+            case {"type": "subscribe", "data": count} if count == len(self._channels):
                 self.connected = True
-                log.info("fanout_connected")
+                log.info("pubsub_connected")
                 self._on_change()
             case {"type": "message", "channel": bytes(channel), "data": bytes(data)}:
-                self._heard[channel](data)
+                self._channels[channel](data)
             case _:
                 pass

@@ -1,4 +1,4 @@
-"""What a server tells of itself: asked once, over a connection of its own, within seconds."""
+"""Versions, settings and clocks of servers, for `catraca doctor`: read once, on a separate connection."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
@@ -20,19 +20,19 @@ CLOCK_SAMPLES = 3
 
 
 class Unreachable(Exception):
-    """The server could not be asked; the message says why, without the address and its password."""
+    """The server does not answer. The message is the reason, without the URL and its password."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClockSkew:
-    """How far a server's clock is ahead of ours, as far as the time a question takes lets us know."""
+    """How far a server's clock is ahead of ours, and the uncertainty due to the round trip."""
 
     ahead_seconds: float
     uncertain_seconds: float
 
     @property
     def surely_seconds(self) -> float:
-        """The least they can differ by."""
+        """The smallest possible difference."""
         return max(0.0, abs(self.ahead_seconds) - self.uncertain_seconds)
 
 
@@ -143,7 +143,7 @@ async def ask_redis(url: str) -> RedisFacts:
 
 
 async def ask_rabbitmq(url: str) -> RabbitFacts:
-    """Connect and read what the server says in its greeting."""
+    """Connect and read the server's greeting."""
     try:
         async with asyncio.timeout(ASK_SECONDS), _connected(url) as connection:
             greeting = connection.transport.connection.server_properties
@@ -155,12 +155,12 @@ async def ask_rabbitmq(url: str) -> RabbitFacts:
 
 
 async def ask_queues(url: str, names: Collection[str]) -> dict[str, int | None]:
-    """How many messages wait in each of these queues of a RabbitMQ; None where there is no such queue."""
+    """The number of messages in each queue of a RabbitMQ; None for a queue that does not exist."""
     found: dict[str, int | None] = dict.fromkeys(names)
     try:
         async with asyncio.timeout(ASK_SECONDS), _connected(url) as connection:
             for name in names:
-                # A queue that is missing costs the channel it was asked on.
+                # RabbitMQ closes the channel if the queue does not exist.
                 channel = await connection.channel()
                 with suppress(aio_pika.exceptions.ChannelNotFoundEntity):
                     queue = await channel.declare_queue(name, passive=True)
@@ -173,7 +173,7 @@ async def ask_queues(url: str, names: Collection[str]) -> dict[str, int | None]:
 
 @asynccontextmanager
 async def _connected(url: str) -> AsyncGenerator[Any]:
-    """Closed also when it did not come about: else it would close itself when it is collected, anywhere."""
+    """Closed also if connecting fails: else the garbage collector closes it at any time."""
     connection = aio_pika.Connection(make_url(url))
     try:
         await connection.connect()
@@ -187,7 +187,7 @@ def _text(value: Any) -> str:
 
 
 async def _skew(server_clock: Callable[[], Awaitable[datetime]]) -> ClockSkew:
-    """Ask a few times and believe the quickest answer: a clock is only as well known as the trip is short."""
+    """Read the clock a few times and use the quickest answer, which has the least uncertainty."""
     samples: list[ClockSkew] = []
     for _ in range(CLOCK_SAMPLES):
         before = clock.now()

@@ -1,4 +1,4 @@
-"""Logs as JSON lines with the request's id, and nothing of a person's: no names, no bodies, no tokens."""
+"""Logs as JSON lines with the request id, without personal data: no names, no bodies, no tokens."""
 
 import json
 import logging
@@ -11,7 +11,7 @@ import msgspec
 import structlog
 from structlog.types import EventDict
 
-from catraca.platform.redaction import describe_error, error_in, masked, plain, words_of
+from catraca.platform.redaction import describe_error, error_in, masked, masked_message, plain
 
 log = structlog.get_logger()
 
@@ -19,7 +19,7 @@ _encoder = msgspec.json.Encoder(enc_hook=plain)
 
 
 def configure_logging(level: str = "info") -> None:
-    """Send our events, the libraries' and what nobody caught through one JSON pipe to standard error."""
+    """Write our events, the libraries' messages and uncaught errors as JSON lines to standard error."""
     number = logging.getLevelNamesMapping()[level.upper()]
     output = cast(BinaryIO, _Output(sys.stderr.buffer))
     structlog.configure(
@@ -30,30 +30,30 @@ def configure_logging(level: str = "info") -> None:
             render,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(number),
-        # Bytes, because a line is then one write, and the lines of several processes stay whole.
+        # Bytes: a line is then one write, so lines of several processes do not mix.
         logger_factory=structlog.BytesLoggerFactory(output),
         cache_logger_on_first_use=True,
     )
     handler = _LibraryHandler(structlog.BytesLogger(output))
-    # Libraries at debug level print what they send and receive.
+    # At debug level libraries log what they send and receive.
     logging.basicConfig(handlers=[handler], level=max(number, logging.INFO), force=True)
-    # Ours says the same with the request id and without addresses and queries.
+    # Our own line has the request id, and no addresses and queries.
     logging.getLogger("uvicorn.access").disabled = True
-    # At info it tells of each socket with its query, and so with its ticket.
+    # At info it logs each socket's query, which holds the ticket.
     logging.getLogger("uvicorn.error").setLevel(max(number, logging.WARNING))
     logging.captureWarnings(True)
     _catch_the_uncaught()
 
 
 def render(_: Any, __: str, event: EventDict) -> bytes:
-    """One event as one line; an event that JSON cannot take loses values, never the line."""
+    """One event as one line. Values without a JSON form are replaced; the line is always written."""
     error = error_in(event.pop("exc_info", None))
     event = masked(event)
     if error is not None:
         event["exception"] = describe_error(error)
     try:
         return _encoder.encode(event)
-    except (ValueError, TypeError, OverflowError, RecursionError):  # such as half of a surrogate pair
+    except (ValueError, TypeError, OverflowError, RecursionError):  # such as a lone surrogate
         return json.dumps({key: _simple(value) for key, value in event.items()}).encode()
 
 
@@ -62,7 +62,7 @@ def _simple(value: object) -> object:
 
 
 class _Output:
-    """A full disk or a reader that went away must not fail the work that is being told of."""
+    """Ignores write errors: a full disk or a closed pipe must not fail the work that logs."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -81,7 +81,7 @@ class _Output:
 
 
 class _LibraryHandler(logging.Handler):
-    """What libraries say through `logging`, without the values they say it of."""
+    """Messages of libraries from `logging`, with values masked."""
 
     def __init__(self, output: structlog.BytesLogger) -> None:
         super().__init__()
@@ -89,7 +89,7 @@ class _LibraryHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         event: MutableMapping[str, Any] = {
-            "event": words_of(record),
+            "event": masked_message(record),
             "logger": record.name,
             "level": record.levelname.lower(),
             "exc_info": record.exc_info,
@@ -102,7 +102,7 @@ _stamp = structlog.processors.TimeStamper(fmt="iso", utc=True)
 
 
 def _catch_the_uncaught() -> None:
-    """Python would print tracebacks with their messages, which quote values."""
+    """Log uncaught errors: Python would print messages, which may quote values."""
 
     def at_top(kind: type[BaseException], error: BaseException, trace: Any) -> None:
         if isinstance(error, KeyboardInterrupt):

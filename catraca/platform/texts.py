@@ -1,4 +1,4 @@
-"""The words people read, by language and key; the words themselves are data in `catraca/texts`."""
+"""Texts for people, by language and key. They are files in `catraca/texts`."""
 
 import tomllib
 from collections.abc import Mapping
@@ -22,19 +22,19 @@ def words(language: Language) -> Mapping[str, str]:
 
 
 def text(key: str, language: Language, data: Mapping[str, object] | None = None) -> str:
-    """The text for `key`; a missing one is a defect that the tidy test finds."""
+    """The text for `key`. A test finds missing ones."""
     return words(language)[key].format_map(data or {})
 
 
 def money(cents: int, currency: str, language: Language) -> str:
-    """An amount as its reader writes it: R$ 25,50."""
+    """An amount in the language's format: R$ 25,50."""
     from babel.numbers import format_currency
 
     return _plain(format_currency(Decimal(cents) / 100, currency, locale=_locale(language)))
 
 
 def distance(meters: float, language: Language) -> str:
-    """A way as its reader writes it, no finer than it matters: 850 m, 1,2 km."""
+    """A rounded distance in the language's format: 850 m, 1,2 km."""
     from babel.units import format_unit
 
     if meters < METERS_IN_KM - 5:
@@ -44,7 +44,7 @@ def distance(meters: float, language: Language) -> str:
 
 
 def span(seconds: float, language: Language) -> str:
-    """How long something takes, in whole minutes and never none: 5 min."""
+    """A duration in whole minutes, at least one: 5 min."""
     from babel.units import format_unit
 
     minutes = max(1, round(seconds / 60))
@@ -52,7 +52,7 @@ def span(seconds: float, language: Language) -> str:
 
 
 def local_moment(moment: datetime, zone: tzinfo, language: Language) -> str:
-    """What calendar and clocks show there and then: seg., 5 de jan., 14:00."""
+    """A local date and time: seg., 5 de jan., 14:00."""
     from babel.dates import format_skeleton, format_time
 
     day = format_skeleton("MMMEd", moment, tzinfo=zone, locale=_locale(language))
@@ -64,13 +64,13 @@ def _locale(language: Language) -> str:
 
 
 def _plain(written: str) -> str:
-    """Typographers' spaces become ours: programs and people search for these texts."""
+    """With ordinary spaces instead of typographic ones, so that the text can be searched."""
     return written.replace("\u00a0", " ").replace("\u202f", " ")
 
 
 @lru_cache(maxsize=256)
 def negotiate(accept_language: str | None) -> Language:
-    """The best language we have for an `Accept-Language` header; pt-BR when it names none of ours."""
+    """The best of our languages for an `Accept-Language` header; pt-BR if it has none of them."""
     best: Language = DEFAULT_LANGUAGE
     best_weight = 0.0
     for part in (accept_language or "")[:200].split(","):

@@ -1,6 +1,6 @@
-"""Messages to devices that are not connected, through their makers' push services (RFC 8030, 8291, 8292).
+"""Messages to devices without a connection, through push services (RFC 8030, 8291, 8292).
 
-The server's key is made from its secret, so that all processes have the same and none has to be kept.
+The server's key is derived from its secret: all processes have the same key, and it need not be stored.
 """
 
 import base64
@@ -25,15 +25,15 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from catraca.platform.clock import monotonic_seconds, now
 
 SEND_SECONDS = 5.0
-# A push service may refuse longer ones; the device fetches the rest.
+# Push services may refuse longer ones; the device reads the rest from the API.
 PAYLOAD_BYTES = 3000
-# Twice as long as one is kept for.
+# A signature is reused for half of this time.
 SIGNED_FOR = timedelta(hours=12)
 ENDPOINT_CHARACTERS = 1000
 PUBLIC_KEY_BYTES, AUTH_BYTES, SALT_BYTES, RECORD_BYTES = 65, 16, 16, 4096
 LAST_RECORD = b"\x02"
 
-# Of the browsers there are: Chrome and its kin, Firefox, Edge, Safari.
+# Of Chrome and related browsers, Firefox, Edge, Safari.
 PUSH_SERVICES = (
     "fcm.googleapis.com",
     "*.push.services.mozilla.com",
@@ -45,11 +45,11 @@ Urgency = Literal["high", "normal"]
 
 
 class PushGone(Exception):
-    """The device does not want any more: its subscription is over."""
+    """The device's subscription has ended."""
 
 
 class PushFailed(Exception):
-    """It could not be handed over now; the code says why."""
+    """The push service did not accept the message; `code` is the reason."""
 
     def __init__(self, code: str) -> None:
         super().__init__(code)
@@ -58,7 +58,7 @@ class PushFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """Where a device is reached, and the keys only it can read with."""
+    """A device's address at its push service, and its public keys."""
 
     endpoint: str
     p256dh: str
@@ -66,10 +66,10 @@ class Subscription:
 
 
 class PushKey:
-    """By which push services know this server (VAPID)."""
+    """This server's key for push services (VAPID)."""
 
     def __init__(self, secret: str, *, contact: str) -> None:
-        """`contact` is whom a push service writes to: `mailto:` or `https:`."""
+        """`contact` is the operator's address for push services: `mailto:` or `https:`."""
         seed = hashlib.sha512(b"catraca web push\0" + secret.encode()).digest()
         order = int("ffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551", 16)
         self._private = ec.derive_private_key(int.from_bytes(seed) % (order - 1) + 1, ec.SECP256R1())
@@ -78,7 +78,7 @@ class PushKey:
         self.public = _write64(_point_of(self._private))
 
     def authorization(self, endpoint: str) -> str:
-        """The header for one push service; signed anew now and then."""
+        """The `Authorization` header for the endpoint's push service; cached."""
         parts = urlsplit(endpoint)
         audience = f"{parts.scheme}://{parts.netloc}"
         until, header = self._signed.get(audience, (0.0, ""))
@@ -91,10 +91,10 @@ class PushKey:
 
 
 class PushHosts:
-    """Which push services are spoken to: whoever subscribes names the address, and must not name any."""
+    """The allowed push services: a subscription's address comes from the client and must not be trusted."""
 
     def __init__(self, hosts: Sequence[str]) -> None:
-        """A host, `*.` before it for those under it; or a whole origin, for tests and proxies."""
+        """Each is a host, a host with `*.` for its subdomains, or a whole origin for tests and proxies."""
         self._hosts = [host.lower() for host in hosts]
 
     def allow(self, endpoint: str) -> bool:
@@ -118,7 +118,7 @@ class PushHosts:
 
 
 def read_keys(p256dh: str, auth: str) -> bool:
-    """Whether these are keys a message can be written with."""
+    """True if a message can be encrypted with these keys."""
     try:
         point, secret = _read64(p256dh), _read64(auth)
         ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), point)
@@ -128,7 +128,7 @@ def read_keys(p256dh: str, auth: str) -> bool:
 
 
 class Pusher:
-    """Sends to push services, each time on a connection of its own: pushes are few."""
+    """Sends to push services, with a new connection for each message: there are few."""
 
     def __init__(self, key: PushKey) -> None:
         self._key = key
@@ -137,7 +137,7 @@ class Pusher:
     async def push(
         self, to: Subscription, payload: bytes, *, ttl_seconds: int, urgency: Urgency = "normal"
     ) -> None:
-        """Raises `PushGone` when the device is not to be asked again, `PushFailed` for anything else."""
+        """Raises `PushGone` if the subscription has ended, `PushFailed` for any other failure."""
         import httpx
 
         headers = {
@@ -166,7 +166,7 @@ def seal(
     ours: ec.EllipticCurvePrivateKey | None = None,
     salt: bytes | None = None,
 ) -> bytes:
-    """For the device alone (aes128gcm, one record): the push service carries what it cannot read."""
+    """Encrypt for the device (aes128gcm, one record): the push service cannot read the message."""
     ours, salt = ours or ec.generate_private_key(ec.SECP256R1()), salt or secrets.token_bytes(SALT_BYTES)
     theirs = _read64(to.p256dh)
     our_point = _point_of(ours)

@@ -20,8 +20,8 @@ async def test_passwords_are_hashed_at_the_full_cost() -> None:
 async def test_whoever_has_no_password_costs_as_much_to_refuse() -> None:
     """A hash that argon2 could not read would be refused at once, and tell who is known here."""
     passwords = Passwords()
-    assert not passwords.is_outdated(passwords._nobodys_hash)
+    assert not passwords.is_outdated(passwords._dummy_hash)
     with pytest.raises(VerifyMismatchError):
-        PasswordHasher().verify(passwords._nobodys_hash, "a good password")
+        PasswordHasher().verify(passwords._dummy_hash, "a good password")
     assert not await passwords.matches("a good password", None)
-    assert Passwords()._nobodys_hash != passwords._nobodys_hash
+    assert Passwords()._dummy_hash != passwords._dummy_hash
