@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 
 from catraca.roles.parts import Parts
-from tests.domains.matching.world_machine import weather_core
+from tests.domains.matching.simulation.machine import weather_core
 from tests.journeys.instances import instance
 from tests.journeys.outages import kill_postgres_under_load
 from tests.rabbitmq import RabbitMq

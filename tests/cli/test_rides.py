@@ -12,7 +12,7 @@ import pytest
 from catraca.cli.ride_story import print_story
 from catraca.domains.matching.explain.schemas import TimelineOut
 from tests.conftest import bearer
-from tests.domains.matching.office import RULES, Office
+from tests.domains.matching.harness import RULES, MatchingHarness
 from tests.support.forked import type_in
 
 # What the command tells is the route's, which is tried on both stacks; how it says so is not the server's.
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.parametrize("stack", ["embedded"], indirect=True, scope
 
 @dataclass
 class Machine:
-    """A shell in front of the office's database."""
+    """A shell in front of the harness's database."""
 
     url: str
     folder: Path
@@ -39,8 +39,8 @@ class Machine:
 
 
 @pytest.fixture
-def machine(office: Office, tmp_path: Path) -> Machine:
-    url = office.town.parts.settings.servers.database_url
+def machine(harness: MatchingHarness, tmp_path: Path) -> Machine:
+    url = harness.town.parts.settings.servers.database_url
     assert url is not None
     return Machine(url, tmp_path)
 
@@ -49,19 +49,19 @@ def machine(office: Office, tmp_path: Path) -> Machine:
 class Reader:
     """Has the same printed of what the route answers: nothing else is needed to tell it."""
 
-    office: Office
+    harness: MatchingHarness
     printed: pytest.CaptureFixture[str]
 
     async def explain(self, ride_id: UUID) -> list[str]:
-        told = TimelineOut.model_validate(await self.office.town.rides.timeline(ride_id))
+        told = TimelineOut.model_validate(await self.harness.town.rides.timeline(ride_id))
         self.printed.readouterr()
         print_story(told)
         return marked(self.printed.readouterr().out)
 
 
 @pytest.fixture
-def reader(office: Office, capsys: pytest.CaptureFixture[str]) -> Reader:
-    return Reader(office, capsys)
+def reader(harness: MatchingHarness, capsys: pytest.CaptureFixture[str]) -> Reader:
+    return Reader(harness, capsys)
 
 
 def marked(said: str) -> list[str]:
@@ -70,14 +70,14 @@ def marked(said: str) -> list[str]:
     return re.sub(r"(took|for|after) (\d+ (h|min|s) ?)+", r"\1 LONG", said).splitlines()
 
 
-async def test_a_ride_that_was_refused_and_then_taken(office: Office, machine: Machine) -> None:
-    driving, refuses, comes, beyond = [await office.town.new_driver(steps=steps) for steps in (1, 2, 3, 4)]
+async def test_explains_a_refusal_and_an_acceptance(harness: MatchingHarness, machine: Machine) -> None:
+    driving, refuses, comes, beyond = [await harness.town.new_driver(steps=steps) for steps in (1, 2, 3, 4)]
     for busy in (driving, beyond):
-        await office.town.drive(busy)
-    ride_id = await office.requested()
-    await office.town.rides.reject(ride_id, refuses, "too_far")
-    await office.advance(ride_id)
-    await office.taken(ride_id, comes)
+        await harness.town.drive(busy)
+    ride_id = await harness.request_ride()
+    await harness.town.rides.reject(ride_id, refuses, "too_far")
+    await harness.advance(ride_id)
+    await harness.accept(ride_id, comes)
     first, second = str(refuses)[:8], str(comes)[:8]
     code, said, complaint = await machine.type("explain", ride_id)
     assert (code, complaint) == (0, "")
@@ -94,16 +94,16 @@ async def test_a_ride_that_was_refused_and_then_taken(office: Office, machine: M
     ]
 
 
-async def test_a_ride_nobody_came_for(office: Office, reader: Reader) -> None:
-    drivers = [await office.town.new_driver(steps=steps) for steps in (1, 2, 3)]
-    await office.town.drive(drivers[0])
-    ride_id = await office.requested()
-    await office.refused(ride_id, drivers[1])
-    await office.town.go(drivers[2], online=False)
-    await office.carry(drivers[2], "location.driver.offline")
-    await office.advance(ride_id)
-    await office.past_deadline(ride_id)
-    await office.fire(ride_id)
+async def test_explains_a_ride_without_a_driver(harness: MatchingHarness, reader: Reader) -> None:
+    drivers = [await harness.town.new_driver(steps=steps) for steps in (1, 2, 3)]
+    await harness.town.drive(drivers[0])
+    ride_id = await harness.request_ride()
+    await harness.refuse(ride_id, drivers[1])
+    await harness.town.go(drivers[2], online=False)
+    await harness.deliver_all(drivers[2], "location.driver.offline")
+    await harness.advance(ride_id)
+    await harness.pass_deadline(ride_id)
+    await harness.fire_timer(ride_id)
     said = await reader.explain(ride_id)
     assert said[-6:] == [
         f"TIME  the offer to {str(drivers[2])[:8]} is withdrawn: the driver went offline",
@@ -118,11 +118,11 @@ async def test_a_ride_nobody_came_for(office: Office, reader: Reader) -> None:
     ]
 
 
-async def test_no_driver_was_at_work(office: Office, reader: Reader) -> None:
-    ride_id = await office.requested()
-    await office.fire(ride_id, woken=True)
-    await office.past_deadline(ride_id)
-    await office.fire(ride_id)
+async def test_explains_that_no_driver_was_online(harness: MatchingHarness, reader: Reader) -> None:
+    ride_id = await harness.request_ride()
+    await harness.fire_timer(ride_id, woken=True)
+    await harness.pass_deadline(ride_id)
+    await harness.fire_timer(ride_id)
     assert (await reader.explain(ride_id))[2:] == [
         "TIME  search 1 within 1 km: nobody is there",
         "TIME  waits until TIME, or until a driver comes free near by",
@@ -134,26 +134,26 @@ async def test_no_driver_was_at_work(office: Office, reader: Reader) -> None:
     ]
 
 
-async def test_while_a_driver_is_looked_for(office: Office, reader: Reader) -> None:
-    ride_id = await office.requested()
+async def test_explains_a_search_in_progress(harness: MatchingHarness, reader: Reader) -> None:
+    ride_id = await harness.request_ride()
     assert (await reader.explain(ride_id))[-1] == (
         "Nobody has come yet, and there is time until TIME; the next search is at TIME."
     )
-    asked = await office.town.new_driver(steps=1)
-    await office.fire(ride_id, woken=True)
+    asked = await harness.town.new_driver(steps=1)
+    await harness.fire_timer(ride_id, woken=True)
     assert (await reader.explain(ride_id))[-1] == (
         f"Nobody has come yet, and there is time until TIME; being asked: {str(asked)[:8]}."
     )
 
 
-async def test_another_round_and_its_end(office: Office, reader: Reader) -> None:
-    gives_up, comes = await office.town.new_driver(steps=1), await office.town.new_driver(steps=2)
-    ride_id = await office.requested()
-    await office.taken(ride_id, gives_up)
-    await office.town.rides.give_up(ride_id, gives_up)
-    await office.advance(ride_id)
-    await office.taken(ride_id, comes)
-    await office.town.rides.drive_to("COMPLETED", ride_id, comes)
+async def test_explains_a_second_round(harness: MatchingHarness, reader: Reader) -> None:
+    gives_up, comes = await harness.town.new_driver(steps=1), await harness.town.new_driver(steps=2)
+    ride_id = await harness.request_ride()
+    await harness.accept(ride_id, gives_up)
+    await harness.town.rides.give_up(ride_id, gives_up)
+    await harness.advance(ride_id)
+    await harness.accept(ride_id, comes)
+    await harness.town.rides.drive_to("COMPLETED", ride_id, comes)
     said = await reader.explain(ride_id)
     assert said[0] == f"Ride {ride_id}  COMPLETED, round 2, DAY, took LONG"
     assert said[4:7] == [
@@ -169,10 +169,10 @@ async def test_another_round_and_its_end(office: Office, reader: Reader) -> None
     ]
 
 
-async def test_a_passenger_who_cancels_is_told_of(office: Office, reader: Reader) -> None:
+async def test_explains_a_cancellation(harness: MatchingHarness, reader: Reader) -> None:
     passenger_id = uuid4()
-    ride_id = await office.town.rides.request(passenger_id)
-    await office.town.rides.cancel(ride_id, bearer("passenger", passenger_id), "changed_plans")
+    ride_id = await harness.town.rides.request(passenger_id)
+    await harness.town.rides.cancel(ride_id, bearer("passenger", passenger_id), "changed_plans")
     assert (await reader.explain(ride_id))[1:] == [
         "TIME  asked for",
         "TIME  canceled by the passenger (changed_plans)",
@@ -180,30 +180,32 @@ async def test_a_passenger_who_cancels_is_told_of(office: Office, reader: Reader
     ]
 
 
-async def test_by_hand_and_with_searches_that_are_not_kept(office: Office, reader: Reader) -> None:
-    office.be_by(replace(RULES, offers_at_once=0))
-    driver_id = await office.town.new_driver(steps=1)
-    ride_id = await office.requested()
-    await office.town.rides.offer(ride_id, driver_id)
+async def test_explains_operator_offers_without_search_records(
+    harness: MatchingHarness, reader: Reader
+) -> None:
+    harness.use_rules(replace(RULES, offers_at_once=0))
+    driver_id = await harness.town.new_driver(steps=1)
+    ride_id = await harness.request_ride()
+    await harness.town.rides.offer(ride_id, driver_id)
     said = await reader.explain(ride_id)
     assert said[2] == f"TIME  an operator asks {str(driver_id)[:8]}, until TIME"
-    await office.past_deadline(ride_id)
-    await office.fire(ride_id)
+    await harness.pass_deadline(ride_id)
+    await harness.fire_timer(ride_id)
     assert (await reader.explain(ride_id))[-1] == (
         "Nobody came: 1 was asked: 1 did not answer, and no search was made."
     )
-    await office.town.rides.sql("UPDATE matchings SET search = 2 WHERE ride_id = $1", ride_id)
+    await harness.town.rides.sql("UPDATE matchings SET search = 2 WHERE ride_id = $1", ride_id)
     assert (await reader.explain(ride_id))[-2:] == [
         "Not all is told: there were more searches.",
         "Nobody came: 1 was asked: 1 did not answer, and what the searches saw is not kept any more.",
     ]
 
 
-async def test_programs_get_what_the_route_answers(office: Office, machine: Machine) -> None:
-    await office.town.new_driver(steps=1)
-    ride_id = await office.requested()
+async def test_json_output_equals_the_route(harness: MatchingHarness, machine: Machine) -> None:
+    await harness.town.new_driver(steps=1)
+    ride_id = await harness.request_ride()
     code, said, _ = await machine.type("explain", ride_id, "--json")
-    assert (code, json.loads(said)) == (0, await office.town.rides.timeline(ride_id))
+    assert (code, json.loads(said)) == (0, await harness.town.rides.timeline(ride_id))
 
 
 @pytest.mark.parametrize(
@@ -211,7 +213,7 @@ async def test_programs_get_what_the_route_answers(office: Office, machine: Mach
     [(uuid4(), 1, "there is no ride"), ("7", 2, "UUID")],
     ids=["unknown", "no id"],
 )
-async def test_what_is_no_ride_is_told_in_a_line(
+async def test_unknown_ride_is_a_one_line_error(
     machine: Machine, ride_id: object, code: int, word: str
 ) -> None:
     found, said, complaint = await machine.type("explain", ride_id)

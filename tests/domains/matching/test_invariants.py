@@ -10,7 +10,7 @@ from catraca.domains import matching
 from catraca.platform.database.invariants import check_invariants
 from catraca.settings import Settings
 from tests.domains.location.town import Town
-from tests.domains.matching.office import Office
+from tests.domains.matching.harness import MatchingHarness
 from tests.domains.rides.desk import Desk
 from tests.servers import Stack
 from tests.support.http import served
@@ -24,7 +24,7 @@ LONG_AGO = "clock_timestamp() - interval '21 s'"
 class World:
     """A few searches in a database of their own, for breaking."""
 
-    office: Office
+    harness: MatchingHarness
     # Nobody was there; refused by one, now asking another; taken; left without a row of its own.
     waiting: UUID
     asking: UUID
@@ -33,12 +33,12 @@ class World:
     taken: UUID
 
     async def broken(self) -> list[str]:
-        verdicts = await check_invariants(self.office.town.parts.database, matching.INVARIANTS)
+        verdicts = await check_invariants(self.harness.town.parts.database, matching.INVARIANTS)
         assert "unchecked" not in {verdict.state for verdict in verdicts}
         return [verdict.rule.name for verdict in verdicts if verdict.state == "broken"]
 
     async def do(self, statement: str) -> None:
-        async with self.office.town.parts.database.transaction() as db:
+        async with self.harness.town.parts.database.transaction() as db:
             await db.execute(statement)
 
 
@@ -52,18 +52,18 @@ async def world(stack: Stack, settings: Settings) -> AsyncIterator[World]:
     ):
         town = Town(parts, client, redis, Desk(client, parts.database))
         await town.keeper().fill_map()
-        office = Office(town, parts.redis)
-        waiting = await office.requested()
+        harness = MatchingHarness(town, parts.redis)
+        waiting = await harness.request_ride()
         refused_by, asked = [await town.new_driver(steps=steps) for steps in (1, 2)]
-        asking = await office.requested()
-        await office.refused(asking, refused_by)
+        asking = await harness.request_ride()
+        await harness.refuse(asking, refused_by)
         await town.go(refused_by, online=False)
         winner = await town.new_driver(steps=3)
-        taken = await office.requested()
-        await office.taken(taken, winner)
-        await office.carry(taken, "matching.driver_accepted")
-        assert await office.live(asking) == [asked]
-        yield World(office, waiting, asking, refused_by, asked, taken)
+        taken = await harness.request_ride()
+        await harness.accept(taken, winner)
+        await harness.deliver_all(taken, "matching.driver_accepted")
+        assert await harness.asked_drivers(asking) == [asked]
+        yield World(harness, waiting, asking, refused_by, asked, taken)
 
 
 def breaches_of(world: World) -> dict[str, str]:
@@ -100,7 +100,7 @@ def breaches_of(world: World) -> dict[str, str]:
     }
 
 
-async def test_the_rules_hold_and_each_breach_is_seen(world: World) -> None:
+async def test_each_rule_holds_and_its_breach_is_found(world: World) -> None:
     assert await world.broken() == []
     breaches = breaches_of(world)
     assert set(breaches) == {rule.name for rule in matching.INVARIANTS}
@@ -125,7 +125,7 @@ WEAKENED = {
 }
 
 
-async def test_a_rule_weakened_under_its_own_name_is_seen(world: World) -> None:
+async def test_weakened_constraints_are_found(world: World) -> None:
     seen: set[str] = set()
     for name, weakening in WEAKENED.items():
         await world.do(weakening)
@@ -133,22 +133,22 @@ async def test_a_rule_weakened_under_its_own_name_is_seen(world: World) -> None:
         seen.add(name)
 
 
-async def test_searches_may_go_after_a_day(world: World) -> None:
+async def test_rules_hold_without_old_searches(world: World) -> None:
     await world.do(f"DELETE FROM matchings WHERE ride_id <> '{world.taken}'; DELETE FROM matching_searches")
     assert await world.broken() == []
 
 
-async def test_whom_an_operator_asks_again_is_the_operators_affair(world: World) -> None:
-    await world.office.town.rides.offer(world.asking, world.refused_by)
+async def test_operators_may_ask_a_driver_again(world: World) -> None:
+    await world.harness.town.rides.offer(world.asking, world.refused_by)
     assert await world.broken() == []
 
 
-async def test_each_search_of_each_round_counts_its_own_offers(world: World) -> None:
-    office = world.office
-    await office.refused(world.asking, world.asked)
-    assert (await office.row(world.asking))["search"] > 1
-    winner = UUID((await office.town.rides.read(world.taken))["driver_id"])
-    await office.town.rides.give_up(world.taken, winner)
-    await office.advance(world.taken)
-    assert await office.live(world.taken) == [world.asked], "the first search of another round"
+async def test_offers_are_counted_per_search_and_round(world: World) -> None:
+    harness = world.harness
+    await harness.refuse(world.asking, world.asked)
+    assert (await harness.row(world.asking))["search"] > 1
+    winner = UUID((await harness.town.rides.read(world.taken))["driver_id"])
+    await harness.town.rides.give_up(world.taken, winner)
+    await harness.advance(world.taken)
+    assert await harness.asked_drivers(world.taken) == [world.asked], "the first search of another round"
     assert await world.broken() == []

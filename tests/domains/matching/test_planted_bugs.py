@@ -3,14 +3,14 @@
 import pytest
 
 from catraca.domains.matching.search import model
-from tests.domains.matching.office import Office
-from tests.domains.matching.planted import CORE_BUGS, SERVICE_BUGS, CoreBug, ServiceBug, storm
+from tests.domains.matching.harness import MatchingHarness
+from tests.domains.matching.planted_bugs import CORE_BUGS, SERVICE_BUGS, CoreBug, ServiceBug, storm
 
 pytestmark = pytest.mark.long
 
 
 @pytest.mark.parametrize("bug", CORE_BUGS, ids=lambda bug: bug.name)
-def test_a_bug_in_the_core_is_noticed(bug: CoreBug) -> None:
+def test_bug_in_the_model_is_found(bug: CoreBug) -> None:
     if bug.noticed_by is not storm:  # the storm itself runs in test_properties.py, and for longer
         bug.noticed_by(model)
     core = bug.core()
@@ -22,13 +22,13 @@ def test_a_bug_in_the_core_is_noticed(bug: CoreBug) -> None:
 @pytest.mark.parametrize("stack", ["embedded"], indirect=True)
 @pytest.mark.parametrize("bug", SERVICE_BUGS, ids=lambda bug: bug.name)
 @pytest.mark.parametrize("is_planted", [False, True], ids=["as it is", "planted"])
-async def test_a_bug_in_the_services_is_noticed(
-    office: Office, bug: ServiceBug, is_planted: bool, monkeypatch: pytest.MonkeyPatch
+async def test_bug_in_a_service_is_found(
+    harness: MatchingHarness, bug: ServiceBug, is_planted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not is_planted:
-        await bug.noticed_by(office)
+        await bug.noticed_by(harness)
         return
     bug.plant(monkeypatch)
-    office.be_by(office.rules)
+    harness.use_rules(harness.rules)
     with pytest.raises(AssertionError):
-        await bug.noticed_by(office)
+        await bug.noticed_by(harness)

@@ -23,15 +23,15 @@ from catraca.domains.matching.search.model import (
     Rules,
     step,
 )
-from tests.domains.matching.world_machine import Machine
-from tests.domains.matching.world_rides import START
+from tests.domains.matching.simulation.machine import Machine
+from tests.domains.matching.simulation.rides import START
 
 BOUNDED = settings(
     max_examples=300, stateful_step_count=40, deadline=None, derandomize=True, database=None, print_blob=False
 )
 
 
-def test_whatever_goes_wrong_the_laws_hold_and_every_ride_ends() -> None:
+def test_random_faults_break_no_law() -> None:
     run_state_machine_as_test(Machine, settings=BOUNDED)
 
 
@@ -79,7 +79,7 @@ thorough = settings(max_examples=400, deadline=None, derandomize=True, database=
 
 @thorough
 @given(every_matching, every_event, moments, every_rules)
-def test_every_event_has_an_outcome_in_every_state(
+def test_step_is_defined_for_every_event_and_state(
     matching: Matching, event: Any, now: Any, rules: Rules
 ) -> None:
     after, effects = step(matching, event, now, rules)
@@ -102,7 +102,7 @@ def test_every_event_has_an_outcome_in_every_state(
 
 @thorough
 @given(every_matching, every_standing, moments, every_rules)
-def test_a_step_that_had_nothing_to_do_has_nothing_to_do_again(
+def test_step_without_effects_is_idempotent(
     matching: Matching, ride: RideState, now: Any, rules: Rules
 ) -> None:
     after, effects = step(matching, Recheck(ride), now, rules)
@@ -112,7 +112,7 @@ def test_a_step_that_had_nothing_to_do_has_nothing_to_do_again(
 
 @thorough
 @given(every_matching, every_event, every_rules)
-def test_whoever_has_nothing_to_ask_sleeps_for_a_while(matching: Matching, event: Any, rules: Rules) -> None:
+def test_step_without_questions_wakes_later(matching: Matching, event: Any, rules: Rules) -> None:
     """An alarm that rings at once would ring for ever."""
     now = START
     if event.ride.expires_at is not None and event.ride.expires_at <= now:
@@ -128,7 +128,7 @@ def test_whoever_has_nothing_to_ask_sleeps_for_a_while(matching: Matching, event
 
 @thorough
 @given(every_matching, every_event, moments, st.integers(1, 3), st.integers(1, 4))
-def test_nobody_more_is_asked_than_is_wanted(
+def test_step_never_asks_more_than_wanted(
     matching: Matching, event: Any, now: Any, at_once: int, attempts: int
 ) -> None:
     rules = Rules(offers_at_once=at_once, max_attempts_per_search=attempts)
@@ -141,7 +141,7 @@ def test_nobody_more_is_asked_than_is_wanted(
             assert effect.radius_meters == rules.radius_of(after.search)
 
 
-def test_whoever_has_answered_is_not_heard_of_twice_while_the_map_is_away() -> None:
+def test_no_second_retry_event_while_redis_is_down() -> None:
     """All who were asked have answered long after the round began, and nobody is found without the map."""
     started, now = START, START + timedelta(minutes=2)
     matching = Matching(ride_id=UUID(int=1), round=1, started_at=started, offers=1)

@@ -12,9 +12,9 @@ from uuid import UUID
 import pytest
 
 from catraca.domains.matching.search import model
-from tests.domains.matching.world import World
-from tests.domains.matching.world_rides import START
-from tests.domains.matching.world_steps import Driver, Fault, Lock
+from tests.domains.matching.simulation.rides import START
+from tests.domains.matching.simulation.steps import Driver, Fault, Lock
+from tests.domains.matching.simulation.world import World
 
 HALF_MINUTES = ("02:00", "02:30", "03:00", "03:30", "04:00", "04:30", "05:00", "05:30")
 
@@ -122,7 +122,7 @@ def test_scenario_3_the_driver_is_silent(core: ModuleType) -> None:
     assert world.lock_of(101) is None
 
 
-def test_scenario_4_nobody_comes_in_five_minutes(core: ModuleType) -> None:
+def test_scenario_4_no_driver_in_five_minutes(core: ModuleType) -> None:
     world = world_with(core, {101 + n: 400 * (n + 1) for n in range(10)})
     refusals = {102: 5, 104: 3, 106: 7, 108: 4, 110: 2}
     world.habits = {driver: (world.refuse, seconds) for driver, seconds in refusals.items()}
@@ -162,7 +162,7 @@ def test_scenario_4_nobody_comes_in_five_minutes(core: ModuleType) -> None:
     assert is_at_rest(world)
 
 
-def test_several_are_asked_at_once_and_who_refuses_is_replaced_at_once(core: ModuleType) -> None:
+def test_parallel_offers_replace_a_refusal_at_once(core: ModuleType) -> None:
     world = world_with(core, {1: 100, 2: 200, 3: 300, 4: 400, 5: 500}, offers_at_once=3)
     world.habits = {2: (world.refuse, 5), 3: (world.accept, 8)}
     ride_id = world.request()
@@ -180,7 +180,7 @@ def test_several_are_asked_at_once_and_who_refuses_is_replaced_at_once(core: Mod
     assert world.matchings[ride_id].phase == "matched"
 
 
-def test_while_one_thinks_nobody_further_out_is_asked_and_then_at_once(core: ModuleType) -> None:
+def test_wider_search_starts_after_the_last_answer(core: ModuleType) -> None:
     world = world_with(core, {1: 100, 2: 6000}, offers_at_once=2)
     world.habits = {1: (world.refuse, 5)}
     world.request()
@@ -191,7 +191,7 @@ def test_while_one_thinks_nobody_further_out_is_asked_and_then_at_once(core: Mod
     assert searches(world) == [("00:00", 1, 5000), ("00:05", 1, 5000), ("00:05", 2, 7500)]
 
 
-def test_while_one_thinks_who_refuses_is_not_replaced_from_further_out(core: ModuleType) -> None:
+def test_open_offer_blocks_the_wider_search(core: ModuleType) -> None:
     for most in (10, 2):  # nobody else is near, or this search may ask nobody else
         world = world_with(core, {1: 100, 2: 200, 3: 6000}, offers_at_once=2, max_attempts_per_search=most)
         world.habits = {1: (world.refuse, 5)}
@@ -200,7 +200,7 @@ def test_while_one_thinks_who_refuses_is_not_replaced_from_further_out(core: Mod
         assert asked(world) == [("00:00", 1), ("00:00", 2), ("00:20", 3)]
 
 
-def test_while_one_thinks_who_comes_near_is_asked_too(core: ModuleType) -> None:
+def test_new_driver_near_gets_a_parallel_offer(core: ModuleType) -> None:
     world = world_with(core, {1: 100}, offers_at_once=2)
     world.request()
     world.run(at("00:03"))
@@ -209,7 +209,7 @@ def test_while_one_thinks_who_comes_near_is_asked_too(core: ModuleType) -> None:
     assert asked(world) == [("00:00", 1), ("00:03", 2)]
 
 
-def test_while_as_many_think_as_may_nobody_who_comes_near_is_asked(core: ModuleType) -> None:
+def test_no_offer_beyond_the_parallel_limit(core: ModuleType) -> None:
     world = world_with(core, {1: 100})
     ride_id = world.request()
     world.run(at("00:03"))
@@ -220,7 +220,7 @@ def test_while_as_many_think_as_may_nobody_who_comes_near_is_asked(core: ModuleT
     assert asked(world) == [("00:00", 1)]
 
 
-def test_where_one_thinks_on_and_nobody_else_is_near_the_same_search_looks_later(core: ModuleType) -> None:
+def test_search_waits_for_the_last_open_offer(core: ModuleType) -> None:
     world = world_with(core, {1: 100, 2: 200}, offers_at_once=3)
     world.habits = {1: (world.refuse, 18)}
     world.request()
@@ -230,7 +230,7 @@ def test_where_one_thinks_on_and_nobody_else_is_near_the_same_search_looks_later
     assert searches(world)[1:] == [("00:20", 1, 5000), ("00:20", 2, 7500)]
 
 
-def test_a_search_asks_as_many_as_it_may_and_the_next_one_looks_further(core: ModuleType) -> None:
+def test_attempt_limit_starts_the_next_search(core: ModuleType) -> None:
     world = world_with(core, {1: 100, 2: 200, 3: 300}, max_attempts_per_search=2)
     world.request()
     world.run(at("01:00"))
@@ -239,7 +239,7 @@ def test_a_search_asks_as_many_as_it_may_and_the_next_one_looks_further(core: Mo
     assert [offer.search for offer in world.offers_of(1)] == [1, 1, 2]
 
 
-def test_a_driver_who_gives_up_is_followed_by_a_new_round_with_its_own_time(core: ModuleType) -> None:
+def test_given_up_ride_starts_a_new_round(core: ModuleType) -> None:
     world = world_with(core, {1: 100, 2: 200})
     world.habits = {1: (world.refuse, 1), 2: (world.accept, 4)}
     ride_id = world.request()
@@ -268,7 +268,7 @@ def test_a_driver_who_gives_up_is_followed_by_a_new_round_with_its_own_time(core
     assert is_at_rest(world)
 
 
-def test_a_passenger_may_cancel_at_any_moment(core: ModuleType) -> None:
+def test_passenger_can_cancel_at_any_moment(core: ModuleType) -> None:
     for second in (*range(0, 46, 5), 1, 19, 21, 299):
         world = world_with(core, {1: 100, 2: 200, 3: 300}, offers_at_once=1 + second % 2)
         world.habits = {2: (world.refuse, 5)}
@@ -282,7 +282,7 @@ def test_a_passenger_may_cancel_at_any_moment(core: ModuleType) -> None:
         assert is_at_rest(world)
 
 
-def test_a_driver_may_give_up_at_any_moment(core: ModuleType) -> None:
+def test_driver_can_give_up_at_any_moment(core: ModuleType) -> None:
     for second in range(0, 40, 3):
         world = world_with(core, {1: 100, 2: 200, 3: 300}, offers_at_once=1 + second % 2)
         world.habits = {1: (world.refuse, 3), 2: (world.accept, 4), 3: (world.accept, 15)}
@@ -296,7 +296,7 @@ def test_a_driver_may_give_up_at_any_moment(core: ModuleType) -> None:
         assert world.locks.keys() == {3}
 
 
-def test_a_driver_who_comes_online_wakes_a_search_that_waits(core: ModuleType) -> None:
+def test_driver_coming_online_wakes_a_waiting_search(core: ModuleType) -> None:
     world = world_with(core, {})
     ride_id = world.request()
     world.run(at("00:10"))
@@ -307,7 +307,7 @@ def test_a_driver_who_comes_online_wakes_a_search_that_waits(core: ModuleType) -
     assert asked(world) == [("00:10", 1)], "within the radius of the search to come"
 
 
-def test_news_that_comes_again_does_not_hurry_a_search_that_waits(core: ModuleType) -> None:
+def test_repeated_event_does_not_shorten_a_wait(core: ModuleType) -> None:
     world = world_with(core, {})
     ride_id = world.request()
     world.deliver(again=True)
@@ -318,7 +318,7 @@ def test_news_that_comes_again_does_not_hurry_a_search_that_waits(core: ModuleTy
     assert searches(world) == [("00:00", 1, 5000)]
 
 
-def test_who_is_woken_in_vain_waits_on(core: ModuleType) -> None:
+def test_search_woken_without_candidates_keeps_its_time(core: ModuleType) -> None:
     world = world_with(core, {1: 100})
     world.habits = {1: (world.refuse, 5)}
     ride_id = world.request()
@@ -332,7 +332,7 @@ def test_who_is_woken_in_vain_waits_on(core: ModuleType) -> None:
     assert asked(world) == [("00:00", 1)]
 
 
-def test_without_redis_the_same_search_is_tried_again_soon(core: ModuleType) -> None:
+def test_without_redis_the_search_repeats_soon(core: ModuleType) -> None:
     world = world_with(core, {1: 100})
     world.drivers[1].written = False
     world.lose_redis()
@@ -349,7 +349,7 @@ def test_without_redis_the_same_search_is_tried_again_soon(core: ModuleType) -> 
     ]
 
 
-def test_without_redis_whom_postgresql_knows_is_asked_at_once(core: ModuleType) -> None:
+def test_without_redis_known_drivers_are_asked_at_once(core: ModuleType) -> None:
     world = world_with(core, {1: 100})
     world.lose_redis()
     world.request()
@@ -357,7 +357,7 @@ def test_without_redis_whom_postgresql_knows_is_asked_at_once(core: ModuleType) 
     assert asked(world) == [("00:00", 1)]
 
 
-def test_where_operators_offer_by_hand_nobody_is_looked_for(core: ModuleType) -> None:
+def test_no_search_if_operators_make_the_offers(core: ModuleType) -> None:
     world = world_with(core, {1: 100}, offers_at_once=0)
     first, second = world.request(), world.request()
     world.later(10, world.offer_by_hand, first, 1, timedelta(seconds=60))
@@ -375,7 +375,7 @@ def test_where_operators_offer_by_hand_nobody_is_looked_for(core: ModuleType) ->
     assert is_at_rest(world)
 
 
-def test_an_offer_by_hand_counts_among_those_at_once(core: ModuleType) -> None:
+def test_operator_offer_counts_as_a_parallel_offer(core: ModuleType) -> None:
     world = world_with(core, {1: 100, 2: 9000})
     ride_id = world.request()
     world.offer_by_hand(ride_id, 2, timedelta(seconds=40))
@@ -388,9 +388,7 @@ def test_an_offer_by_hand_counts_among_those_at_once(core: ModuleType) -> None:
 @pytest.mark.parametrize(
     ("comes_at", "expected"), [("04:50", "matching.timeout"), ("04:39", "matching.no_drivers_available")]
 )
-def test_the_end_says_whether_somebody_could_still_have_accepted(
-    comes_at: str, expected: str, core: ModuleType
-) -> None:
+def test_end_event_depends_on_an_open_offer(comes_at: str, expected: str, core: ModuleType) -> None:
     world = world_with(core, {})
     ride_id = world.request()
     world.run(at(comes_at))
@@ -405,7 +403,7 @@ def test_the_end_says_whether_somebody_could_still_have_accepted(
     assert is_at_rest(world)
 
 
-def test_those_others_are_about_to_ask_are_tried_again_soon(core: ModuleType) -> None:
+def test_candidates_locked_by_others_are_tried_again_soon(core: ModuleType) -> None:
     world = world_with(core, {1: 100})
     first = world.request()
     world.deliver(fault=Fault(dies_before=4))
@@ -424,7 +422,7 @@ def test_those_others_are_about_to_ask_are_tried_again_soon(core: ModuleType) ->
     ]
 
 
-def test_a_dispatchers_death_at_any_effect_changes_nothing(core: ModuleType) -> None:
+def test_crash_at_any_effect_changes_nothing(core: ModuleType) -> None:
     for dies_before in range(1, 9):
         world = world_with(core, {1: 100, 2: 200})
         ride_id = world.request()
@@ -435,7 +433,7 @@ def test_a_dispatchers_death_at_any_effect_changes_nothing(core: ModuleType) -> 
         assert world.locks == {1: Lock(ride_id, at("00:25"))}
 
 
-def test_news_that_never_comes_costs_two_seconds(core: ModuleType) -> None:
+def test_lost_event_costs_two_seconds(core: ModuleType) -> None:
     world = world_with(core, {1: 100, 2: 200})
     ride_id = world.request()
     world.run(at("00:19"))
@@ -447,7 +445,7 @@ def test_news_that_never_comes_costs_two_seconds(core: ModuleType) -> None:
     assert asked(world) == [("00:00", 1), ("00:22", 2)]
 
 
-def test_a_refusal_and_a_timeout_told_twice_each_ask_one_more(core: ModuleType) -> None:
+def test_repeated_refusal_and_timeout_ask_one_more_each(core: ModuleType) -> None:
     world = world_with(core, {1: 100, 2: 200, 3: 300, 4: 400})
     world.request()
     world.run(at("00:05"))
@@ -462,7 +460,7 @@ def test_a_refusal_and_a_timeout_told_twice_each_ask_one_more(core: ModuleType) 
     assert asked(world) == [("00:00", 1), ("00:05", 2), ("00:25", 3)]
 
 
-def test_what_is_told_of_an_earlier_round_changes_nothing(core: ModuleType) -> None:
+def test_messages_of_an_earlier_round_change_nothing(core: ModuleType) -> None:
     world = world_with(core, {1: 100, 2: 200, 3: 300})
     world.habits = {1: (world.refuse, 3), 2: (world.accept, 4)}
     ride_id = world.request()
@@ -485,7 +483,7 @@ def test_what_is_told_of_an_earlier_round_changes_nothing(core: ModuleType) -> N
     assert (world.matchings[ride_id], world.timers, world.offers, world.locks) == before
 
 
-def test_how_a_ride_stood_in_an_earlier_round_is_nothing_to_go_by(core: ModuleType) -> None:
+def test_ride_state_of_an_earlier_round_is_ignored(core: ModuleType) -> None:
     matching = core.Matching(ride_id=UUID(int=1), round=2, started_at=START, wake_at=at("05:00"))
     for state in ("open", "taken", "over"):
         earlier = core.RideState(state=state, round=1, since=START, deadline_at=START)

@@ -5,7 +5,7 @@ from typing import Any
 from catraca.domains.matching.explain.schemas import TimelineOut
 
 
-def test_the_documented_example_is_one() -> None:
+def test_documented_timeline_example_is_valid() -> None:
     extra: Any = TimelineOut.model_config["json_schema_extra"]
     (example,) = extra["examples"]
     assert TimelineOut.model_validate(example).model_dump(mode="json") == example

@@ -22,7 +22,7 @@ from catraca.events import (
 )
 from catraca.platform.event import Event
 from catraca.platform.texts import Language, local_moment
-from tests.domains.notifications.test_texts import (
+from tests.domains.notifications.test_ride_texts import (
     ANA,
     BEFORE,
     CLIENT,
@@ -49,7 +49,7 @@ def appointment(kind: type[Event], **fields: Any) -> Event:
     return of(kind, **times | fields)
 
 
-def test_a_notice_says_what_the_appointment_is_and_when_by_the_clocks_agreed_on() -> None:
+def test_booked_notice_uses_the_appointments_time_zone() -> None:
     event = appointment(AppointmentBooked)
     client, worker = told(event, world())
     assert client == (
@@ -111,7 +111,7 @@ def test_a_notice_says_what_the_appointment_is_and_when_by_the_clocks_agreed_on(
         ),
     ],
 )
-def test_both_read_what_became_of_it(
+def test_client_and_worker_read_each_change(
     event: Event, portuguese: tuple[str, str], english: tuple[str, str]
 ) -> None:
     for language, said, when in (("pt-BR", portuguese, PORTUGUESE), ("en", english, ENGLISH)):
@@ -119,13 +119,13 @@ def test_both_read_what_became_of_it(
         assert messages(event, world(language)) == {CLIENT: [to_client], WORKER: [to_worker]}  # type: ignore[arg-type]
 
 
-def test_that_somebody_did_not_come_is_told_to_them_alone() -> None:
+def test_no_show_notifies_the_client_only() -> None:
     event = appointment(AppointmentMissed)
     assert messages(event, world()) == {CLIENT: [f"Sentimos sua falta: Consulta com Ana, {PORTUGUESE}."]}
     assert messages(event, world("en")) == {CLIENT: [f"You were missed: Consulta with Ana, {ENGLISH}."]}
 
 
-def test_what_became_free_is_told_to_whoever_waited_alone() -> None:
+def test_slot_offer_notifies_the_waiting_client_only() -> None:
     event = appointment(SlotOffered, entry_id=uuid4(), expires_at=STARTS - timedelta(minutes=15))
     assert messages(event, world()) == {
         CLIENT: [
@@ -137,7 +137,7 @@ def test_what_became_free_is_told_to_whoever_waited_alone() -> None:
     }
 
 
-def test_whoever_it_was_with_before_reads_what_left_by_their_own_clocks() -> None:
+def test_previous_worker_reads_the_time_in_the_old_zone() -> None:
     event = appointment(
         AppointmentRescheduled,
         previous_worker_id=RUI,
@@ -155,7 +155,7 @@ def test_whoever_it_was_with_before_reads_what_left_by_their_own_clocks() -> Non
     assert messages(event, world("en"))[WORKER] == [f"New in your agenda: Consulta, {ENGLISH}."]
 
 
-def test_each_reads_their_own_language() -> None:
+def test_client_and_worker_read_their_own_language() -> None:
     mixed = world()
     mixed = replace(mixed, people={**mixed.people, UserId(WORKER): person(WORKER, "en")})
     assert messages(appointment(AppointmentNear), mixed) == {
@@ -164,7 +164,7 @@ def test_each_reads_their_own_language() -> None:
     }
 
 
-def test_whoever_has_no_account_is_told_nothing() -> None:
+def test_parties_without_an_account_are_not_notified() -> None:
     walk_in = appointment(AppointmentBooked, client_id=None)
     assert list(messages(walk_in, world())) == [WORKER]
     unlinked = appointment(AppointmentBooked, worker_user_id=None)
@@ -172,7 +172,7 @@ def test_whoever_has_no_account_is_told_nothing() -> None:
 
 
 @pytest.mark.parametrize("kind", [AppointmentBooked, AppointmentRescheduled, AppointmentNear])
-def test_whoever_is_client_and_worker_is_told_once(kind: type[Event]) -> None:
+def test_client_who_is_the_worker_is_notified_once(kind: type[Event]) -> None:
     """A person is told each thing once: the database holds it."""
     own = appointment(kind, worker_user_id=CLIENT)
     assert [user_id for user_id, _, _ in told(own, world()) if user_id == CLIENT] == [CLIENT]
@@ -195,12 +195,12 @@ def woken_by(event: Event) -> set[UUID]:
         (appointment(AppointmentNear), {CLIENT}),
     ],
 )
-def test_nobody_is_woken_for_their_own_doing(event: Event, woken: set[UUID]) -> None:
+def test_own_actions_are_not_pushed(event: Event, woken: set[UUID]) -> None:
     assert woken_by(event) == woken
 
 
 @pytest.mark.parametrize("language", ["pt-BR", "en"])
-def test_whoever_is_named_to_others_is_known_by_their_account(language: Language) -> None:
+def test_notices_link_the_user_they_name(language: Language) -> None:
     """When they are erased, their name goes from what others were told."""
     event = appointment(AppointmentRescheduled, previous_worker_id=RUI, previous_worker_user_id=BEFORE)
     tellings = notifications_of(SourceEvent(uuid4(), event), world(language))
@@ -220,7 +220,7 @@ def test_whoever_is_named_to_others_is_known_by_their_account(language: Language
         ("2026-03-14T18:30Z", "Asia/Kolkata", "dom., 15 de mar., 00:00", "Sun, Mar 15, 12:00 AM"),
     ],
 )
-def test_a_moment_is_told_as_calendar_and_clocks_there_show_it(
+def test_local_moment_in_each_language_and_zone(
     moment: str, zone: str, portuguese: str, english: str
 ) -> None:
     at = datetime.fromisoformat(moment)

@@ -31,7 +31,7 @@ async def farewell(device: Device) -> tuple[float, list[Any]]:
     return frame["data"]["reconnect_after_seconds"], before
 
 
-async def test_everybody_is_sent_elsewhere_and_not_all_at_once(parts: Parts) -> None:
+async def test_drain_spreads_the_reconnect_times(parts: Parts) -> None:
     async with served(parts) as here, room_of(parts, here) as leaving, AsyncExitStack() as ending:
         devices = [await ending.enter_async_context(opened(leaving.url, bearer())) for _ in range(12)]
         _, *farewells = await asyncio.gather(leaving.hub.drain(), *(farewell(one) for one in devices))
@@ -42,7 +42,7 @@ async def test_everybody_is_sent_elsewhere_and_not_all_at_once(parts: Parts) -> 
         assert await refusal(leaving.url, bearer()) == (503, "busy")
 
 
-async def test_what_was_not_sent_comes_from_the_next_server(room: Room, parts: Parts) -> None:
+async def test_next_server_sends_the_rest_after_a_drain(room: Room, parts: Parts) -> None:
     ana = await room.newcomer()
     async with served(parts) as here, room_of(parts, here) as leaving, leaving.device(ana) as device:
         telling = asyncio.create_task(_tell_on(room, ana))
@@ -60,7 +60,7 @@ async def _tell_on(room: Room, someone: Any) -> None:
         await room.tell_some(someone, 2)
 
 
-async def test_a_socket_let_in_just_before_is_not_kept(parts: Parts) -> None:
+async def test_draining_hub_refuses_an_admitted_socket(parts: Parts) -> None:
     async with served(parts) as here, room_of(parts, here) as leaving:
         await leaving.hub.drain()
         session = Session(None, "en", None, None, None)  # type: ignore[arg-type]
@@ -69,7 +69,7 @@ async def test_a_socket_let_in_just_before_is_not_kept(parts: Parts) -> None:
         assert not leaving.hub._sessions
 
 
-async def test_a_process_that_is_asked_to_stop_says_good_bye(parts: Parts, room: Room) -> None:
+async def test_stopping_api_sends_goodbye(parts: Parts, room: Room) -> None:
     life = Life()
     changed = replace(parts, settings=parts.settings.changed(drain_delay=0.05))
     ana = await room.newcomer()

@@ -89,7 +89,7 @@ async def step(room: Room, someone: Someone, peer: Peer, what: str, number: int)
 )
 @example(steps=[("tell", 2), ("reconnect", 0), ("breathe", 2), ("announce", 0), ("read", 0)], kept=3, page=3)
 @given(steps=st.lists(STEPS, max_size=30), kept=st.integers(1, 3), page=st.integers(1, 3))
-async def test_any_way_the_news_comes_each_number_arrives_once_and_in_order(
+async def test_each_number_arrives_once_and_in_order(
     room: Room, steps: list[tuple[str, int]], kept: int, page: int
 ) -> None:
     async def nobody(principals: Any) -> list[bool]:

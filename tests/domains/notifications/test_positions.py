@@ -54,7 +54,7 @@ async def seen(device: Device) -> dict[str, object]:
     return frame["data"]
 
 
-async def test_a_passenger_sees_their_own_driver_and_nobody_elses(room: Room) -> None:
+async def test_passenger_sees_only_their_own_driver(room: Room) -> None:
     ana, bia = await room.newcomer(), await room.newcomer()
     async with room.device(ana) as hers, room.device(bia) as others:
         await hears_positions(room)
@@ -72,7 +72,7 @@ async def test_a_passenger_sees_their_own_driver_and_nobody_elses(room: Room) ->
         assert await others.is_silent()
 
 
-async def test_what_is_old_or_was_overtaken_is_not_shown(room: Room) -> None:
+async def test_stale_and_superseded_positions_are_not_sent(room: Room) -> None:
     ana = await room.newcomer()
     ride_id, driver_id = uuid4(), uuid4()
     async with room.device(ana) as device:
@@ -88,7 +88,7 @@ async def test_what_is_old_or_was_overtaken_is_not_shown(room: Room) -> None:
         assert await device.is_silent()
 
 
-async def test_what_cannot_be_read_harms_nobody(room: Room) -> None:
+async def test_unreadable_positions_are_ignored(room: Room) -> None:
     ana = await room.newcomer()
     async with room.device(ana) as device:
         await hears_positions(room)

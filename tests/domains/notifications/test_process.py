@@ -85,7 +85,7 @@ async def pour(server: Server, data: bytes, most: int, *, first: bytes = b"") ->
             sent += len(data)
 
 
-async def test_strangers_do_not_make_the_server_grow(server: Server) -> None:
+async def test_unauthenticated_clients_do_not_grow_memory(server: Server) -> None:
     await pour(server, frame(PING, b"x" * 125) * 2000, MEGABYTE)
     before = server.resident_bytes()
     large = frame(TEXT, b"x" * 10 * MEGABYTE)
@@ -104,7 +104,7 @@ async def test_strangers_do_not_make_the_server_grow(server: Server) -> None:
         assert await device.is_silent()
 
 
-async def test_the_log_and_the_figures_tell_reasons_and_nothing_of_anybodys(server: Server) -> None:
+async def test_logs_and_metrics_contain_no_personal_data(server: Server) -> None:
     ana, secret = Someone(), f"secret-{uuid4()}"
     token = ana.headers["authorization"].removeprefix("Bearer ")
     async with httpx.AsyncClient(base_url=server.url) as client:
@@ -133,7 +133,7 @@ async def test_the_log_and_the_figures_tell_reasons_and_nothing_of_anybodys(serv
     assert '"level":"error"' not in server.log.read_text()
 
 
-async def test_asked_to_stop_it_says_good_bye_and_ends(server: Server) -> None:
+async def test_process_says_goodbye_on_sigterm(server: Server) -> None:
     async with opened(server.url, bearer()) as device:
         server.process.send_signal(SIGTERM)
         code, reason = await device.closed()

@@ -112,7 +112,7 @@ def nobody_found(rider_id: UUID, at: datetime | None = None) -> NoDriversAvailab
     )
 
 
-async def test_each_device_of_the_person_gets_it_in_the_persons_words_and_nobody_elses(
+async def test_each_device_of_the_user_gets_the_push(
     office: Office,
 ) -> None:
     ana, other = await a_passenger(office, language="en"), await a_passenger(office)
@@ -133,7 +133,7 @@ async def test_each_device_of_the_person_gets_it_in_the_persons_words_and_nobody
     assert len(office.service.taken) == 2
 
 
-async def test_what_a_device_has_already_or_need_not_be_woken_for_is_not_pushed(office: Office) -> None:
+async def test_acknowledged_and_quiet_types_are_not_pushed(office: Office) -> None:
     ana = await a_passenger(office)
     await office.subscribed(ana)
     started = RideStarted(ride_id=uuid4(), round=1, rider_id=ana.id, driver_id=uuid4(), started_at=now())
@@ -169,7 +169,7 @@ async def an_appointment(office: Office, client: Someone, worker: Someone, start
     )
 
 
-async def test_whoever_called_an_appointment_off_is_told_and_not_woken(office: Office) -> None:
+async def test_own_cancellation_is_notified_but_not_pushed(office: Office) -> None:
     client, worker = await a_passenger(office), await a_passenger(office)
     await office.subscribed(client)
     browser, _ = await office.subscribed(worker)
@@ -184,7 +184,7 @@ async def test_whoever_called_an_appointment_off_is_told_and_not_woken(office: O
     assert [one["type"] for one in told.json()["items"]] == ["appointment.canceled"]
 
 
-async def test_news_of_an_appointment_is_pushed_until_it_begins(office: Office) -> None:
+async def test_appointment_pushes_expire_at_its_start(office: Office) -> None:
     client, worker = await a_passenger(office), await a_passenger(office)
     await office.subscribed(worker)
     await office.tell(await an_appointment(office, client, worker, timedelta(seconds=-1)))
@@ -193,7 +193,7 @@ async def test_news_of_an_appointment_is_pushed_until_it_begins(office: Office) 
     assert office.service.taken == []
 
 
-async def test_a_device_that_is_gone_is_not_asked_again(office: Office) -> None:
+async def test_gone_device_is_removed(office: Office) -> None:
     ana = await a_passenger(office)
     await office.subscribed(ana)
     office.service.status = 410
@@ -207,7 +207,7 @@ async def test_a_device_that_is_gone_is_not_asked_again(office: Office) -> None:
     assert len(office.service.taken) == 1
 
 
-async def test_a_service_that_fails_is_asked_again_later(office: Office) -> None:
+async def test_failing_push_service_is_retried(office: Office) -> None:
     ana = await a_passenger(office)
     await office.subscribed(ana)
     office.service.status = 503
@@ -220,7 +220,7 @@ async def test_a_service_that_fails_is_asked_again_later(office: Office) -> None
     assert len(await office.devices(ana)) == 1
 
 
-async def test_old_news_is_not_pushed(office: Office) -> None:
+async def test_old_notifications_are_not_pushed(office: Office) -> None:
     ana = await a_passenger(office)
     await office.subscribed(ana)
     arrived = RideArriving(ride_id=uuid4(), round=1, rider_id=ana.id, driver_id=uuid4(), arrived_at=now())
@@ -237,7 +237,7 @@ async def test_old_news_is_not_pushed(office: Office) -> None:
     assert office.service.taken == []
 
 
-async def test_a_person_has_ten_devices_and_a_device_one_person(office: Office) -> None:
+async def test_user_has_ten_devices_and_a_device_one_user(office: Office) -> None:
     ana, bia = await a_passenger(office), await a_passenger(office)
     browser, first = await office.subscribed(ana)
     assert (await office.subscribe(ana, browser)).json()["id"] == first, "the same device again"
@@ -249,7 +249,7 @@ async def test_a_person_has_ten_devices_and_a_device_one_person(office: Office) 
     assert first not in await office.devices(bia)
 
 
-async def test_only_the_owner_ends_a_subscription_and_may_do_so_twice(office: Office) -> None:
+async def test_only_the_owner_can_unsubscribe(office: Office) -> None:
     ana, bia = await a_passenger(office), await a_passenger(office)
     _, device = await office.subscribed(ana)
     for someone, left in ((bia, [device]), (ana, []), (ana, [])):
@@ -258,7 +258,7 @@ async def test_only_the_owner_ends_a_subscription_and_may_do_so_twice(office: Of
         assert await office.devices(ana) == left
 
 
-async def test_addresses_and_keys_that_are_none_are_refused(office: Office) -> None:
+async def test_invalid_endpoints_and_keys_are_refused(office: Office) -> None:
     ana = await a_passenger(office)
     elsewhere = await office.subscribe(ana, Browser("https://169.254.169.254/latest"))
     assert (elsewhere.status_code, elsewhere.json()["code"]) == (422, "push_endpoint_refused")
@@ -268,7 +268,7 @@ async def test_addresses_and_keys_that_are_none_are_refused(office: Office) -> N
     assert (keys.status_code, keys.json()["code"]) == (422, "push_keys_invalid")
 
 
-async def test_where_it_is_not_set_up_it_says_so(stack: Stack, office: Office) -> None:
+async def test_push_off_is_409(stack: Stack, office: Office) -> None:
     async with served(office.parts, push_contact=None) as here, here.client() as api:
         ana = await a_passenger(office)
         answer = await api.get("/v1/push/key", headers=ana.headers)
@@ -278,7 +278,7 @@ async def test_where_it_is_not_set_up_it_says_so(stack: Stack, office: Office) -
     assert len(key.json()["public_key"]) == 87
 
 
-async def test_erasing_somebody_forgets_their_devices(office: Office) -> None:
+async def test_erasure_deletes_devices(office: Office) -> None:
     ana = await a_passenger(office)
     await office.subscribed(ana)
     assert (await office.api.delete("/v1/me", headers=ana.headers)).status_code in (200, 204)

@@ -12,7 +12,7 @@ from tests.domains.notifications.test_positions import position
 from tests.servers import until
 
 
-async def test_whoever_reads_again_after_a_stall_sees_nothing_that_has_passed() -> None:
+async def test_stale_positions_are_dropped_after_a_stall() -> None:
     """The socket's peer did not read: of what came meanwhile only what is still so is sent."""
     sent, reading = list[str](), asyncio.Event()
 
@@ -41,7 +41,7 @@ async def test_whoever_reads_again_after_a_stall_sees_nothing_that_has_passed() 
     assert sent == ["a notification that the peer does not read", "where it is"]
 
 
-async def test_a_delivery_that_fails_ends_the_socket_with_a_word() -> None:
+async def test_failed_delivery_closes_the_socket_with_1011() -> None:
     ends = list[tuple[int, str]]()
 
     async def send(_frame: str) -> None:

@@ -14,7 +14,15 @@ from types import ModuleType
 from typing import Any
 from uuid import UUID
 
-from tests.domains.matching.world_rides import DECLINED, OVER, Offer, Ride, Rides, RowHeld, Transaction
+from tests.domains.matching.simulation.rides import (
+    DECLINED,
+    OVER,
+    Offer,
+    Ride,
+    Rides,
+    RowHeld,
+    Transaction,
+)
 
 # Events of one step; more can only be a step without an end.
 EVENTS_AT_MOST = 12

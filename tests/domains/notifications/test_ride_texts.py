@@ -141,7 +141,7 @@ SPOKEN: list[Event] = [
         ("en", "New ride available! R$25.50 - 1.2 km away"),
     ],
 )
-def test_an_offer_says_what_it_pays_and_how_far_it_is(language: Language, words: str) -> None:
+def test_offer_shows_fare_and_distance(language: Language, words: str) -> None:
     (found,) = told(offer(), world(language))
     assert found == (
         DRIVER,
@@ -176,13 +176,13 @@ def test_an_offer_says_what_it_pays_and_how_far_it_is(language: Language, words:
         ),
     ],
 )
-def test_an_offer_leaves_out_what_nobody_knows(unknown: list[str], portuguese: str, english: str) -> None:
+def test_offer_leaves_out_unknown_values(unknown: list[str], portuguese: str, english: str) -> None:
     event = offer(**dict.fromkeys(unknown))
     assert messages(event, world("pt-BR")) == {DRIVER: [portuguese]}
     assert messages(event, world("en")) == {DRIVER: [english]}
 
 
-def test_an_acceptance_is_told_to_both_as_the_contract_says() -> None:
+def test_acceptance_notifies_both_parties_as_the_contract_says() -> None:
     assert told(of(RideMatched, eta_seconds=300), world()) == [
         (
             RIDER,
@@ -228,7 +228,7 @@ def test_an_acceptance_is_told_to_both_as_the_contract_says() -> None:
     }
 
 
-def test_each_party_reads_its_own_language() -> None:
+def test_passenger_and_driver_read_their_own_language() -> None:
     mixed = world()
     mixed = replace(mixed, people={**mixed.people, UserId(DRIVER): person(DRIVER, "en", name="João")})
     said = messages(of(RideMatched), mixed)
@@ -240,7 +240,7 @@ def test_each_party_reads_its_own_language() -> None:
     ("language", "words"),
     [("pt-BR", "Motorista encontrado! Está a caminho."), ("en", "Driver found! On the way to you.")],
 )
-def test_a_driver_without_a_name_or_a_time_is_on_the_way_as_well(language: Language, words: str) -> None:
+def test_match_notice_without_name_and_eta(language: Language, words: str) -> None:
     place = world(language)
     nameless = replace(place, people={**place.people, UserId(DRIVER): person(DRIVER, language)})
     (_, _, data) = told(of(RideMatched, eta_seconds=None), nameless)[1]
@@ -254,7 +254,7 @@ def test_a_driver_without_a_name_or_a_time_is_on_the_way_as_well(language: Langu
 
 
 @pytest.mark.parametrize("kind", [NoDriversAvailable, MatchingTimeout])
-def test_whoever_found_no_driver_may_try_again_farther_out_or_later(kind: type[Event]) -> None:
+def test_no_driver_notice_proposes_actions(kind: type[Event]) -> None:
     actions = ["retry_same_location", "increase_radius", "schedule_later"]
     portuguese = {
         "title": "Nenhum motorista disponível",
@@ -289,7 +289,7 @@ def test_whoever_found_no_driver_may_try_again_farther_out_or_later(kind: type[E
         ),
     ],
 )
-def test_a_lost_offer_says_why(reason: str, portuguese: str, english: str) -> None:
+def test_canceled_offer_has_its_reason(reason: str, portuguese: str, english: str) -> None:
     for language, said in (("pt-BR", portuguese), ("en", english)):
         data = {"ride_id": str(RIDE), "offer_id": str(OFFER), "reason": reason, "message": said}
         assert told(of(OfferCanceled, reason=reason), world(language)) == [  # type: ignore[arg-type]
@@ -314,7 +314,7 @@ def test_a_lost_offer_says_why(reason: str, portuguese: str, english: str) -> No
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_the_passenger_hears_of_each_step(event: Event, portuguese: str, english: str) -> None:
+def test_passenger_is_notified_of_each_step(event: Event, portuguese: str, english: str) -> None:
     assert messages(event, world("pt-BR")) == {RIDER: [portuguese]}
     assert messages(event, world("en")) == {RIDER: [english]}
 
@@ -327,7 +327,7 @@ def test_the_passenger_hears_of_each_step(event: Event, portuguese: str, english
         (5, "Corrida concluída. Valor: R$ 0,05.", "Ride completed. Fare: R$0.05."),
     ],
 )
-def test_both_read_what_the_ride_cost(cents: int, portuguese: str, english: str) -> None:
+def test_both_parties_read_the_fare(cents: int, portuguese: str, english: str) -> None:
     event = of(RideCompleted, fare_cents=cents)
     assert messages(event, world("pt-BR")) == {RIDER: [portuguese], DRIVER: [portuguese]}
     assert messages(event, world("en")) == {RIDER: [english], DRIVER: [english]}
@@ -342,7 +342,7 @@ def test_both_read_what_the_ride_cost(cents: int, portuguese: str, english: str)
         ("system", "A corrida foi cancelada.", "A corrida foi cancelada."),
     ],
 )
-def test_both_read_who_canceled(by: str, to_rider: str, to_driver: str) -> None:
+def test_both_parties_read_who_canceled(by: str, to_rider: str, to_driver: str) -> None:
     event = of(RideCancelled, cancelled_by=by, reason="other")
     assert messages(event, world()) == {RIDER: [to_rider], DRIVER: [to_driver]}
     alone = msgspec.structs.replace(event, driver_id=None)
@@ -358,15 +358,13 @@ def test_both_read_who_canceled(by: str, to_rider: str, to_driver: str) -> None:
         ("system", "The ride was canceled.", "The ride was canceled."),
     ],
 )
-def test_both_read_who_canceled_in_english(by: str, to_rider: str, to_driver: str) -> None:
+def test_both_parties_read_who_canceled_in_english(by: str, to_rider: str, to_driver: str) -> None:
     event = of(RideCancelled, cancelled_by=by, reason="other")
     assert messages(event, world("en")) == {RIDER: [to_rider], DRIVER: [to_driver]}
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_every_word_we_have_is_said_and_none_is_missing(
-    language: Language, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_texts_exist_and_are_used(language: Language, monkeypatch: pytest.MonkeyPatch) -> None:
     said: set[str] = set()
 
     def listening(key: str, *rest: Any) -> str:
@@ -382,7 +380,7 @@ def test_every_word_we_have_is_said_and_none_is_missing(
     assert said == {key for key in words(language) if key.startswith("notifications.")}
 
 
-def test_every_kind_of_notice_is_told_to_whom_the_catalogue_says() -> None:
+def test_recipients_match_the_catalogue() -> None:
     tellings: list[NewNotification] = [
         one for event in SPOKEN for one in notifications_of(SourceEvent(uuid4(), event), world())
     ]
@@ -392,12 +390,12 @@ def test_every_kind_of_notice_is_told_to_whom_the_catalogue_says() -> None:
         assert parties[one.user_id] in one.notice.to
 
 
-def test_what_no_device_needs_to_know_is_not_told() -> None:
+def test_other_events_notify_no_user() -> None:
     assert told(of(RideAccepted), world()) == [], "`ride.matched` says it, and when the driver will be there"
     assert told(offer(), world(open_offers=())) == [], "it is too late to accept it"
 
 
-def test_the_erased_are_told_nothing() -> None:
+def test_erased_users_are_not_notified() -> None:
     place = world()
     erased = {UserId(one): person(one, "pt-BR", erased_at=AT) for one in (DRIVER, WORKER)}
     place = replace(place, people={**place.people, **erased})
@@ -416,17 +414,17 @@ def test_the_erased_are_told_nothing() -> None:
         (1_234_500, "1.234,5 km", "1,234.5 km"),
     ],
 )
-def test_a_way_is_no_finer_than_it_matters(meters: int, portuguese: str, english: str) -> None:
+def test_distance_text_is_rounded(meters: int, portuguese: str, english: str) -> None:
     assert (distance(meters, "pt-BR"), distance(meters, "en")) == (portuguese, english)
 
 
 @pytest.mark.parametrize(
     ("seconds", "words"), [(0, "1 min"), (20, "1 min"), (300, "5 min"), (3700, "62 min")]
 )
-def test_a_wait_is_told_in_whole_minutes_and_never_none(seconds: int, words: str) -> None:
+def test_span_text_has_at_least_one_minute(seconds: int, words: str) -> None:
     assert [span(seconds, language) for language in LANGUAGES] == [words, words]
 
 
-def test_another_currency_is_written_as_its_readers_do() -> None:
+def test_money_text_of_another_currency() -> None:
     assert money(2550, "EUR", "pt-BR") == "€ 25,50"
     assert money(2550, "USD", "en") == "$25.50"

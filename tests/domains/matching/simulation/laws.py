@@ -3,8 +3,8 @@
 from collections import Counter
 from datetime import datetime, timedelta
 
-from tests.domains.matching.world import World
-from tests.domains.matching.world_rides import DECLINED, OVER, OVERTIME
+from tests.domains.matching.simulation.rides import DECLINED, OVER, OVERTIME
+from tests.domains.matching.simulation.world import World
 
 # How long after an offer's end the search goes on even where nobody hears of it.
 LATEST = timedelta(seconds=2)

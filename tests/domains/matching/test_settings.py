@@ -21,7 +21,7 @@ SETTINGS = read_settings(
 )
 
 
-def test_each_setting_has_its_place() -> None:
+def test_each_setting_reaches_its_rule() -> None:
     terms = matcher_of(SETTINGS, RedisClient(None)).terms
     assert terms.rules == Rules(
         offers_at_once=2,
@@ -38,13 +38,13 @@ def test_each_setting_has_its_place() -> None:
     assert terms.fresh == timedelta(seconds=41)
 
 
-def test_no_rule_is_left_as_it_was() -> None:
+def test_settings_above_differ_from_all_defaults() -> None:
     """So that the test above would notice a setting that leads nowhere."""
     ours, default = matcher_of(SETTINGS, RedisClient(None)).terms.rules, Rules()
     assert not [one.name for one in fields(Rules) if getattr(ours, one.name) == getattr(default, one.name)]
 
 
-def test_by_default_it_is_as_the_rfc_says() -> None:
+def test_defaults_are_those_of_the_rfc() -> None:
     settings = Settings.defaults()
     terms = matcher_of(settings, RedisClient(None)).terms
     assert terms.rules == Rules()

@@ -26,7 +26,7 @@ def cut_off(reason: str) -> float:
     return CUT_OFF.labels(reason)._value.get()
 
 
-async def test_a_frame_of_ten_megabytes_is_refused_and_said_so(room: Room) -> None:
+async def test_ten_megabyte_frame_is_closed_with_1009(room: Room) -> None:
     before = cut_off("too_large")
     async with wire_to(room.served.port) as wire:
         await wire.opened(bearer()["authorization"])
@@ -48,7 +48,7 @@ async def pushed(wire: Wire, *frames: bytes, most: int) -> int:
 
 
 @pytest.mark.parametrize("size", [0, 1, 1000, 16_000], ids=lambda size: f"fragments of {size} bytes")
-async def test_a_message_without_end_is_refused(room: Room, size: int) -> None:
+async def test_endless_message_is_refused(room: Room, size: int) -> None:
     """In pieces that each are small enough; empty ones never come to a message's size."""
     async with wire_to(room.served.port) as wire:
         await wire.opened(bearer()["authorization"])
@@ -60,7 +60,7 @@ async def test_a_message_without_end_is_refused(room: Room, size: int) -> None:
         await pushing
 
 
-async def test_a_message_that_trickles_is_held_to_the_same_size(room: Room) -> None:
+async def test_trickling_message_has_the_same_size_limit(room: Room) -> None:
     async with wire_to(room.served.port) as wire:
         await wire.opened(bearer()["authorization"])
         closing = asyncio.create_task(wire.closed())
@@ -71,7 +71,7 @@ async def test_a_message_that_trickles_is_held_to_the_same_size(room: Room) -> N
         assert (await closing)[0] == 1009
 
 
-async def test_a_length_beyond_counting_is_refused_before_it_comes(room: Room) -> None:
+async def test_huge_declared_length_is_refused_at_once(room: Room) -> None:
     async with wire_to(room.served.port) as wire:
         await wire.opened(bearer()["authorization"])
         wire.send(b"\x81\xff" + b"\x7f" + b"\xff" * 7 + b"\0\0\0\0")
@@ -103,7 +103,7 @@ async def test_a_length_beyond_counting_is_refused_before_it_comes(room: Room) -
         "not masked",
     ],
 )
-async def test_what_is_not_our_way_of_speaking_is_refused(room: Room, bytes_: bytes, code: int) -> None:
+async def test_protocol_errors_close_the_socket(room: Room, bytes_: bytes, code: int) -> None:
     async with wire_to(room.served.port) as wire:
         await wire.opened(bearer()["authorization"])
         wire.send(bytes_)
@@ -112,7 +112,7 @@ async def test_what_is_not_our_way_of_speaking_is_refused(room: Room, bytes_: by
         assert found != 1003 or reason == "binary_not_spoken"
 
 
-async def test_text_may_come_in_pieces(room: Room) -> None:
+async def test_fragmented_text_is_accepted(room: Room) -> None:
     async with wire_to(room.served.port) as wire:
         await wire.opened(bearer()["authorization"])
         said = '{"type":"ping","id":"é"}'.encode()
@@ -121,7 +121,7 @@ async def test_text_may_come_in_pieces(room: Room) -> None:
         assert msgspec.json.decode((await wire.frame())[1]) == {"type": "reply", "data": {}, "id": "é"}
 
 
-async def test_nothing_is_compressed(room: Room) -> None:
+async def test_compression_is_not_negotiated(room: Room) -> None:
     async with opened(room.url, bearer(), compression="deflate") as device:
         assert device.socket.protocol.extensions == []
 
@@ -150,7 +150,7 @@ NOT_UNDERSTOOD = {
 
 
 @pytest.mark.parametrize(("said", "reason"), NOT_UNDERSTOOD.values(), ids=NOT_UNDERSTOOD)
-async def test_what_is_not_understood_is_answered_with_the_reason(room: Room, said: str, reason: str) -> None:
+async def test_malformed_messages_are_answered_with_a_reason(room: Room, said: str, reason: str) -> None:
     async with opened(room.url, bearer() | {"accept-language": "en"}) as device:
         await device.socket.send(said)
         answer = await device.next()
@@ -161,7 +161,7 @@ async def test_what_is_not_understood_is_answered_with_the_reason(room: Room, sa
         assert await device.is_silent()
 
 
-async def test_words_are_in_the_language_of_the_device(room: Room) -> None:
+async def test_error_details_use_the_sockets_language(room: Room) -> None:
     async with opened(room.url, bearer() | {"accept-language": "pt-BR"}) as device:
         answer = await device.ask("dance")
         assert answer["data"]["detail"] == (
@@ -169,7 +169,7 @@ async def test_words_are_in_the_language_of_the_device(room: Room) -> None:
         )
 
 
-async def test_whoever_is_never_understood_is_sent_away(room: Room) -> None:
+async def test_ten_malformed_messages_close_the_socket(room: Room) -> None:
     async with opened(room.url, bearer()) as device:
         for _ in range(10):
             await device.socket.send("hello")
@@ -177,7 +177,7 @@ async def test_whoever_is_never_understood_is_sent_away(room: Room) -> None:
         assert len(device.heard) == 11
 
 
-async def test_whoever_says_too_much_is_sent_away_and_others_are_not(
+async def test_message_limit_closes_only_that_users_sockets(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(routes, "MESSAGES", RateLimit(20, 10))
@@ -201,7 +201,7 @@ async def narrow_room(parts: Parts):
         yield room
 
 
-async def test_whoever_pings_and_never_reads_is_cut_off(narrow_room: Room) -> None:
+async def test_client_that_pings_and_never_reads_is_cut_off(narrow_room: Room) -> None:
     before = cut_off("unread")
     async with wire_to(narrow_room.served.port, narrow=True) as wire:
         await wire.opened(bearer()["authorization"])
@@ -211,7 +211,7 @@ async def test_whoever_pings_and_never_reads_is_cut_off(narrow_room: Room) -> No
     assert cut_off("unread") == before + 1
 
 
-async def test_a_reader_that_never_reads_is_cut_off_and_misses_nothing(
+async def test_client_cut_off_for_not_reading_misses_nothing(
     narrow_room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sockets, "STALL_SECONDS", 0.2)
@@ -231,7 +231,7 @@ async def test_a_reader_that_never_reads_is_cut_off_and_misses_nothing(
         assert await device.seqs(1000) == list(range(1, 1001))
 
 
-async def test_a_slow_reader_keeps_nobody_waiting_when_tokens_end(
+async def test_slow_reader_does_not_delay_other_closes(
     narrow_room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("catraca.domains.notifications.sockets.hub.SWEEP_SECONDS", 0.05)

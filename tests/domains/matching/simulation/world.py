@@ -10,8 +10,8 @@ from types import ModuleType
 from typing import Any
 
 from catraca.domains.matching.search import model
-from tests.domains.matching.world_rides import News, Transaction
-from tests.domains.matching.world_steps import Driver, Fault, Steps
+from tests.domains.matching.simulation.rides import News, Transaction
+from tests.domains.matching.simulation.steps import Driver, Fault, Steps
 
 WOKEN_AT_MOST = 3
 RIDE_LEASE = timedelta(hours=1)

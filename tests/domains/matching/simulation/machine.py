@@ -21,10 +21,10 @@ from hypothesis.stateful import (
 )
 
 from catraca.domains.matching.search import model
-from tests.domains.matching import world_laws
-from tests.domains.matching.world import World
-from tests.domains.matching.world_rides import RowHeld
-from tests.domains.matching.world_steps import Driver, Fault
+from tests.domains.matching.simulation import laws
+from tests.domains.matching.simulation.rides import RowHeld
+from tests.domains.matching.simulation.steps import Driver, Fault
+from tests.domains.matching.simulation.world import World
 
 RIDES_AT_MOST = 4
 DRIVERS = 5
@@ -163,7 +163,7 @@ class Machine(RuleBasedStateMachine):
     @invariant()
     def the_laws_hold(self) -> None:
         if hasattr(self, "world"):
-            world_laws.check(self.world)
+            laws.check(self.world)
 
     def teardown(self) -> None:
         """Those at work stay alive from here on, and drivers answer or do not."""
@@ -176,7 +176,7 @@ class Machine(RuleBasedStateMachine):
             act = getattr(world, self.answer_at_last)
             world.habits = dict.fromkeys(world.drivers, (act, 7))
         world.run(calm_since + 3 * world.search)
-        world_laws.check_rest(world, calm_since=calm_since)
+        laws.check_rest(world, calm_since=calm_since)
 
     def _asked(self) -> list[int]:
         return sorted(offer.driver for offer in self.world.offers.values() if offer.response is None)

@@ -43,7 +43,7 @@ async def listening(room: Room) -> None:
 
 
 @pytest.mark.usefixtures("told_only")
-async def test_a_device_gets_what_is_written_letter_by_letter(room: Room) -> None:
+async def test_frames_equal_the_stored_rows(room: Room) -> None:
     ana = await room.newcomer()
     async with room.device(ana) as device:
         assert device.hello["data"] == {"seq": 0, "heartbeat_seconds": hub.HEARTBEAT_SECONDS}
@@ -54,7 +54,7 @@ async def test_a_device_gets_what_is_written_letter_by_letter(room: Room) -> Non
         assert device.heard[1:] == await room.frames_of(ana)
 
 
-async def test_a_device_that_says_nothing_of_before_gets_only_what_is_new(room: Room) -> None:
+async def test_without_since_only_new_notifications_are_sent(room: Room) -> None:
     ana = await room.newcomer()
     await room.tell_some(ana, 3)
     async with room.device(ana) as device:
@@ -64,9 +64,7 @@ async def test_a_device_that_says_nothing_of_before_gets_only_what_is_new(room: 
 
 
 @pytest.mark.parametrize(("since", "begins"), [(0, 0), (2, 2), (4, 4), (5, 5), (6, 5), (2**53 - 1, 5)])
-async def test_a_device_gets_what_came_after_the_last_number_it_has(
-    room: Room, since: int, begins: int
-) -> None:
+async def test_since_sends_all_after_that_number(room: Room, since: int, begins: int) -> None:
     ana = await room.newcomer()
     await room.tell_some(ana, 5)
     async with room.device(ana, since=since) as device:
@@ -77,7 +75,7 @@ async def test_a_device_gets_what_came_after_the_last_number_it_has(
         assert await device.seqs(1) == [6]
 
 
-async def test_whoever_was_away_for_too_long_hears_where_it_goes_on(room: Room) -> None:
+async def test_hello_shows_the_first_kept_number(room: Room) -> None:
     ana = await room.newcomer()
     await room.tell_some(ana, 5)
     await room.sql("DELETE FROM notifications WHERE user_id = $1 AND seq <= 3", ana.id)
@@ -90,7 +88,7 @@ async def test_whoever_was_away_for_too_long_hears_where_it_goes_on(room: Room) 
         assert await device.is_silent()
 
 
-async def test_every_device_of_a_person_gets_everything_and_nobody_anothers(room: Room) -> None:
+async def test_all_devices_of_a_user_get_all_and_only_theirs(room: Room) -> None:
     ana, bia = await room.newcomer(), await room.newcomer()
     async with room.device(ana) as phone, room.device(ana) as tablet, room.device(bia) as other:
         await asyncio.gather(*(room.tell_some(one, 3) for one in (ana, bia, ana)))
@@ -101,7 +99,7 @@ async def test_every_device_of_a_person_gets_everything_and_nobody_anothers(room
 
 
 @pytest.mark.usefixtures("looking")
-async def test_what_was_never_announced_is_found_among_the_rows(room: Room) -> None:
+async def test_unannounced_rows_are_found_by_polling(room: Room) -> None:
     ana = await room.newcomer()
     async with room.device(ana) as device:
         await room.tell_some(ana, 2, loudly=False)
@@ -109,7 +107,7 @@ async def test_what_was_never_announced_is_found_among_the_rows(room: Room) -> N
 
 
 @pytest.mark.usefixtures("told_only")
-async def test_an_announcement_that_shows_a_gap_closes_it(room: Room) -> None:
+async def test_gap_in_announcements_is_read_from_rows(room: Room) -> None:
     ana = await room.newcomer()
     async with room.device(ana) as device:
         await listening(room)
@@ -119,7 +117,7 @@ async def test_an_announcement_that_shows_a_gap_closes_it(room: Room) -> None:
 
 
 @pytest.mark.usefixtures("told_only")
-async def test_announcements_in_any_order_and_number_give_each_once(room: Room) -> None:
+async def test_announcements_in_any_order_send_each_once(room: Room) -> None:
     ana = await room.newcomer()
     room.unheard.clear()
     async with room.device(ana) as device:
@@ -134,7 +132,7 @@ async def test_announcements_in_any_order_and_number_give_each_once(room: Room) 
 
 
 @pytest.mark.usefixtures("told_only")
-async def test_much_at_once_to_a_device_that_reads_late_comes_in_order(room: Room) -> None:
+async def test_burst_to_a_slow_reader_arrives_in_order(room: Room) -> None:
     ana = await room.newcomer()
     async with room.device(ana, max_queue=1) as device:
         await listening(room)
@@ -144,9 +142,7 @@ async def test_much_at_once_to_a_device_that_reads_late_comes_in_order(room: Roo
         assert device.heard[1:] == await room.frames_of(ana)
 
 
-async def test_a_device_that_hears_nothing_for_a_while_hears_that_all_is_well(
-    room: Room, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_quiet_socket_gets_heartbeats(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hub, "HEARTBEAT_SECONDS", 0.1)
     monkeypatch.setattr(hub, "SWEEP_SECONDS", 0.05)
     async with opened(room.url, bearer()) as device:
@@ -157,7 +153,7 @@ async def test_a_device_that_hears_nothing_for_a_while_hears_that_all_is_well(
 
 @pytest.mark.usefixtures("told_only")
 @pytest.mark.parametrize("channel", [NOTIFICATIONS_CHANNEL, POSITIONS_CHANNEL])
-async def test_garbage_on_a_channel_deafens_nobody(room: Room, channel: str) -> None:
+async def test_garbage_on_a_channel_stops_no_delivery(room: Room, channel: str) -> None:
     ana = await room.newcomer()
     async with room.device(ana) as device:
         await listening(room)
@@ -168,7 +164,7 @@ async def test_garbage_on_a_channel_deafens_nobody(room: Room, channel: str) -> 
         assert room.hub._listener.connected
 
 
-async def test_a_driver_who_gave_the_ride_up_does_not_see_the_next_one_come(room: Room) -> None:
+async def test_former_driver_does_not_see_the_next_drivers_position(room: Room) -> None:
     desk = Desk(room.api, room.database)
     first, second = await room.newcomer("driver"), await room.newcomer("driver")
     passenger = await room.newcomer()
@@ -229,9 +225,7 @@ async def goes_on(room: Room, device: Device, someone: object) -> None:
 
 @pytest.mark.usefixtures("hasty")
 @pytest.mark.parametrize("way", ["stopped", "frozen"])
-async def test_while_redis_is_away_rows_are_looked_up_and_then_it_is_heard_again(
-    shaky: Room, redis: PrivateRedis, way: str
-) -> None:
+async def test_hub_polls_while_redis_is_away_and_recovers(shaky: Room, redis: PrivateRedis, way: str) -> None:
     ana = await shaky.newcomer()
     async with shaky.device(ana) as device:
         await listening(shaky)
@@ -255,7 +249,7 @@ async def test_while_redis_is_away_rows_are_looked_up_and_then_it_is_heard_again
 
 
 @pytest.mark.usefixtures("hasty")
-async def test_a_hub_without_redis_looks_by_itself(parts: Parts, room: Room) -> None:
+async def test_hub_without_redis_polls(parts: Parts, room: Room) -> None:
     ana = await room.newcomer()
     async with (
         served(parts, redis_url=None) as here,
@@ -267,7 +261,7 @@ async def test_a_hub_without_redis_looks_by_itself(parts: Parts, room: Room) -> 
 
 
 @pytest.mark.usefixtures("hasty")
-async def test_while_the_database_is_away_sockets_stay_and_nothing_is_missed(
+async def test_sockets_survive_a_database_outage(
     shaky: Room, stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hub, "SWEEP_SECONDS", 0.05)
@@ -291,7 +285,7 @@ async def test_while_the_database_is_away_sockets_stay_and_nothing_is_missed(
         assert (await device.ask("ack", {"seq": 1}))["data"] == {"seq": 1}
 
 
-async def test_a_hub_that_fails_says_so_and_begins_anew(
+async def test_failed_hub_is_logged_and_restarted(
     parts: Parts, room: Room, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(hub, "SWEEP_SECONDS", 0.05)

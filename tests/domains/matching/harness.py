@@ -32,7 +32,7 @@ RULES = Rules(
 
 
 @dataclass
-class Office:
+class MatchingHarness:
     town: Town
     redis: RedisClient
     rules: Rules = RULES
@@ -40,9 +40,9 @@ class Office:
     matcher: Matcher = field(init=False)
 
     def __post_init__(self) -> None:
-        self.be_by(self.rules)
+        self.use_rules(self.rules)
 
-    def be_by(self, rules: Rules) -> None:
+    def use_rules(self, rules: Rules) -> None:
         terms = Terms(
             rules=rules,
             offer_ttl=self.offer_ttl,
@@ -54,13 +54,13 @@ class Office:
     async def advance(self, ride_id: UUID) -> None:
         await self.town.parts.database.run(lambda db: self.matcher.advance_search(db, ride_id))
 
-    async def requested(self) -> UUID:
+    async def request_ride(self) -> UUID:
         """A new ride whose search has begun."""
         ride_id = await self.town.rides.request()
         await self.advance(ride_id)
         return ride_id
 
-    async def told(self, about: UUID, *keys: str) -> list[Message]:
+    async def messages(self, about: UUID, *keys: str) -> list[Message]:
         """What was told of a ride, its offers or a driver, the oldest first; all of it, or of these kinds."""
         async with self.town.parts.database.connection() as db:
             rows = await db.fetch(
@@ -71,9 +71,9 @@ class Office:
             )
         return [outbox.message_of(row) for row in rows]
 
-    async def news(self, about: UUID, *keys: str) -> list[Any]:
+    async def events(self, about: UUID, *keys: str) -> list[Any]:
         """The same, read."""
-        return [read_event.decode(message.body) for message in await self.told(about, *keys)]
+        return [read_event.decode(message.body) for message in await self.messages(about, *keys)]
 
     async def deliver(self, *messages: Message) -> None:
         """What matching's consumers do with each, which they do once, however often it comes."""
@@ -82,14 +82,14 @@ class Office:
                 if message.key in (handlers.keys or ()):
                     await self.town.parts.database.run(partial(_apply, handlers=handlers, message=message))
 
-    async def carry(self, about: UUID, *keys: str) -> None:
+    async def deliver_all(self, about: UUID, *keys: str) -> None:
         """Deliver what was told of it so far, and what is told of it because of that, until all is."""
         count = -1
-        while count != len(messages := await self.told(about, *keys)):
+        while count != len(messages := await self.messages(about, *keys)):
             await self.deliver(*messages)
             count = len(messages)
 
-    async def fire(self, ride_id: UUID, *, woken: bool = False) -> None:
+    async def fire_timer(self, ride_id: UUID, *, woken: bool = False) -> None:
         """Whatever the timer does when it is due."""
         fires = matching_timers(self.matcher).by_kind[MATCHING_WAKE if woken else MATCHING_DUE]
         await self.town.parts.database.run(lambda db: fires(db, ride_id))
@@ -98,7 +98,7 @@ class Office:
         async with self.town.parts.database.connection() as db:
             return await db.fetchrow("SELECT * FROM matchings WHERE ride_id = $1", ride_id)
 
-    async def live(self, ride_id: UUID) -> list[UUID]:
+    async def asked_drivers(self, ride_id: UUID) -> list[UUID]:
         """Who is being asked, in the order they were."""
         async with self.town.parts.database.connection() as db:
             rows = await db.fetch(
@@ -107,14 +107,14 @@ class Office:
             )
         return [row["driver_id"] for row in rows]
 
-    async def refused(self, ride_id: UUID, *driver_ids: UUID) -> None:
+    async def refuse(self, ride_id: UUID, *driver_ids: UUID) -> None:
         """They refuse one after another, each being asked, and it is heard of."""
         for driver_id in driver_ids:
             answer = await self.town.rides.reject(ride_id, driver_id)
             assert answer.status_code == 200, answer.text
-            await self.carry(ride_id, "matching.driver_rejected")
+            await self.deliver_all(ride_id, "matching.driver_rejected")
 
-    async def taken(self, ride_id: UUID, driver_id: UUID) -> None:
+    async def accept(self, ride_id: UUID, driver_id: UUID) -> None:
         """The driver accepts; nobody has heard of it yet."""
         answer = await self.town.rides.accept(ride_id, driver_id)
         assert answer.status_code == 200, answer.text
@@ -126,13 +126,13 @@ class Office:
                 await db.fetch("SELECT * FROM matching_searches WHERE ride_id = $1 ORDER BY id", ride_id)
             )
 
-    async def timer(self, ride_id: UUID, kind: str = MATCHING_DUE) -> datetime | None:
+    async def timer_due_at(self, ride_id: UUID, kind: str = MATCHING_DUE) -> datetime | None:
         async with self.town.parts.database.connection() as db:
             return await db.fetchval(
                 "SELECT due_at FROM timers WHERE kind = $1 AND subject_id = $2", kind, ride_id
             )
 
-    async def past_deadline(self, ride_id: UUID) -> None:
+    async def pass_deadline(self, ride_id: UUID) -> None:
         """Let the ride's time have run out just now, with that of its offers."""
         async with self.town.parts.database.transaction() as db:
             await db.execute(
@@ -140,7 +140,7 @@ class Office:
             )
             await db.execute("UPDATE rides SET deadline_at = clock_timestamp() WHERE id = $1", ride_id)
 
-    async def holder(self, driver_id: UUID) -> str | None:
+    async def lock_holder(self, driver_id: UUID) -> str | None:
         """Which ride the driver is locked for."""
         held = await self.town.redis.command("HGET", f"driver:{driver_id}:lock", "holder")
         return held.decode() if isinstance(held, bytes) else None

@@ -17,10 +17,10 @@ from hypothesis import Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 from prometheus_client import CollectorRegistry
 
-from tests.domains.matching import planted_checks as checks
+from tests.domains.matching import planted_bug_checks as checks
 from tests.domains.matching import test_scenarios as scenarios
-from tests.domains.matching.office import Office
-from tests.domains.matching.world_machine import Machine
+from tests.domains.matching.harness import MatchingHarness
+from tests.domains.matching.simulation.machine import Machine
 
 MODEL = "catraca.domains.matching.search.model"
 SEARCHED = settings(
@@ -67,7 +67,7 @@ class ServiceBug:
     module: str
     old: str
     new: str
-    noticed_by: Callable[[Office], Awaitable[None]]
+    noticed_by: Callable[[MatchingHarness], Awaitable[None]]
 
     def plant(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Have everybody use the altered copy of what this module defines."""
@@ -94,7 +94,7 @@ CORE_BUGS = (
         "the deadline is not checked",
         'if now >= ride.deadline_at:\n        return _close(matching, "ended"), (EndRide(),)',
         "if False:\n        pass",
-        scenarios.test_scenario_4_nobody_comes_in_five_minutes,
+        scenarios.test_scenario_4_no_driver_in_five_minutes,
     ),
     CoreBug(
         "the search ends and the ride does not",
@@ -118,61 +118,61 @@ CORE_BUGS = (
         "a ride that was canceled counts as matched",
         '"matched" if ride.state == "taken" else "ended"',
         '"matched"',
-        scenarios.test_a_passenger_may_cancel_at_any_moment,
+        scenarios.test_passenger_can_cancel_at_any_moment,
     ),
     CoreBug(
         "an earlier round is acted upon",
         "if ride.round < matching.round:\n        return matching, ()  # that round is over\n    ",
         "",
-        scenarios.test_how_a_ride_stood_in_an_earlier_round_is_nothing_to_go_by,
+        scenarios.test_ride_state_of_an_earlier_round_is_ignored,
     ),
     CoreBug(
         "a new round is not noticed",
         "if ride.round > matching.round:",
         "if False:",
-        scenarios.test_a_driver_may_give_up_at_any_moment,
+        scenarios.test_driver_can_give_up_at_any_moment,
     ),
     CoreBug(
         "a new round goes on with the old one's counts",
         "matching = Matching(ride_id=matching.ride_id, round=ride.round, started_at=ride.since)",
         'matching = replace(matching, round=ride.round, phase="searching")',
-        scenarios.test_a_driver_who_gives_up_is_followed_by_a_new_round_with_its_own_time,
+        scenarios.test_given_up_ride_starts_a_new_round,
     ),
     CoreBug(
         "the radius does not grow",
         "(search - 1) * self.radius_increment_meters",
         "0 * self.radius_increment_meters",
-        scenarios.test_scenario_4_nobody_comes_in_five_minutes,
+        scenarios.test_scenario_4_no_driver_in_five_minutes,
     ),
     CoreBug(
         "the radius grows a search too early",
         "(search - 1) * self.radius_increment_meters",
         "search * self.radius_increment_meters",
-        scenarios.test_while_one_thinks_nobody_further_out_is_asked_and_then_at_once,
+        scenarios.test_wider_search_starts_after_the_last_answer,
     ),
     CoreBug(
         "the radius has no end",
         "return min(grown, self.max_radius_meters)",
         "return grown",
-        scenarios.test_scenario_4_nobody_comes_in_five_minutes,
+        scenarios.test_scenario_4_no_driver_in_five_minutes,
     ),
     CoreBug(
         "a search asks one more than it may",
         "rules.max_attempts_per_search - matching.offers",
         "rules.max_attempts_per_search - matching.offers + 1",
-        scenarios.test_a_search_asks_as_many_as_it_may_and_the_next_one_looks_further,
+        scenarios.test_attempt_limit_starts_the_next_search,
     ),
     CoreBug(
         "a search counts only its last offers",
         "offers=matching.offers + offered.made",
         "offers=offered.made",
-        scenarios.test_a_search_asks_as_many_as_it_may_and_the_next_one_looks_further,
+        scenarios.test_attempt_limit_starts_the_next_search,
     ),
     CoreBug(
         "a new search goes on with the old one's count",
         "search=matching.search + 1, offers=0,",
         "search=matching.search + 1,",
-        scenarios.test_a_search_asks_as_many_as_it_may_and_the_next_one_looks_further,
+        scenarios.test_attempt_limit_starts_the_next_search,
     ),
     CoreBug(
         "one more is asked at once than may be",
@@ -184,7 +184,7 @@ CORE_BUGS = (
         "who is being asked does not count",
         "rules.offers_at_once - ride.live",
         "rules.offers_at_once",
-        scenarios.test_while_as_many_think_as_may_nobody_who_comes_near_is_asked,
+        scenarios.test_no_offer_beyond_the_parallel_limit,
     ),
     CoreBug(
         "as many are offered the ride as were found",
@@ -196,79 +196,79 @@ CORE_BUGS = (
         "an empty search does not wait",
         "later = now + rules.search_retry_interval",
         "later = now",
-        scenarios.test_scenario_4_nobody_comes_in_five_minutes,
+        scenarios.test_scenario_4_no_driver_in_five_minutes,
     ),
     CoreBug(
         "all near have been asked, and the next search waits",
         "return replace(matching, next_search_at=None), (*retries, _find(matching, rules))",
         "return replace(matching, next_search_at=now + rules.search_retry_interval), retries",
-        scenarios.test_scenario_4_nobody_comes_in_five_minutes,
+        scenarios.test_scenario_4_no_driver_in_five_minutes,
     ),
     CoreBug(
         "whatever is told hurries a search that waits",
         "if _is_waiting(matching, event.ride, now):",
         "if False:",
-        scenarios.test_news_that_comes_again_does_not_hurry_a_search_that_waits,
+        scenarios.test_repeated_event_does_not_shorten_a_wait,
     ),
     CoreBug(
         "the last of several refuses, and the search waits on",
         "return not _all_answered(matching, ride) or matching.next_search_at <= now + SHORT_WAIT",
         "return True",
-        scenarios.test_while_one_thinks_nobody_further_out_is_asked_and_then_at_once,
+        scenarios.test_wider_search_starts_after_the_last_answer,
     ),
     CoreBug(
         "while one of several thinks, whatever is told leads to another look",
         "return matching.offers > 0 and ride.live == 0",
         "return matching.offers > 0",
-        scenarios.test_where_one_thinks_on_and_nobody_else_is_near_the_same_search_looks_later,
+        scenarios.test_search_waits_for_the_last_open_offer,
     ),
     CoreBug(
         "who is further out is asked while one near thinks",
         "if found.ride.live > 0:",
         "if False:",
-        scenarios.test_while_one_thinks_who_refuses_is_not_replaced_from_further_out,
+        scenarios.test_open_offer_blocks_the_wider_search,
     ),
     CoreBug(
         "the next search begins while one of this search thinks",
         "if ride.live > 0 or rules.offers_at_once <= 0:",
         "if rules.offers_at_once <= 0:",
-        scenarios.test_while_one_thinks_who_refuses_is_not_replaced_from_further_out,
+        scenarios.test_open_offer_blocks_the_wider_search,
     ),
     CoreBug(
         "drivers are looked for where operators offer by hand",
         "if ride.live > 0 or rules.offers_at_once <= 0:",
         "if ride.live > 0:",
-        scenarios.test_where_operators_offer_by_hand_nobody_is_looked_for,
+        scenarios.test_no_search_if_operators_make_the_offers,
     ),
     CoreBug(
         "a driver near by wakes nobody",
         "case DriverNearby():\n            return _continue_search(matching, event.ride, now, rules)",
         "case DriverNearby():\n            return matching, ()",
-        scenarios.test_a_driver_who_comes_online_wakes_a_search_that_waits,
+        scenarios.test_driver_coming_online_wakes_a_waiting_search,
     ),
     CoreBug(
         "who is woken in vain begins another search",
         "if matching.next_search_at is not None and now < matching.next_search_at:",
         "if False:",
-        scenarios.test_who_is_woken_in_vain_waits_on,
+        scenarios.test_search_woken_without_candidates_keeps_its_time,
     ),
     CoreBug(
         "a Redis that is away is taken for nobody near",
         "if not found.certain:",
         "if False:",
-        scenarios.test_without_redis_the_same_search_is_tried_again_soon,
+        scenarios.test_without_redis_the_search_repeats_soon,
     ),
     CoreBug(
         "who was snatched away is tried again at once, and again",
         "at = now + min(wait, rules.search_retry_interval)",
         "at = now",
-        scenarios.test_those_others_are_about_to_ask_are_tried_again_soon,
+        scenarios.test_candidates_locked_by_others_are_tried_again_soon,
     ),
     CoreBug(
         "who was snatched away counts as asked",
         "if offered.made <= 0:",
         "if False:",
-        scenarios.test_those_others_are_about_to_ask_are_tried_again_soon,
+        scenarios.test_candidates_locked_by_others_are_tried_again_soon,
     ),
     CoreBug(
         "no timer is set",
@@ -280,25 +280,25 @@ CORE_BUGS = (
         "the timer leaves out the next search",
         "[ride.deadline_at, matching.next_search_at, ride",
         "[ride.deadline_at, ride",
-        scenarios.test_scenario_4_nobody_comes_in_five_minutes,
+        scenarios.test_scenario_4_no_driver_in_five_minutes,
     ),
     CoreBug(
         "the timer leaves out an offer's end, whose news may be lost",
         ", ride.expires_at and ride.expires_at + SHORT_WAIT]",
         "]",
-        scenarios.test_news_that_never_comes_costs_two_seconds,
+        scenarios.test_lost_event_costs_two_seconds,
     ),
     CoreBug(
         "the timer leaves out the deadline",
         "[ride.deadline_at, matching",
         "[ride.deadline_at + SHORT_WAIT, matching",
-        scenarios.test_scenario_4_nobody_comes_in_five_minutes,
+        scenarios.test_scenario_4_no_driver_in_five_minutes,
     ),
     CoreBug(
         "a search is told of that never comes",
         "if at >= ride.deadline_at:",
         "if False:",
-        scenarios.test_scenario_4_nobody_comes_in_five_minutes,
+        scenarios.test_scenario_4_no_driver_in_five_minutes,
     ),
 )
 

@@ -53,20 +53,20 @@ FORGED = [
 
 
 @pytest.mark.parametrize("origin", FORGED)
-async def test_a_page_of_another_site_is_refused(room: Room, origin: str) -> None:
+async def test_page_of_another_site_is_refused(room: Room, origin: str) -> None:
     place = f"127.0.0.1:{room.served.port}"
     forged = origin.format(place=place, own=f"http://{place}")
     assert await refusal(room.url, bearer() | {"origin": forged}) == (403, "origin_refused")
 
 
-async def test_pages_of_our_own_and_programs_are_let_in(room: Room) -> None:
+async def test_own_pages_and_programs_are_admitted(room: Room) -> None:
     place = f"127.0.0.1:{room.served.port}"
     for origin in (f"http://{place}", f"https://{place}", f"HTTP://{place}"):
         assert await is_let_in(room.url, bearer() | {"origin": origin})
     assert await is_let_in(room.url, bearer())
 
 
-async def test_pages_of_the_sites_we_name_are_let_in_and_no_others(parts: Parts) -> None:
+async def test_only_configured_origins_are_admitted(parts: Parts) -> None:
     async with served(parts, cors_origins=["https://app.example"]) as here:
         url = f"http://127.0.0.1:{here.port}"
         assert await is_let_in(url, bearer() | {"origin": "https://app.example"})
@@ -76,7 +76,7 @@ async def test_pages_of_the_sites_we_name_are_let_in_and_no_others(parts: Parts)
         assert await is_let_in(f"http://127.0.0.1:{here.port}", bearer() | {"origin": "https://app.example"})
 
 
-async def test_two_origins_are_one_too_many_and_no_host_is_nobodys(room: Room) -> None:
+async def test_two_origins_or_no_host_are_refused(room: Room) -> None:
     token = f"Authorization: {bearer()['authorization']}"
     own = "Origin: http://catraca.test"
     assert (await answer_to(room.served.port, head(token, own))).status == 101
@@ -87,7 +87,7 @@ async def test_two_origins_are_one_too_many_and_no_host_is_nobodys(room: Room) -
         assert answer.status in (400, 403)
 
 
-async def test_a_ticket_works_once(room: Room) -> None:
+async def test_ticket_works_once(room: Room) -> None:
     ana = await room.newcomer()
     ticket = await room.ticket(ana)
     await room.tell_some(ana, 1)
@@ -96,7 +96,7 @@ async def test_a_ticket_works_once(room: Room) -> None:
     assert await refusal(room.url, query=f"ticket={ticket}") == (401, "ticket_invalid")
 
 
-async def test_of_many_who_come_with_one_ticket_one_is_let_in(room: Room) -> None:
+async def test_concurrent_uses_of_a_ticket_admit_one(room: Room) -> None:
     ticket = await room.ticket(await room.newcomer())
 
     async def come() -> bool:
@@ -108,7 +108,7 @@ async def test_of_many_who_come_with_one_ticket_one_is_let_in(room: Room) -> Non
     assert sum(await asyncio.gather(*(come() for _ in range(10)))) == 1
 
 
-async def test_a_refused_page_does_not_use_the_ticket_up(room: Room) -> None:
+async def test_refused_origin_does_not_use_the_ticket(room: Room) -> None:
     ticket = await room.ticket(await room.newcomer())
     evil = {"origin": "https://evil.example"}
     assert await refusal(room.url, evil, query=f"ticket={ticket}") == (403, "origin_refused")
@@ -117,12 +117,12 @@ async def test_a_refused_page_does_not_use_the_ticket_up(room: Room) -> None:
 
 
 @pytest.mark.parametrize("ticket", ["x", "%00", "%ff%fe", "a" * 4000, "' OR true", "%F0%9F%8E%AB"])
-async def test_a_ticket_nobody_gave_is_refused(room: Room, ticket: str) -> None:
+async def test_unknown_ticket_is_refused(room: Room, ticket: str) -> None:
     query = f"ticket={ticket.replace(' ', '%20')}"
     assert await refusal(room.url, query=query) == (401, "ticket_invalid")
 
 
-async def test_a_ticket_whose_time_is_over_is_refused(room: Room) -> None:
+async def test_expired_ticket_is_refused(room: Room) -> None:
     ana = await room.newcomer()
     for column, code in (("expires_at", "ticket_invalid"), ("token_expires_at", "token_expired")):
         ticket = await room.ticket(ana)
@@ -138,7 +138,7 @@ async def sign_out(room: Room, someone: Someone) -> None:
     assert answer.status_code in (200, 204), answer.text
 
 
-async def test_a_ticket_of_somebody_signed_out_is_refused(room: Room) -> None:
+async def test_ticket_of_a_signed_out_user_is_refused(room: Room) -> None:
     ana = await room.newcomer()
     tickets = [await room.ticket(ana) for _ in range(3)]
     await sign_out(room, ana)
@@ -151,7 +151,7 @@ async def test_a_ticket_of_somebody_signed_out_is_refused(room: Room) -> None:
         assert await refusal(room.url, query=f"ticket={ticket}") == (401, "token_revoked")
 
 
-async def test_whoever_has_no_good_token_is_refused(room: Room) -> None:
+async def test_invalid_tokens_are_refused(room: Room) -> None:
     assert await refusal(room.url) == (401, "unauthenticated")
     assert await refusal(room.url, {"authorization": "Bearer nonsense"}) == (401, "token_invalid")
     over = bearer(lifetime=timedelta(seconds=-1))
@@ -162,7 +162,7 @@ async def test_whoever_has_no_good_token_is_refused(room: Room) -> None:
     assert (await answer_to(room.served.port, head(token, token))).status == 401
 
 
-async def test_strangers_are_counted_whatever_they_bring(parts: Parts) -> None:
+async def test_unauthenticated_attempts_are_rate_limited(parts: Parts) -> None:
     async with served(parts, rate_limit_anonymous="3/minute", trusted_proxies=[]) as here:
         url = f"http://127.0.0.1:{here.port}"
         found = [
@@ -176,7 +176,7 @@ async def test_strangers_are_counted_whatever_they_bring(parts: Parts) -> None:
         assert await is_let_in(url, bearer()), "whom we know is counted alone"
 
 
-async def test_whom_we_know_is_counted_with_all_they_ask(parts: Parts) -> None:
+async def test_sockets_count_in_the_callers_rate_limit(parts: Parts) -> None:
     async with served(parts, rate_limit_principal="3/minute") as here, here.client() as client:
         url, ana = f"http://127.0.0.1:{here.port}", Someone()
         given = await client.post("/v1/ws/ticket", headers=ana.headers)
@@ -186,18 +186,18 @@ async def test_whom_we_know_is_counted_with_all_they_ask(parts: Parts) -> None:
 
 
 @pytest.mark.parametrize("since", ["-1", "abc", str(10**30), str(2**53), "", "1.0", "%201", "%D9%A3", "1e3"])
-async def test_a_number_that_is_none_is_refused(room: Room, since: str) -> None:
+async def test_invalid_since_is_refused(room: Room, since: str) -> None:
     assert await refusal(room.url, bearer(), query=f"since={since}") == (422, "request_invalid")
 
 
-async def test_a_socket_ends_with_its_token(room: Room) -> None:
+async def test_socket_ends_with_its_token(room: Room) -> None:
     ended = ENDED.labels("token_expired")._value.get()
     async with opened(room.url, bearer(lifetime=timedelta(seconds=1))) as device:
         assert await device.closed() == (4401, "token_expired")
     assert ENDED.labels("token_expired")._value.get() == ended + 1
 
 
-async def test_a_socket_of_somebody_signed_out_or_erased_is_closed(room: Room) -> None:
+async def test_sockets_of_signed_out_or_erased_users_close(room: Room) -> None:
     for by_ticket in (False, True):
         ana, bia = await room.newcomer(), await room.newcomer()
         query = f"ticket={await room.ticket(ana)}" if by_ticket else ""
@@ -212,7 +212,7 @@ async def test_a_socket_of_somebody_signed_out_or_erased_is_closed(room: Room) -
         assert await device.closed() == (4401, "token_revoked")
 
 
-async def test_of_too_many_sockets_the_oldest_goes(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_oldest_socket_closes_beyond_the_maximum(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hub, "MAX_SOCKETS_PER_USER", 2)
     ana, bia = await room.newcomer(), await room.newcomer()
     async with room.device(bia) as other, room.device(ana) as first, room.device(ana) as second:
@@ -225,7 +225,7 @@ async def test_of_too_many_sockets_the_oldest_goes(room: Room, monkeypatch: pyte
     assert not room.hub._sessions.get(ana.id)
 
 
-async def test_many_sockets_opened_at_once_leave_as_many_as_one_may_have(
+async def test_concurrent_sockets_stay_within_the_maximum(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hub, "MAX_SOCKETS_PER_USER", 3)
@@ -253,7 +253,7 @@ async def code_of(device: Device, kind: str, data: Any) -> str:
     return answer["data"]["code"]
 
 
-async def test_anothers_ride_cannot_be_followed(room: Room) -> None:
+async def test_ride_of_another_user_cannot_be_followed(room: Room) -> None:
     desk = Desk(room.api, room.database)
     passenger, stranger = await room.newcomer(), await room.newcomer()
     ride_id = {"ride_id": str(await desk.request(passenger.id))}
@@ -279,13 +279,13 @@ async def test_subscriptions_have_a_limit(room: Room, monkeypatch: pytest.Monkey
     assert not room.hub._followers
 
 
-async def test_a_passenger_drives_nobody(room: Room) -> None:
+async def test_passenger_cannot_send_pings(room: Room) -> None:
     async with opened(room.url, bearer()) as device:
         assert await code_of(device, "location.ping", {"lat": 1, "lng": 2}) == "forbidden"
         assert await code_of(device, "location.status", {"online": True}) == "forbidden"
 
 
-async def test_a_driver_works_over_the_socket(room: Room) -> None:
+async def test_driver_sends_status_and_pings_over_the_socket(room: Room) -> None:
     driver = await room.newcomer("driver")
     async with room.device(driver) as device:
         place = {"lat": -12.97, "lng": -38.5}
@@ -298,7 +298,7 @@ async def test_a_driver_works_over_the_socket(room: Room) -> None:
         assert offline["data"]["online"] is False
 
 
-async def test_heads_that_no_client_sends_are_refused_at_once(room: Room) -> None:
+async def test_malformed_handshakes_are_refused_at_once(room: Room) -> None:
     token = f"Authorization: {bearer()['authorization']}"
     port = room.served.port
     long = "x" * 8190
@@ -313,14 +313,14 @@ async def test_heads_that_no_client_sends_are_refused_at_once(room: Room) -> Non
     assert (await room.api.get("/v1/ws", headers=bearer())).status_code in (404, 426)
 
 
-async def test_whoever_does_not_finish_the_handshake_is_hung_up_on(parts: Parts) -> None:
+async def test_unfinished_handshake_is_cut_off(parts: Parts) -> None:
     limits = ServerLimits(head_seconds=0.2, linger_seconds=0.2)
     async with served(parts, limits=limits) as here, wire_to(here.port) as wire:
         wire.send(head()[:-2])
         await wire.closed_by_server()
 
 
-async def test_refusals_are_counted_by_their_code(room: Room) -> None:
+async def test_refusals_are_counted_by_code(room: Room) -> None:
     before = REFUSED.labels("origin_refused")._value.get()
     await refusal(room.url, bearer() | {"origin": "https://evil.example"})
     assert REFUSED.labels("origin_refused")._value.get() == before + 1

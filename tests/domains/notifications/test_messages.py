@@ -56,7 +56,7 @@ def numbers(page: Any) -> list[int]:
     return [one["seq"] for one in page["items"]]
 
 
-async def test_many_who_tell_the_same_people_at_once_leave_no_gap(room: Room) -> None:
+async def test_concurrent_inserts_leave_no_gap(room: Room) -> None:
     crowd = [await room.newcomer() for _ in range(5)]
     dice = random.Random(7)
 
@@ -72,7 +72,7 @@ async def test_many_who_tell_the_same_people_at_once_leave_no_gap(room: Room) ->
         assert await seqs_of(room, one) == list(range(1, told.count(one) + 1))
 
 
-async def test_a_teller_who_fails_uses_up_no_number(room: Room) -> None:
+async def test_rollback_uses_no_number(room: Room) -> None:
     ana = await room.newcomer()
     await room.tell_some(ana, 1)
 
@@ -96,7 +96,7 @@ def message_of(event: Event) -> Message:
     )
 
 
-async def test_what_is_delivered_twice_is_told_once(stack: Stack, settings: Settings) -> None:
+async def test_repeated_event_notifies_once(stack: Stack, settings: Settings) -> None:
     async with own_parts(stack, settings) as parts:
         await parts.bus.declare()
         ana = uuid4()
@@ -124,7 +124,7 @@ async def _is_told(parts: Parts, event_id: UUID) -> bool:
         return await db.fetchval("SELECT EXISTS (SELECT FROM notifications WHERE event_id = $1)", event_id)
 
 
-async def test_an_offer_that_is_over_is_not_told(room: Room) -> None:
+async def test_ended_offer_is_not_notified(room: Room) -> None:
     desk = Desk(room.api, room.database)
     ride_id, (late, quick) = await desk.offered(2)
     offers = [event for event in await desk.news(ride_id) if isinstance(event, CandidateFound)]
@@ -133,7 +133,7 @@ async def test_an_offer_that_is_over_is_not_told(room: Room) -> None:
     assert [(one.user_id, one.seq) for one in written] == [(quick, 1)]
 
 
-async def test_the_erased_are_told_nothing_not_even_by_whoever_has_just_begun(room: Room) -> None:
+async def test_erasure_excludes_concurrent_notifications(room: Room) -> None:
     ana = await room.newcomer()
     telling: asyncio.Task[Any] | None = None
     async with room.database.transaction() as db:
@@ -149,7 +149,7 @@ async def _is_waited_for(room: Room) -> bool:
     return row["found"]
 
 
-async def test_erasure_takes_what_was_told_and_the_name_told_to_others(room: Room) -> None:
+async def test_erasure_deletes_rows_and_the_name_in_others(room: Room) -> None:
     desk = Desk(room.api, room.database)
     passenger, driver = await room.newcomer(), await room.newcomer("driver", name="João da Silva")
     ride_id = await desk.request(passenger.id)
@@ -174,7 +174,7 @@ def replace_ids(event: Any, ride_id: UUID, rider_id: UUID, driver_id: UUID) -> A
     return msgspec.structs.replace(event, ride_id=ride_id, rider_id=rider_id, driver_id=driver_id)
 
 
-async def test_retention_takes_the_first_ones_even_while_one_of_them_is_being_read(room: Room) -> None:
+async def test_pruning_waits_for_a_locked_row(room: Room) -> None:
     ana = await room.newcomer()
     await room.tell_some(ana, 6)
     await room.sql(
@@ -192,7 +192,7 @@ async def test_retention_takes_the_first_ones_even_while_one_of_them_is_being_re
     assert await seqs_of(room, ana) == [5, 6, 7]
 
 
-async def test_retention_cut_short_leaves_no_hole(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_bounded_pruning_leaves_no_gap(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "PRUNED_AT_ONCE", 3)
     ana = await room.newcomer()
     await room.tell_some(ana, 5)
@@ -204,7 +204,7 @@ async def test_retention_cut_short_leaves_no_hole(room: Room, monkeypatch: pytes
     assert await room.database.run(lambda db: prune_notifications(db, older_than=MONTH)) == 2
 
 
-async def test_tickets_are_taken_away_when_their_time_is_over(room: Room) -> None:
+async def test_expired_tickets_are_pruned(room: Room) -> None:
     ana = await room.newcomer()
     await room.ticket(ana)
     await room.ticket(ana)
@@ -227,7 +227,7 @@ async def test_tickets_are_taken_away_when_their_time_is_over(room: Room) -> Non
     ],
     ids=["a hole", "the last one gone", "a number nobody got"],
 )
-async def test_the_doctor_finds_a_gap(stack: Stack, settings: Settings, damage: str) -> None:
+async def test_doctor_finds_a_gap(stack: Stack, settings: Settings, damage: str) -> None:
     async with own_parts(stack, settings) as parts:
         ana = uuid4()
         await parts.database.run(
@@ -244,7 +244,7 @@ async def test_the_doctor_finds_a_gap(stack: Stack, settings: Settings, damage: 
         assert states["notifications are numbered without gaps"] == "broken"
 
 
-async def test_a_person_reads_downwards_from_the_newest_or_upwards_from_a_number(room: Room) -> None:
+async def test_pages_go_down_from_the_newest_or_up_from_since(room: Room) -> None:
     ana, bia = await room.newcomer(), await room.newcomer()
     await room.tell_some(ana, 7)
     await room.tell_some(bia, 1)
@@ -263,7 +263,7 @@ async def test_a_person_reads_downwards_from_the_newest_or_upwards_from_a_number
     assert numbers(await ask(room, bia)) == [1]
 
 
-async def test_what_a_page_says_is_what_was_sent(room: Room) -> None:
+async def test_page_has_the_same_data_as_the_socket(room: Room) -> None:
     ana = await room.newcomer(language="en")
     (written,) = await room.tell_some(ana, 1)
     (shown,) = (await ask(room, ana))["items"]
@@ -272,7 +272,7 @@ async def test_what_a_page_says_is_what_was_sent(room: Room) -> None:
     assert written.frame() in await room.frames_of(ana)
 
 
-async def test_marking_as_read_is_once_and_ones_own(room: Room) -> None:
+async def test_marking_as_read_is_idempotent_and_per_user(room: Room) -> None:
     ana, bia = await room.newcomer(), await room.newcomer()
     await room.tell_some(ana, 5)
     await room.tell_some(bia, 5)
@@ -290,12 +290,12 @@ async def test_marking_as_read_is_once_and_ones_own(room: Room) -> None:
 @pytest.mark.parametrize(
     "body", [{"seqs": [10**30]}, {"seqs": [0]}, {"up_to": -1}, {"up_to": 2**63}, {"x": 1}]
 )
-async def test_numbers_that_cannot_be_are_refused(room: Room, body: dict[str, Any]) -> None:
+async def test_invalid_numbers_are_refused(room: Room, body: dict[str, Any]) -> None:
     answer = await room.api.post("/v1/notifications/read", json=body, headers=bearer())
     assert answer.status_code in (400, 422)
 
 
-async def test_of_two_devices_that_acknowledge_an_offer_at_once_one_is_told_of(room: Room) -> None:
+async def test_concurrent_acknowledgements_publish_once(room: Room) -> None:
     desk = Desk(room.api, room.database)
     driver = await room.newcomer("driver")
     ride_id = await desk.request()
@@ -314,7 +314,7 @@ async def test_of_two_devices_that_acknowledge_an_offer_at_once_one_is_told_of(r
     assert [event.offer_id for event in told] == [offers[0].offer_id]  # type: ignore[attr-defined]
 
 
-async def test_an_offer_is_received_once_whoever_says_so_how_often(room: Room) -> None:
+async def test_offer_is_acknowledged_once(room: Room) -> None:
     desk = Desk(room.api, room.database)
     ride_id, (driver_id,) = await desk.offered()
     offers = [event.offer_id for event in await desk.news(ride_id) if isinstance(event, CandidateFound)]
@@ -325,7 +325,7 @@ async def test_an_offer_is_received_once_whoever_says_so_how_often(room: Room) -
     assert [(event.offer_id, event.driver_id) for event in sent] == [(offers[0], driver_id)]
 
 
-async def test_whoever_acknowledges_before_the_offer_acknowledges_no_offer(room: Room) -> None:
+async def test_acknowledging_lower_numbers_skips_the_offer(room: Room) -> None:
     desk = Desk(room.api, room.database)
     driver = await room.newcomer("driver")
     ride_id = await desk.request()
