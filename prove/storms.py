@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 
 from catraca.roles.parts import Parts
-from tests.domains.matching.simulation.machine import weather_core
+from tests.domains.matching.simulation.machine import run_core_storms
 from tests.journeys.instances import instance
 from tests.journeys.outages import kill_postgres_under_load
 from tests.rabbitmq import RabbitMq
@@ -170,7 +170,7 @@ async def _live(_: Parts, number: int, *, share: float, on_rabbitmq: bool) -> st
 
 async def _matching_core(_: Parts, number: int, *, share: float) -> str:
     """Without any server: the core alone, in a world where everything goes wrong."""
-    return await asyncio.to_thread(weather_core, _part(2000, share), seed=number)
+    return await asyncio.to_thread(run_core_storms, _part(2000, share), seed=number)
 
 
 def _part(whole: int, share: float) -> int:

@@ -1,4 +1,4 @@
-"""`catraca rides explain`: a ride's story on a terminal, and the one sentence that answers."""
+"""`catraca rides explain`: the history of a ride as text, and its summary sentence."""
 
 import json
 import os
@@ -15,19 +15,19 @@ from tests.conftest import bearer
 from tests.domains.matching.harness import RULES, MatchingHarness
 from tests.support.forked import type_in
 
-# What the command tells is the route's, which is tried on both stacks; how it says so is not the server's.
+# The data is the route's, which is tested on both stacks; the text does not depend on the stack.
 pytestmark = pytest.mark.parametrize("stack", ["embedded"], indirect=True, scope="session")
 
 
 @dataclass
 class Machine:
-    """A shell in front of the harness's database."""
+    """Runs commands on the harness's database."""
 
     url: str
     folder: Path
 
     async def type(self, *arguments: object) -> tuple[int, str, str]:
-        """`catraca rides ...`; answers its exit code and what it said."""
+        """Run `catraca rides ...`; return exit code, stdout and stderr."""
         environment = {
             "PATH": os.environ["PATH"],
             "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
@@ -47,7 +47,7 @@ def machine(harness: MatchingHarness, tmp_path: Path) -> Machine:
 
 @dataclass
 class Reader:
-    """Has the same printed of what the route answers: nothing else is needed to tell it."""
+    """Prints the story from the route's answer, without a process."""
 
     harness: MatchingHarness
     printed: pytest.CaptureFixture[str]
@@ -65,13 +65,13 @@ def reader(harness: MatchingHarness, capsys: pytest.CaptureFixture[str]) -> Read
 
 
 def marked(said: str) -> list[str]:
-    """Its lines, with a mark for every moment and duration."""
+    """Return the lines, with marks for times and durations."""
     said = re.sub(r"\d{4}-\d\d-\d\d", "DAY", re.sub(r"\d\d:\d\d:\d\d", "TIME", said))
     return re.sub(r"(took|for|after) (\d+ (h|min|s) ?)+", r"\1 LONG", said).splitlines()
 
 
 async def test_explains_a_refusal_and_an_acceptance(harness: MatchingHarness, machine: Machine) -> None:
-    driving, refuses, comes, beyond = [await harness.town.new_driver(steps=steps) for steps in (1, 2, 3, 4)]
+    driving, refuses, comes, beyond = await harness.new_drivers(1, 2, 3, 4)
     for busy in (driving, beyond):
         await harness.town.drive(busy)
     ride_id = await harness.request_ride()
@@ -95,7 +95,7 @@ async def test_explains_a_refusal_and_an_acceptance(harness: MatchingHarness, ma
 
 
 async def test_explains_a_ride_without_a_driver(harness: MatchingHarness, reader: Reader) -> None:
-    drivers = [await harness.town.new_driver(steps=steps) for steps in (1, 2, 3)]
+    drivers = await harness.new_drivers(1, 2, 3)
     await harness.town.drive(drivers[0])
     ride_id = await harness.request_ride()
     await harness.refuse(ride_id, drivers[1])
@@ -147,7 +147,7 @@ async def test_explains_a_search_in_progress(harness: MatchingHarness, reader: R
 
 
 async def test_explains_a_second_round(harness: MatchingHarness, reader: Reader) -> None:
-    gives_up, comes = await harness.town.new_driver(steps=1), await harness.town.new_driver(steps=2)
+    gives_up, comes = await harness.new_drivers(1, 2)
     ride_id = await harness.request_ride()
     await harness.accept(ride_id, gives_up)
     await harness.town.rides.give_up(ride_id, gives_up)

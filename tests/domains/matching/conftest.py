@@ -13,10 +13,10 @@ __all__ = ["town", "whole_town"]
 
 @pytest.fixture
 async def harness(town: Town) -> AsyncIterator[MatchingHarness]:
-    """Nobody is looked for but by the test itself."""
+    """Without earlier searches and timers: only the test itself takes steps."""
     async with town.parts.database.connection() as db:
         await db.execute("TRUNCATE matchings; DELETE FROM timers")
-    # Patient: on a busy machine a lock would else be left out now and then, as it may be.
+    # With long limits: on a busy machine Redis commands would time out and locks be skipped.
     redis = RedisClient(town.redis.url, limits=PATIENT)
     yield MatchingHarness(town, redis)
     await redis.close()

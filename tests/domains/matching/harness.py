@@ -1,5 +1,6 @@
-"""Matching in a town of its own, one step at a time: a test says when something is handled or due."""
+"""Matching on real servers, one step at a time: the test decides when an event or timer is handled."""
 
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -55,13 +56,27 @@ class MatchingHarness:
         await self.town.parts.database.run(lambda db: self.matcher.advance_search(db, ride_id))
 
     async def request_ride(self) -> UUID:
-        """A new ride whose search has begun."""
+        """Request a ride and take the first step of its search."""
         ride_id = await self.town.rides.request()
         await self.advance(ride_id)
         return ride_id
 
+    async def new_drivers(self, *steps: float) -> list[UUID]:
+        """Return online drivers, each so many steps from the pickup."""
+        return [await self.town.new_driver(steps=one) for one in steps]
+
+    async def last_search(self, ride_id: UUID) -> Any:
+        return (await self.town.rides.timeline(ride_id))["searches"][-1]
+
+    async def verdicts(self, ride_id: UUID) -> dict[UUID, str]:
+        """Return the last search's verdict on each driver it saw, nearest first."""
+        search = await self.last_search(ride_id)
+        verdicts = {UUID(one["driver_id"]): one["verdict"] for one in search["seen"]}
+        assert search["verdicts"] == Counter(verdicts.values()), "few enough to be listed"
+        return verdicts
+
     async def messages(self, about: UUID, *keys: str) -> list[Message]:
-        """What was told of a ride, its offers or a driver, the oldest first; all of it, or of these kinds."""
+        """Return outbox messages of a ride, its offers or a driver, oldest first; all, or of these keys."""
         async with self.town.parts.database.connection() as db:
             rows = await db.fetch(
                 "SELECT * FROM outbox WHERE (aggregate_id = $1 OR body->>'ride_id' = $1::text)"
@@ -72,25 +87,25 @@ class MatchingHarness:
         return [outbox.message_of(row) for row in rows]
 
     async def events(self, about: UUID, *keys: str) -> list[Any]:
-        """The same, read."""
+        """Return the same as decoded events."""
         return [read_event.decode(message.body) for message in await self.messages(about, *keys)]
 
     async def deliver(self, *messages: Message) -> None:
-        """What matching's consumers do with each, which they do once, however often it comes."""
+        """Handle messages as the consumers do: a repeated message is handled once."""
         for message in messages:
             for handlers in matching_handlers(self.matcher):
                 if message.key in (handlers.keys or ()):
                     await self.town.parts.database.run(partial(_apply, handlers=handlers, message=message))
 
     async def deliver_all(self, about: UUID, *keys: str) -> None:
-        """Deliver what was told of it so far, and what is told of it because of that, until all is."""
+        """Deliver all messages about it, also those that the handling adds."""
         count = -1
         while count != len(messages := await self.messages(about, *keys)):
             await self.deliver(*messages)
             count = len(messages)
 
     async def fire_timer(self, ride_id: UUID, *, woken: bool = False) -> None:
-        """Whatever the timer does when it is due."""
+        """Run the handler of the ride's timer."""
         fires = matching_timers(self.matcher).by_kind[MATCHING_WAKE if woken else MATCHING_DUE]
         await self.town.parts.database.run(lambda db: fires(db, ride_id))
 
@@ -99,7 +114,7 @@ class MatchingHarness:
             return await db.fetchrow("SELECT * FROM matchings WHERE ride_id = $1", ride_id)
 
     async def asked_drivers(self, ride_id: UUID) -> list[UUID]:
-        """Who is being asked, in the order they were."""
+        """Return the drivers with an open offer, in the order of the offers."""
         async with self.town.parts.database.connection() as db:
             rows = await db.fetch(
                 "SELECT driver_id FROM ride_offers WHERE ride_id = $1 AND response IS NULL ORDER BY attempt",
@@ -108,19 +123,19 @@ class MatchingHarness:
         return [row["driver_id"] for row in rows]
 
     async def refuse(self, ride_id: UUID, *driver_ids: UUID) -> None:
-        """They refuse one after another, each being asked, and it is heard of."""
+        """Let drivers refuse one after another, and deliver each refusal."""
         for driver_id in driver_ids:
             answer = await self.town.rides.reject(ride_id, driver_id)
             assert answer.status_code == 200, answer.text
             await self.deliver_all(ride_id, "matching.driver_rejected")
 
     async def accept(self, ride_id: UUID, driver_id: UUID) -> None:
-        """The driver accepts; nobody has heard of it yet."""
+        """Let the driver accept; the event is not delivered yet."""
         answer = await self.town.rides.accept(ride_id, driver_id)
         assert answer.status_code == 200, answer.text
 
     async def searches(self, ride_id: UUID) -> list[Any]:
-        """Each look that was taken: its number, how far out, by which map, and what it saw."""
+        """Return the search records of a ride."""
         async with self.town.parts.database.connection() as db:
             return list(
                 await db.fetch("SELECT * FROM matching_searches WHERE ride_id = $1 ORDER BY id", ride_id)
@@ -133,7 +148,7 @@ class MatchingHarness:
             )
 
     async def pass_deadline(self, ride_id: UUID) -> None:
-        """Let the ride's time have run out just now, with that of its offers."""
+        """Set the deadline of the ride and the expiry of its offers to now."""
         async with self.town.parts.database.transaction() as db:
             await db.execute(
                 "UPDATE ride_offers SET expires_at = clock_timestamp() WHERE ride_id = $1 AND held", ride_id
@@ -141,25 +156,25 @@ class MatchingHarness:
             await db.execute("UPDATE rides SET deadline_at = clock_timestamp() WHERE id = $1", ride_id)
 
     async def lock_holder(self, driver_id: UUID) -> str | None:
-        """Which ride the driver is locked for."""
+        """Return the ride that holds the driver's lock."""
         held = await self.town.redis.command("HGET", f"driver:{driver_id}:lock", "holder")
         return held.decode() if isinstance(held, bytes) else None
 
     @asynccontextmanager
     async def without_redis(self) -> AsyncIterator[None]:
-        """Redis is away until the block ends, and comes back knowing nothing."""
+        """Stop Redis for the block; afterwards it is empty and filled again."""
         async with stopped(self.town):
             yield
         await until(self.redis.is_up)
         await self.town.keeper().fill_map()
 
     async def lock(self, driver_id: UUID, holder: UUID) -> None:
-        """Have the driver locked for a ride, as Redis remembers it."""
+        """Set a driver's lock in Redis."""
         await self.town.redis.command("HSET", f"driver:{driver_id}:lock", "holder", str(holder), "fence", 1)
 
 
 def message_of(event: Event) -> Message:
-    """As if it had been told: for what the desk would not say."""
+    """Return a message for an event that the API would not publish."""
     return Message(id=new_id(), exchange=event.exchange, key=key_of(type(event)), body=encode(event))
 
 

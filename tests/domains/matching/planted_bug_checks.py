@@ -1,4 +1,4 @@
-"""Checks on real servers that each notice a planted bug; each holds for the code as it is."""
+"""Checks on real servers, one for each planted bug; they hold for the present code."""
 
 from datetime import timedelta
 from uuid import UUID, uuid4
@@ -16,13 +16,13 @@ from tests.domains.location.town import spot
 from tests.domains.matching.harness import MatchingHarness
 
 
-async def the_nearest_is_asked(harness: MatchingHarness) -> None:
-    _, near = await _drivers(harness, 3, 1)
+async def nearest_driver_is_asked(harness: MatchingHarness) -> None:
+    _, near = await harness.new_drivers(3, 1)
     assert await harness.asked_drivers(await harness.request_ride()) == [near]
 
 
-async def a_lock_outlives_its_offer(harness: MatchingHarness) -> None:
-    (driver_id,) = await _drivers(harness, 1)
+async def lock_outlives_its_offer(harness: MatchingHarness) -> None:
+    (driver_id,) = await harness.new_drivers(1)
     await harness.request_ride()
     async with harness.town.parts.database.connection() as db:
         left_seconds = await db.fetchval(
@@ -35,7 +35,7 @@ async def a_lock_outlives_its_offer(harness: MatchingHarness) -> None:
     assert locked_for_ms / 1000 > left_seconds
 
 
-async def settings_lock_for_longer_than_they_offer(_: MatchingHarness) -> None:
+async def settings_make_locks_outlive_offers(_: MatchingHarness) -> None:
     for seconds in (1, 15, 60):
         terms = matcher_of(
             settings.read_settings(lock_ttl=timedelta(seconds=seconds)), RedisClient(None)
@@ -43,39 +43,39 @@ async def settings_lock_for_longer_than_they_offer(_: MatchingHarness) -> None:
         assert terms.offer_lease > terms.offer_ttl
 
 
-async def who_refused_is_not_asked_again(harness: MatchingHarness) -> None:
-    first, second = await _drivers(harness, 1, 2)
+async def refusal_is_final(harness: MatchingHarness) -> None:
+    first, second = await harness.new_drivers(1, 2)
     ride_id = await harness.request_ride()
     await harness.refuse(ride_id, first)
     assert await harness.asked_drivers(ride_id) == [second]
 
 
-async def who_was_silent_is_not_asked_again(harness: MatchingHarness) -> None:
-    _, second = await _drivers(harness, 1, 2)
+async def silence_is_final(harness: MatchingHarness) -> None:
+    _, second = await harness.new_drivers(1, 2)
     ride_id = await harness.request_ride()
     await harness.town.rides.let_lapse(ride_id)
     await harness.advance(ride_id)
     assert await harness.asked_drivers(ride_id) == [second]
 
 
-async def a_refusal_told_twice_goes_on_once(harness: MatchingHarness) -> None:
-    first, second, _ = await _drivers(harness, 1, 2, 3)
+async def repeated_refusal_counts_once(harness: MatchingHarness) -> None:
+    first, second, _ = await harness.new_drivers(1, 2, 3)
     ride_id = await harness.request_ride()
     await harness.refuse(ride_id, first)
     await harness.advance(ride_id)
     assert await harness.asked_drivers(ride_id) == [second]
 
 
-async def who_refused_is_free_for_others(harness: MatchingHarness) -> None:
-    (driver_id,) = await _drivers(harness, 1)
+async def refusal_releases_the_driver(harness: MatchingHarness) -> None:
+    (driver_id,) = await harness.new_drivers(1)
     first = await harness.request_ride()
     await harness.refuse(first, driver_id)
     assert await harness.lock_holder(driver_id) is None
     assert await harness.asked_drivers(await harness.request_ride()) == [driver_id]
 
 
-async def late_news_frees_nobody_who_is_anothers(harness: MatchingHarness) -> None:
-    (driver_id,) = await _drivers(harness, 1)
+async def late_event_keeps_other_locks(harness: MatchingHarness) -> None:
+    (driver_id,) = await harness.new_drivers(1)
     first = await harness.request_ride()
     await harness.town.rides.reject(first, driver_id)
     await harness.lock(driver_id, other := uuid4())
@@ -83,16 +83,16 @@ async def late_news_frees_nobody_who_is_anothers(harness: MatchingHarness) -> No
     assert await harness.lock_holder(driver_id) == str(other)
 
 
-async def who_accepted_stays_locked_for_the_ride(harness: MatchingHarness) -> None:
-    (driver_id,) = await _drivers(harness, 1)
+async def acceptance_keeps_the_lock(harness: MatchingHarness) -> None:
+    (driver_id,) = await harness.new_drivers(1)
     ride_id = await harness.request_ride()
     await harness.accept(ride_id, driver_id)
     await harness.deliver_all(ride_id, "matching.driver_accepted")
     assert await harness.lock_holder(driver_id) == str(ride_id)
 
 
-async def late_news_matches_nobody_who_gave_up(harness: MatchingHarness) -> None:
-    (driver_id,) = await _drivers(harness, 1)
+async def late_event_publishes_no_match(harness: MatchingHarness) -> None:
+    (driver_id,) = await harness.new_drivers(1)
     ride_id = await harness.request_ride()
     await harness.accept(ride_id, driver_id)
     await harness.town.rides.give_up(ride_id, driver_id)
@@ -100,20 +100,20 @@ async def late_news_matches_nobody_who_gave_up(harness: MatchingHarness) -> None
     assert await harness.messages(ride_id, "ride.matched") == []
 
 
-async def a_search_has_its_timer(harness: MatchingHarness) -> None:
+async def search_has_a_timer(harness: MatchingHarness) -> None:
     ride_id = await harness.request_ride()
     assert await harness.timer_due_at(ride_id) == (await harness.row(ride_id))["wake_at"]
 
 
-async def a_search_that_found_nobody_counts(harness: MatchingHarness) -> None:
-    (driver_id,) = await _drivers(harness, 1)
+async def empty_search_counts(harness: MatchingHarness) -> None:
+    (driver_id,) = await harness.new_drivers(1)
     ride_id = await harness.request_ride()
     await harness.refuse(ride_id, driver_id)
     row = await harness.row(ride_id)
     assert (row["search"], row["offers"]) == (3, 0)
 
 
-async def a_driver_near_by_wakes_who_waits(harness: MatchingHarness) -> None:
+async def driver_near_wakes_a_search(harness: MatchingHarness) -> None:
     ride_id = await harness.request_ride()
     driver_id = await harness.town.rides.new_driver()
     await harness.town.go(driver_id, online=True, position=spot(1))
@@ -121,19 +121,19 @@ async def a_driver_near_by_wakes_who_waits(harness: MatchingHarness) -> None:
     assert await harness.timer_due_at(ride_id, MATCHING_WAKE) is not None
 
 
-class _Dead(Exception):
-    """The dispatcher, before it could commit."""
+class _Crash(Exception):
+    """The dispatcher dies before its commit."""
 
 
-async def a_dispatchers_death_loses_no_message(harness: MatchingHarness) -> None:
-    (driver_id,) = await _drivers(harness, 1)
+async def crash_loses_no_message(harness: MatchingHarness) -> None:
+    (driver_id,) = await harness.new_drivers(1)
     parts, dies = harness.town.parts, True
     advance = harness.matcher.advance_search
 
     async def advance_and_die(db: Db, ride_id: UUID, signal: object = model.Recheck) -> None:
         await advance(db, ride_id)
         if dies:
-            raise _Dead
+            raise _Crash
 
     harness.matcher.advance_search = advance_and_die  # type: ignore[method-assign, assignment]
     bus, queue = PostgresBus(parts.database, parts.topology), parts.topology.queue("matching_service_queue")
@@ -148,14 +148,10 @@ async def a_dispatchers_death_loses_no_message(harness: MatchingHarness) -> None
         deliveries = await subscription.next(1)
         try:
             await worker._apply(subscription, deliveries)
-        except _Dead:
+        except _Crash:
             dies = False
         assert not dies
         await worker._apply(subscription, deliveries)
     finally:
         await subscription.close()
     assert await harness.asked_drivers(ride_id) == [driver_id]
-
-
-async def _drivers(harness: MatchingHarness, *steps: int) -> list[UUID]:
-    return [await harness.town.new_driver(steps=one) for one in steps]

@@ -1,7 +1,7 @@
-"""Bugs a programmer might well make in matching, each with the check that must notice it.
+"""Typical bugs in matching, each with the check that must find it.
 
-A bug is a change of one spot in one module's source, made to a copy of it. If the text it changes is no
-longer there, it says so: then the code has moved on, and the bug must follow it.
+A bug replaces one text in a copy of a module's source. If the text is not there any more, the test fails:
+adapt the bug to the code.
 """
 
 import sys
@@ -35,7 +35,7 @@ SEARCHED = settings(
 
 
 def altered(module_name: str, old: str, new: str) -> ModuleType:
-    """A copy of the module with the one place changed; the module itself stays as it is."""
+    """Return a copy of the module with the replaced text."""
     path = Path(str(import_module(module_name).__file__))
     source = path.read_text("utf-8")
     assert source.count(old) == 1, f"{module_name} does not have this once any more: {old}"
@@ -48,12 +48,12 @@ def altered(module_name: str, old: str, new: str) -> ModuleType:
 
 @dataclass(frozen=True)
 class CoreBug:
-    """In the pure core: noticed by a scenario, or by the storm of `world_machine.py`."""
+    """In the model: found by a scenario, or by random simulations."""
 
     name: str
     old: str
     new: str
-    noticed_by: Callable[[ModuleType], None]
+    found_by: Callable[[ModuleType], None]
 
     def core(self) -> ModuleType:
         return altered(MODEL, self.old, self.new)
@@ -61,16 +61,16 @@ class CoreBug:
 
 @dataclass(frozen=True)
 class ServiceBug:
-    """In what does the core's bidding: noticed on real servers."""
+    """In a service: found on real servers."""
 
     name: str
     module: str
     old: str
     new: str
-    noticed_by: Callable[[MatchingHarness], Awaitable[None]]
+    found_by: Callable[[MatchingHarness], Awaitable[None]]
 
     def plant(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Have everybody use the altered copy of what this module defines."""
+        """Replace the module's functions and classes everywhere by those of the altered copy."""
         original, copy = import_module(self.module), altered(self.module, self.old, self.new)
         ours = {name: thing for name, thing in vars(original).items() if _is_defined_in(thing, self.module)}
         for module_name, module in list(sys.modules.items()):
@@ -85,7 +85,7 @@ def _is_defined_in(thing: object, module_name: str) -> bool:
 
 
 def storm(core: ModuleType) -> None:
-    """Anything may happen, until some law is broken."""
+    """Random actions, until a law is broken."""
     run_state_machine_as_test(type("Planted", (Machine,), {"core": core}), settings=SEARCHED)
 
 
@@ -103,7 +103,7 @@ CORE_BUGS = (
         storm,
     ),
     CoreBug(
-        "a search whose ride is taken is not closed",
+        "a search with an accepted ride is not closed",
         'return _close(matching, "matched" if ride.state == "taken" else "ended"), ()',
         "return matching, ()",
         storm,
@@ -121,7 +121,7 @@ CORE_BUGS = (
         scenarios.test_passenger_can_cancel_at_any_moment,
     ),
     CoreBug(
-        "an earlier round is acted upon",
+        "events of an earlier round are not ignored",
         "if ride.round < matching.round:\n        return matching, ()  # that round is over\n    ",
         "",
         scenarios.test_ride_state_of_an_earlier_round_is_ignored,
@@ -175,19 +175,19 @@ CORE_BUGS = (
         scenarios.test_attempt_limit_starts_the_next_search,
     ),
     CoreBug(
-        "one more is asked at once than may be",
+        "one parallel offer too many",
         "rules.offers_at_once - ride.live",
         "rules.offers_at_once + 1 - ride.live",
         scenarios.test_scenario_1_the_driver_accepts,
     ),
     CoreBug(
-        "who is being asked does not count",
+        "open offers do not count",
         "rules.offers_at_once - ride.live",
         "rules.offers_at_once",
         scenarios.test_no_offer_beyond_the_parallel_limit,
     ),
     CoreBug(
-        "as many are offered the ride as were found",
+        "all candidates get an offer",
         "(MakeOffers(found.candidates, wanted),)",
         "(MakeOffers(found.candidates, len(found.candidates)),)",
         storm,
@@ -199,73 +199,73 @@ CORE_BUGS = (
         scenarios.test_scenario_4_no_driver_in_five_minutes,
     ),
     CoreBug(
-        "all near have been asked, and the next search waits",
+        "the wider search does not start at once",
         "return replace(matching, next_search_at=None), (*retries, _find(matching, rules))",
         "return replace(matching, next_search_at=now + rules.search_retry_interval), retries",
         scenarios.test_scenario_4_no_driver_in_five_minutes,
     ),
     CoreBug(
-        "whatever is told hurries a search that waits",
+        "any event shortens a wait",
         "if _is_waiting(matching, event.ride, now):",
         "if False:",
         scenarios.test_repeated_event_does_not_shorten_a_wait,
     ),
     CoreBug(
-        "the last of several refuses, and the search waits on",
+        "the last refusal does not end the wait",
         "return not _all_answered(matching, ride) or matching.next_search_at <= now + SHORT_WAIT",
         "return True",
         scenarios.test_wider_search_starts_after_the_last_answer,
     ),
     CoreBug(
-        "while one of several thinks, whatever is told leads to another look",
+        "any event repeats the search while an offer is open",
         "return matching.offers > 0 and ride.live == 0",
         "return matching.offers > 0",
         scenarios.test_search_waits_for_the_last_open_offer,
     ),
     CoreBug(
-        "who is further out is asked while one near thinks",
+        "the wider search starts while an offer is open",
         "if found.ride.live > 0:",
         "if False:",
         scenarios.test_open_offer_blocks_the_wider_search,
     ),
     CoreBug(
-        "the next search begins while one of this search thinks",
+        "the next search starts while an offer is open",
         "if ride.live > 0 or rules.offers_at_once <= 0:",
         "if rules.offers_at_once <= 0:",
         scenarios.test_open_offer_blocks_the_wider_search,
     ),
     CoreBug(
-        "drivers are looked for where operators offer by hand",
+        "drivers are searched although operators make the offers",
         "if ride.live > 0 or rules.offers_at_once <= 0:",
         "if ride.live > 0:",
         scenarios.test_no_search_if_operators_make_the_offers,
     ),
     CoreBug(
-        "a driver near by wakes nobody",
+        "a driver near by wakes no search",
         "case DriverNearby():\n            return _continue_search(matching, event.ride, now, rules)",
         "case DriverNearby():\n            return matching, ()",
         scenarios.test_driver_coming_online_wakes_a_waiting_search,
     ),
     CoreBug(
-        "who is woken in vain begins another search",
+        "a wakeup without candidates starts another search",
         "if matching.next_search_at is not None and now < matching.next_search_at:",
         "if False:",
         scenarios.test_search_woken_without_candidates_keeps_its_time,
     ),
     CoreBug(
-        "a Redis that is away is taken for nobody near",
+        "a Redis outage counts as no driver near",
         "if not found.certain:",
         "if False:",
         scenarios.test_without_redis_the_search_repeats_soon,
     ),
     CoreBug(
-        "who was snatched away is tried again at once, and again",
+        "a locked candidate is tried again without a wait",
         "at = now + min(wait, rules.search_retry_interval)",
         "at = now",
         scenarios.test_candidates_locked_by_others_are_tried_again_soon,
     ),
     CoreBug(
-        "who was snatched away counts as asked",
+        "a locked candidate counts as asked",
         "if offered.made <= 0:",
         "if False:",
         scenarios.test_candidates_locked_by_others_are_tried_again_soon,
@@ -283,7 +283,7 @@ CORE_BUGS = (
         scenarios.test_scenario_4_no_driver_in_five_minutes,
     ),
     CoreBug(
-        "the timer leaves out an offer's end, whose news may be lost",
+        "the timer leaves out an offer's end, whose event can be lost",
         ", ride.expires_at and ride.expires_at + SHORT_WAIT]",
         "]",
         scenarios.test_lost_event_costs_two_seconds,
@@ -295,7 +295,7 @@ CORE_BUGS = (
         scenarios.test_scenario_4_no_driver_in_five_minutes,
     ),
     CoreBug(
-        "a search is told of that never comes",
+        "a retry is published for a search after the deadline",
         "if at >= ride.deadline_at:",
         "if False:",
         scenarios.test_scenario_4_no_driver_in_five_minutes,
@@ -308,98 +308,98 @@ SERVICE_BUGS = (
         "catraca.domains.matching.search.service",
         "lease=self._matcher.terms.offer_lease",
         "lease=self._matcher.terms.offer_ttl * 0.75",
-        checks.a_lock_outlives_its_offer,
+        checks.lock_outlives_its_offer,
     ),
     ServiceBug(
         "the settings allow a lock that is shorter than the offer",
         "catraca.settings",
         "return max(self.location.lock_ttl, self.rides.driver_response_timeout + LEASE_GRACE)",
         "return self.location.lock_ttl",
-        checks.settings_lock_for_longer_than_they_offer,
+        checks.settings_make_locks_outlive_offers,
     ),
     ServiceBug(
-        "who refused is asked again",
+        "a driver who refused is asked again",
         "catraca.domains.matching.candidates.service",
         '    "REJECTED": "refused_before",\n',
         "",
-        checks.who_refused_is_not_asked_again,
+        checks.refusal_is_final,
     ),
     ServiceBug(
-        "who was silent is asked again",
+        "a driver who did not answer is asked again",
         "catraca.domains.matching.candidates.service",
         '    "EXPIRED": "silent_before",\n',
         "",
-        checks.who_was_silent_is_not_asked_again,
+        checks.silence_is_final,
     ),
     ServiceBug(
-        "who is being asked is not seen, so a refusal told twice goes on twice",
+        "open offers are not seen, so a repeated refusal counts twice",
         "catraca.domains.matching.search.service",
         "live=self._held.live,",
         "live=0,",
-        checks.a_refusal_told_twice_goes_on_once,
+        checks.repeated_refusal_counts_once,
     ),
     ServiceBug(
-        "the nearest are asked last",
+        "the nearest driver is asked last",
         "catraca.domains.matching.candidates.service",
         "self.candidates.sort(key=lambda one: one.distance_meters)",
         "self.candidates.sort(key=lambda one: -one.distance_meters)",
-        checks.the_nearest_is_asked,
+        checks.nearest_driver_is_asked,
     ),
     ServiceBug(
         "the message is acknowledged before the work is committed",
         "catraca.platform.bus.queue_worker",
         "admitted = await subscription.admit(db, deliveries)",
         "admitted = await self._database.run(lambda own: subscription.admit(own, deliveries))",
-        checks.a_dispatchers_death_loses_no_message,
+        checks.crash_loses_no_message,
     ),
     ServiceBug(
         "the timer is not set with the step",
         "catraca.domains.matching.search.service",
         "await timers.set_timer(db, MATCHING_DUE, ride_id, due_at=after.wake_at)",
         "pass",
-        checks.a_search_has_its_timer,
+        checks.search_has_a_timer,
     ),
     ServiceBug(
-        "the step is taken and not written down",
+        "the step is not saved",
         "catraca.domains.matching.search.service",
         "if after != before:",
         "if before is None:",
-        checks.a_search_that_found_nobody_counts,
+        checks.empty_search_counts,
     ),
     ServiceBug(
-        "who refuses stays locked",
+        "a driver who refused stays locked",
         "catraca.domains.matching.search.handlers",
         "ride_id=event.ride_id)\n        await matcher.advance_search",
         "ride_id=event.offer_id)\n        await matcher.advance_search",
-        checks.who_refused_is_free_for_others,
+        checks.refusal_releases_the_driver,
     ),
     ServiceBug(
-        "a lock is released that is another ride's",
+        "a lock of another ride is released",
         "catraca.domains.location.service.locks",
         "await release_lease(redis, *map(lock_key, driver_ids), holder=str(ride_id))",
         "for one in map(lock_key, driver_ids):\n"
         '                await release_lease(redis, one, holder=await read_holder(redis, one) or "")',
-        checks.late_news_frees_nobody_who_is_anothers,
+        checks.late_event_keeps_other_locks,
     ),
     ServiceBug(
-        "the driver who accepted is let go with the others",
+        "the driver who accepted is released with the others",
         "catraca.domains.matching.outcome.service",
         "released = await release_drivers(redis, held, but=event.driver_id)",
         "released = await release_drivers(redis, held)",
-        checks.who_accepted_stays_locked_for_the_ride,
+        checks.acceptance_keeps_the_lock,
     ),
     ServiceBug(
-        "a match is told of a driver who gave up since",
+        "a match is published after the driver gave up",
         "catraca.domains.matching.outcome.service",
         "return ride.is_driven and ride.round == event.round and ride.accepted_driver_id == event.driver_id",
         "return True",
-        checks.late_news_matches_nobody_who_gave_up,
+        checks.late_event_publishes_no_match,
     ),
     ServiceBug(
-        "nobody is woken",
+        "no search is woken",
         "catraca.domains.matching.search.service",
         "if woken:",
         "if False:",
-        checks.a_driver_near_by_wakes_who_waits,
+        checks.driver_near_wakes_a_search,
     ),
 )

@@ -1,4 +1,4 @@
-"""Whose drivers a community's ride is offered to: its own first, and others only as far as it was said."""
+"""Rides of a community: own drivers first, then neighbours and others as far as the tier allows."""
 
 from dataclasses import replace
 from uuid import UUID, uuid4
@@ -21,13 +21,13 @@ INSIDE, NEXT_DOOR, OUTSIDE = 900, 1500, 1100
 
 @pytest.fixture
 async def village(harness: MatchingHarness) -> Village:
-    """A search looks as far as to the neighbours at once."""
+    """A community; the first search already reaches the neighbours."""
     harness.use_rules(replace(RULES, initial_radius_meters=2000))
     return await Village.settle(harness.town)
 
 
 async def with_neighbour(harness: MatchingHarness) -> Village:
-    """The same, with a community to the north of it that is asked before everybody is."""
+    """The same with a neighbour community to the north, which is asked before all others."""
     here = await Village.settle(harness.town)
     north = square(here.lat + NEXT_DOOR / METERS_A_DEGREE, here.lng, meters=200)
     neighbour = await here.another(north)
@@ -41,13 +41,13 @@ async def with_neighbour(harness: MatchingHarness) -> Village:
 
 
 async def opened(village: Village) -> UUID:
-    """A ride of somebody's who has confirmed that others will do; nobody is looked for yet."""
+    """Return a ride whose passenger confirmed other drivers; its search has not begun."""
     passenger_id = uuid4()
     return await village.confirmed(passenger_id, await village.token(passenger_id))
 
 
 async def at_home(harness: MatchingHarness, village: Village, driver_id: UUID | None = None) -> UUID:
-    """A ride for the village's own drivers alone, asked for while one of them was there."""
+    """Return a ride for own drivers only, requested while one of them was there."""
     own = driver_id or await village.driver()
     answer = await village.ask(uuid4())
     assert (answer.status_code, answer.json()["ride"]["tier"]) == (201, "home"), answer.text
@@ -56,25 +56,20 @@ async def at_home(harness: MatchingHarness, village: Village, driver_id: UUID | 
     return UUID(answer.json()["rideId"])
 
 
-async def verdicts(harness: MatchingHarness, ride_id: UUID) -> dict[UUID, str]:
-    search = (await harness.town.rides.timeline(ride_id))["searches"][-1]
-    return {UUID(one["driver_id"]): one["verdict"] for one in search["seen"]}
-
-
 async def test_home_ride_is_offered_to_own_drivers_only(harness: MatchingHarness, village: Village) -> None:
     inside, other = await village.driver(north_meters=INSIDE), await village.driver(north_meters=OUTSIDE)
     based = await village.driver(north_meters=NEXT_DOOR, based=True)
     ride_id = await at_home(harness, village, inside)
     await harness.advance(ride_id)
     assert await harness.asked_drivers(ride_id) == [inside]
-    assert await verdicts(harness, ride_id) == {inside: "offered", based: "next"}
+    assert await harness.verdicts(ride_id) == {inside: "offered", based: "next"}
     await harness.refuse(ride_id, inside)
     assert await harness.asked_drivers(ride_id) == [based], (
         "who is based there is of the village wherever they are"
     )
     await harness.refuse(ride_id, based)
     assert await harness.asked_drivers(ride_id) == []
-    assert await verdicts(harness, ride_id) == {
+    assert await harness.verdicts(ride_id) == {
         inside: "refused_before",
         other: "outside_fence",
         based: "refused_before",
@@ -87,10 +82,10 @@ async def test_open_ride_goes_to_own_drivers_first(harness: MatchingHarness, vil
     based = await village.driver(north_meters=1800, based=True)
     await harness.advance(ride_id)
     assert await harness.asked_drivers(ride_id) == [based]
-    assert await verdicts(harness, ride_id) == {based: "offered"}
+    assert await harness.verdicts(ride_id) == {based: "offered"}
     await harness.refuse(ride_id, based)
     assert await harness.asked_drivers(ride_id) == [near]
-    assert await verdicts(harness, ride_id) == {near: "offered", far: "next", based: "refused_before"}
+    assert await harness.verdicts(ride_id) == {near: "offered", far: "next", based: "refused_before"}
     await harness.refuse(ride_id, near)
     assert await harness.asked_drivers(ride_id) == [far]
 
@@ -117,11 +112,11 @@ async def test_neighbour_ride_is_not_offered_to_others(harness: MatchingHarness,
     assert await harness.asked_drivers(ride_id) == [neighbour]
     await harness.refuse(ride_id, neighbour)
     assert await harness.asked_drivers(ride_id) == []
-    assert await verdicts(harness, ride_id) == {nearest: "outside_fence", neighbour: "refused_before"}
+    assert await harness.verdicts(ride_id) == {nearest: "outside_fence", neighbour: "refused_before"}
 
 
 async def drive_in(harness: MatchingHarness, village: Village, driver_id: UUID) -> None:
-    """Three sightings further in; a phone that knows to a metre need not go far."""
+    """Three precise positions inside the fence."""
     for north in (990, 980, 970):
         lat = village.lat + north / METERS_A_DEGREE
         told = await harness.town.ping(driver_id, spot(lat=lat, lng=village.lng, accuracy_meters=5))
@@ -133,7 +128,7 @@ async def test_driver_entering_the_fence_wakes_a_search(harness: MatchingHarness
     ride_id = await at_home(harness, village)
     driver_id = await village.driver(north_meters=1005)
     await harness.advance(ride_id)
-    assert await verdicts(harness, ride_id) == {driver_id: "outside_fence"}
+    assert await harness.verdicts(ride_id) == {driver_id: "outside_fence"}
     await drive_in(harness, village, driver_id)
     assert await harness.timer_due_at(ride_id, MATCHING_WAKE) is None
     await harness.deliver_all(driver_id, "location.driver.entered_community")

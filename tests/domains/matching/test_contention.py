@@ -1,4 +1,4 @@
-"""Rides that want one driver at one moment: one asks, the others go on to the next. Redis only hurries."""
+"""Rides that compete for a driver: one gets the driver, the others go on. Redis only saves time."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -21,29 +21,19 @@ with_and_without_redis = pytest.mark.parametrize("away", [False, True], ids=["wi
 
 
 async def new_rides(harness: MatchingHarness, count: int) -> list[UUID]:
-    """Rides nobody has looked for yet."""
+    """Return rides whose search has not begun."""
     return [await harness.town.rides.request() for _ in range(count)]
-
-
-async def verdicts(harness: MatchingHarness, ride_id: UUID) -> list[str]:
-    """What became of each driver that the last search saw, the nearest first."""
-    rows = await harness.town.rides.sql(
-        "SELECT one->>'verdict' AS verdict FROM (SELECT seen FROM matching_searches WHERE ride_id = $1"
-        " ORDER BY id DESC LIMIT 1) AS last CROSS JOIN LATERAL jsonb_array_elements(last.seen) AS one",
-        ride_id,
-    )
-    return [row["verdict"] for row in rows]
 
 
 @with_and_without_redis
 async def test_concurrent_searches_offer_to_different_drivers(harness: MatchingHarness, away: bool) -> None:
-    drivers = [await harness.town.new_driver(steps=steps) for steps in range(1, 5)]
+    drivers = await harness.new_drivers(*range(1, 5))
     side_by_side = await new_rides(harness, len(drivers))
     async with AsyncExitStack() as meanwhile:
         if away:
             await meanwhile.enter_async_context(harness.without_redis())
         await asyncio.gather(*map(harness.advance, side_by_side))
-        # Whoever found all of them locked tries again: by then the others have committed.
+        # A ride that found all drivers locked tries again: by now the others have committed.
         for ride_id in side_by_side:
             if not await harness.asked_drivers(ride_id):
                 await harness.fire_timer(ride_id, woken=True)
@@ -53,18 +43,18 @@ async def test_concurrent_searches_offer_to_different_drivers(harness: MatchingH
 
 
 async def test_locked_driver_is_skipped_without_waiting(harness: MatchingHarness) -> None:
-    near, next_one = [await harness.town.new_driver(steps=steps) for steps in (1, 2)]
+    near, next_one = await harness.new_drivers(1, 2)
     first, second = await new_rides(harness, 2)
     async with harness.town.parts.database.transaction() as db:
         await harness.matcher.advance_search(db, first)
         await harness.advance(second)  # while the first has not committed
-        assert await verdicts(harness, second) == ["locked", "offered"]
+        assert [*(await harness.verdicts(second)).values()] == ["locked", "offered"]
     assert (await harness.asked_drivers(first), await harness.asked_drivers(second)) == ([near], [next_one])
     assert await harness.lock_holder(near) == str(first)
 
 
 async def test_without_redis_the_unique_index_decides(harness: MatchingHarness) -> None:
-    near, next_one = [await harness.town.new_driver(steps=steps) for steps in (1, 2)]
+    near, next_one = await harness.new_drivers(1, 2)
     first, second = await new_rides(harness, 2)
     async with harness.without_redis():
         async with harness.town.parts.database.transaction() as db:
@@ -72,7 +62,7 @@ async def test_without_redis_the_unique_index_decides(harness: MatchingHarness) 
             other = asyncio.create_task(harness.advance(second))
             await until(lambda: waiting_for_locks(harness.town.rides))
         await other
-        assert await verdicts(harness, second) == ["snatched", "offered"]
+        assert [*(await harness.verdicts(second)).values()] == ["snatched", "offered"]
     assert (await harness.asked_drivers(first), await harness.asked_drivers(second)) == ([near], [next_one])
 
 
@@ -91,14 +81,14 @@ async def test_without_redis_a_rollback_frees_the_driver(harness: MatchingHarnes
 
 
 async def test_faster_operator_offer_moves_the_search_on(harness: MatchingHarness) -> None:
-    near, next_one = [await harness.town.new_driver(steps=steps) for steps in (1, 2)]
+    near, next_one = await harness.new_drivers(1, 2)
     by_hand, searched = await new_rides(harness, 2)
     async with harness.town.parts.database.transaction() as db:
         await make_offers(db, RideId(by_hand), [UserId(near)], ttl=timedelta(seconds=20))
         search = asyncio.create_task(harness.advance(searched))
         await until(lambda: waiting_for_locks(harness.town.rides))
     await search
-    assert await verdicts(harness, searched) == ["snatched", "offered"]
+    assert [*(await harness.verdicts(searched)).values()] == ["snatched", "offered"]
     assert (await harness.asked_drivers(by_hand), await harness.asked_drivers(searched)) == (
         [near],
         [next_one],
@@ -114,7 +104,7 @@ async def test_search_repeats_soon_if_another_ride_was_faster(harness: MatchingH
     assert (told.reason, told.search) == ("snatched", 1)
     row = await harness.row(ride_id)
     assert (row["search"], row["next_search_at"]) == (1, told.retry_at)
-    assert await verdicts(harness, ride_id) == ["locked"]
+    assert [*(await harness.verdicts(ride_id)).values()] == ["locked"]
 
 
 async def test_lock_of_a_failed_step_is_taken_by_the_same_ride(harness: MatchingHarness) -> None:
@@ -172,7 +162,7 @@ async def test_lock_of_another_ride_keeps_the_driver(harness: MatchingHarness, h
 
 async def test_parallel_offers_replace_a_refusal(harness: MatchingHarness) -> None:
     harness.use_rules(replace(RULES, offers_at_once=2, max_attempts_per_search=4))
-    drivers = [await harness.town.new_driver(steps=steps) for steps in range(1, 6)]
+    drivers = await harness.new_drivers(*range(1, 6))
     ride_id = await harness.request_ride()
     assert await harness.asked_drivers(ride_id) == drivers[:2]
     await harness.advance(ride_id)
@@ -190,7 +180,7 @@ async def test_parallel_offers_replace_a_refusal(harness: MatchingHarness) -> No
 
 async def test_parallel_offers_of_two_rides_use_different_drivers(harness: MatchingHarness) -> None:
     harness.use_rules(replace(RULES, offers_at_once=2))
-    drivers = [await harness.town.new_driver(steps=steps) for steps in range(1, 5)]
+    drivers = await harness.new_drivers(*range(1, 5))
     two = await new_rides(harness, 2)
     await asyncio.gather(*map(harness.advance, two))
     asked = [await harness.asked_drivers(ride_id) for ride_id in two]
@@ -203,7 +193,7 @@ async def test_passengers_get_no_offer_of_their_own_ride(harness: MatchingHarnes
     ride_id = await harness.town.rides.request(driver_id)
     await harness.advance(ride_id)
     assert await harness.asked_drivers(ride_id) == []
-    assert await verdicts(harness, ride_id) == ["own_ride"]
+    assert [*(await harness.verdicts(ride_id)).values()] == ["own_ride"]
 
 
 async def test_without_redis_drivers_come_from_postgresql(harness: MatchingHarness) -> None:

@@ -1,4 +1,4 @@
-"""Rides that run out when matching is not there, or when nobody is asked any more: told of rightly, once."""
+"""Rides that end while matching is down or without an open offer: the end is published once."""
 
 from datetime import timedelta
 from uuid import UUID
@@ -12,7 +12,7 @@ ENDS = ("matching.timeout", "matching.no_drivers_available")
 
 
 async def run_out(harness: MatchingHarness, ride_id: UUID) -> None:
-    """As when every dispatcher's matching was away for longer than a ride may wait."""
+    """Let the ride's own timer end it, as if all dispatchers were down for longer than the search."""
     database = harness.town.parts.database
     past = SEARCH_GRACE + timedelta(seconds=1)
     await database.run(

@@ -1,4 +1,4 @@
-"""News comes twice, late, in another order, from an earlier round: no wrong move, no second offer."""
+"""Events that are repeated, late, reordered or of an earlier round make no second offer."""
 
 from dataclasses import replace
 from uuid import UUID, uuid4
@@ -31,17 +31,17 @@ pytestmark = on_one_stack
 
 
 def under_another_name(message: Message) -> Message:
-    """The same once more, which no inbox recognises."""
+    """Return a copy with a new id, which the inbox does not recognize."""
     return replace(message, id=new_id())
 
 
 async def candidates(harness: MatchingHarness, ride_id: UUID) -> list[UUID]:
-    """Whom the ride was offered to, as it was told."""
+    """Return the drivers in the ride's `candidate_found` events."""
     return [event.driver_id for event in await harness.events(ride_id, "matching.candidate_found")]
 
 
 async def test_repeated_events_make_no_second_offer(harness: MatchingHarness) -> None:
-    first, second, _third = [await harness.town.new_driver(steps=steps) for steps in (1, 2, 3)]
+    first, second, _third = await harness.new_drivers(1, 2, 3)
     ride_id = await harness.town.rides.request()
     (requested,) = await harness.messages(ride_id, "ride.requested")
     await harness.deliver(requested, requested, under_another_name(requested))
@@ -55,7 +55,7 @@ async def test_repeated_events_make_no_second_offer(harness: MatchingHarness) ->
 
 
 async def test_refusal_and_timeout_of_a_driver_count_once(harness: MatchingHarness) -> None:
-    first, second, _third = [await harness.town.new_driver(steps=steps) for steps in (1, 2, 3)]
+    first, second, _third = await harness.new_drivers(1, 2, 3)
     ride_id = await harness.request_ride()
     await harness.town.rides.reject(ride_id, first)
     (rejected,) = await harness.events(ride_id, "matching.driver_rejected")
@@ -74,7 +74,7 @@ async def test_refusal_and_timeout_of_a_driver_count_once(harness: MatchingHarne
 
 
 async def test_expired_offer_frees_the_driver_and_asks_the_next(harness: MatchingHarness) -> None:
-    first, second = [await harness.town.new_driver(steps=steps) for steps in (1, 2)]
+    first, second = await harness.new_drivers(1, 2)
     ride_id = await harness.request_ride()
     await harness.town.rides.let_lapse(ride_id)
     await harness.town.rides.settle(ride_id)
@@ -98,7 +98,7 @@ async def test_ride_canceled_before_its_search_is_never_offered(harness: Matchin
 
 
 async def test_late_events_do_not_change_an_accepted_ride(harness: MatchingHarness) -> None:
-    first, second = [await harness.town.new_driver(steps=steps) for steps in (1, 2)]
+    first, second = await harness.new_drivers(1, 2)
     ride_id = await harness.request_ride()
     await harness.refuse(ride_id, first)
     await harness.accept(ride_id, second)
@@ -114,7 +114,7 @@ async def test_late_events_do_not_change_an_accepted_ride(harness: MatchingHarne
 
 
 async def test_events_of_an_earlier_round_change_nothing(harness: MatchingHarness) -> None:
-    first, second, third = [await harness.town.new_driver(steps=steps) for steps in (1, 2, 3)]
+    first, second, third = await harness.new_drivers(1, 2, 3)
     ride_id = await harness.request_ride()
     await harness.refuse(ride_id, first)
     await harness.accept(ride_id, second)
@@ -132,7 +132,7 @@ async def test_events_of_an_earlier_round_change_nothing(harness: MatchingHarnes
 
 
 async def test_reassignment_may_arrive_before_the_acceptance(harness: MatchingHarness) -> None:
-    first, second = [await harness.town.new_driver(steps=steps) for steps in (1, 2)]
+    first, second = await harness.new_drivers(1, 2)
     ride_id = await harness.request_ride()
     await harness.accept(ride_id, first)
     await harness.town.rides.give_up(ride_id, first)
@@ -145,7 +145,7 @@ async def test_reassignment_may_arrive_before_the_acceptance(harness: MatchingHa
 
 
 async def test_offline_driver_loses_the_offer(harness: MatchingHarness) -> None:
-    first, second = [await harness.town.new_driver(steps=steps) for steps in (1, 2)]
+    first, second = await harness.new_drivers(1, 2)
     ride_id = await harness.request_ride()
     await harness.town.go(first, online=False)
     await harness.deliver_all(first)
@@ -188,7 +188,7 @@ async def test_offer_of_a_canceled_ride_cannot_be_answered(harness: MatchingHarn
     ride_id = await harness.town.rides.request(passenger_id)
     await harness.deliver_all(ride_id)
     await harness.town.rides.cancel(ride_id, bearer("passenger", passenger_id))
-    for _ in range(2):  # before it is heard of, and after
+    for _ in range(2):  # before the event is delivered, and after
         answer = await harness.town.rides.accept(ride_id, driver_id)
         assert (answer.status_code, answer.json()["ride_status"]) == (400, "CANCELED")
         assert (await harness.town.rides.reject(ride_id, driver_id)).status_code == 410
@@ -198,7 +198,7 @@ async def test_offer_of_a_canceled_ride_cannot_be_answered(harness: MatchingHarn
 
 
 async def test_driver_without_an_offer_cannot_answer(harness: MatchingHarness) -> None:
-    first, second = [await harness.town.new_driver(steps=steps) for steps in (1, 2)]
+    first, second = await harness.new_drivers(1, 2)
     ride_id = await harness.request_ride()
     answer = await harness.town.rides.accept(ride_id, second)
     assert (answer.status_code, answer.json()["code"]) == (403, "offer_not_received")
@@ -208,7 +208,7 @@ async def test_driver_without_an_offer_cannot_answer(harness: MatchingHarness) -
 
 
 async def test_repeated_refusal_moves_the_search_once(harness: MatchingHarness) -> None:
-    first, second, _third = [await harness.town.new_driver(steps=steps) for steps in (1, 2, 3)]
+    first, second, _third = await harness.new_drivers(1, 2, 3)
     ride_id = await harness.request_ride()
     for _ in range(3):
         assert (await harness.town.rides.reject(ride_id, first)).status_code == 200

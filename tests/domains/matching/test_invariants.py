@@ -1,4 +1,4 @@
-"""What `catraca doctor --invariants` watches of searches: it holds, and each breach is seen."""
+"""The rules of `catraca doctor --invariants` on searches hold, and each breach is found."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -21,11 +21,11 @@ LONG_AGO = "clock_timestamp() - interval '21 s'"
 
 
 @dataclass
-class World:
-    """A few searches in a database of their own, for breaking."""
+class Searches:
+    """A few searches in a database of their own."""
 
     harness: MatchingHarness
-    # Nobody was there; refused by one, now asking another; taken; left without a row of its own.
+    # Rides: without a driver; refused by one driver and offered to another; accepted.
     waiting: UUID
     asking: UUID
     refused_by: UUID
@@ -43,7 +43,7 @@ class World:
 
 
 @pytest.fixture
-async def world(stack: Stack, settings: Settings) -> AsyncIterator[World]:
+async def searches(stack: Stack, settings: Settings) -> AsyncIterator[Searches]:
     async with (
         private_redis(stack) as redis,
         own_parts(stack, settings, redis_url=redis.url) as parts,
@@ -63,25 +63,25 @@ async def world(stack: Stack, settings: Settings) -> AsyncIterator[World]:
         await harness.accept(taken, winner)
         await harness.deliver_all(taken, "matching.driver_accepted")
         assert await harness.asked_drivers(asking) == [asked]
-        yield World(harness, waiting, asking, refused_by, asked, taken)
+        yield Searches(harness, waiting, asking, refused_by, asked, taken)
 
 
-def breaches_of(world: World) -> dict[str, str]:
-    """How each rule is broken, in an order in which each breach breaks one more."""
-    of_asking = f"WHERE ride_id = '{world.asking}'"
+def breaches_of(searches: Searches) -> dict[str, str]:
+    """Return SQL that breaks each rule, in an order in which each breaks exactly one more."""
+    of_asking = f"WHERE ride_id = '{searches.asking}'"
     change = "ALTER TABLE matching_searches DISABLE TRIGGER searches_never_change; UPDATE matching_searches"
     return {
         "every match is published": "DELETE FROM outbox WHERE routing_key = 'ride.matched';"
-        f" UPDATE rides SET accepted_at = {LONG_AGO}, updated_at = {LONG_AGO} WHERE id = '{world.taken}'",
+        f" UPDATE rides SET accepted_at = {LONG_AGO}, updated_at = {LONG_AGO} WHERE id = '{searches.taken}'",
         "no search outlives its ride": "UPDATE matchings SET phase = 'searching', offers = 1,"
-        f" wake_at = deadline_at FROM rides WHERE id = ride_id AND ride_id = '{world.taken}';"
+        f" wake_at = deadline_at FROM rides WHERE id = ride_id AND ride_id = '{searches.taken}';"
         " INSERT INTO timers (kind, subject_id, due_at, awake_at)"
-        f" VALUES ('matching.due', '{world.taken}', 'infinity', 'infinity')",
-        "every open search has a timer": f"DELETE FROM timers WHERE subject_id = '{world.waiting}'",
+        f" VALUES ('matching.due', '{searches.taken}', 'infinity', 'infinity')",
+        "every open search has a timer": f"DELETE FROM timers WHERE subject_id = '{searches.waiting}'",
         "every open ride has a search": f"UPDATE rides SET updated_at = {LONG_AGO}"
-        f" WHERE id = '{world.waiting}';"
+        f" WHERE id = '{searches.waiting}';"
         f" UPDATE matchings SET phase = 'ended', wake_at = NULL, next_search_at = NULL"
-        f" WHERE ride_id = '{world.waiting}'",
+        f" WHERE ride_id = '{searches.waiting}'",
         "one search per ride": "ALTER TABLE matchings DROP CONSTRAINT matchings_pkey",
         "only open searches have a wake time": "ALTER TABLE matchings"
         " DROP CONSTRAINT only_who_searches_waits",
@@ -91,27 +91,28 @@ def breaches_of(world: World) -> dict[str, str]:
         "search records never change": f"{change} SET at = at",
         "no driver is asked from outside the radius": f"{change} SET radius_meters = 50 {of_asking}"
         " AND verdicts ? 'refused_before'",
-        "every recorded offer exists": f"UPDATE ride_offers SET round = 7 WHERE driver_id = '{world.asked}'",
+        "every recorded offer exists": "UPDATE ride_offers SET round = 7"
+        f" WHERE driver_id = '{searches.asked}'",
         "no driver is asked again": "UPDATE ride_offers SET attempt = 5 - attempt"
         f" {of_asking}; INSERT INTO ride_offers (id, ride_id, driver_id, round, attempt, offered_at,"
         "   expires_at, response, responded_at, held)"
         " SELECT gen_random_uuid(), ride_id, driver_id, 1, 1, offered_at, expires_at, response, responded_at,"
-        f"   false FROM ride_offers {of_asking} AND driver_id = '{world.refused_by}'",
+        f"   false FROM ride_offers {of_asking} AND driver_id = '{searches.refused_by}'",
     }
 
 
-async def test_each_rule_holds_and_its_breach_is_found(world: World) -> None:
-    assert await world.broken() == []
-    breaches = breaches_of(world)
+async def test_each_rule_holds_and_its_breach_is_found(searches: Searches) -> None:
+    assert await searches.broken() == []
+    breaches = breaches_of(searches)
     assert set(breaches) == {rule.name for rule in matching.INVARIANTS}
     seen: set[str] = set()
     for name, breach in breaches.items():
-        await world.do(breach)
-        assert set(await world.broken()) - seen == {name}, name
+        await searches.do(breach)
+        assert set(await searches.broken()) - seen == {name}, name
         seen.add(name)
 
 
-# Still there, and no longer what they were made as.
+# The constraint exists, with another definition.
 WEAKENED = {
     "one search per ride": "ALTER TABLE matchings DROP CONSTRAINT matchings_pkey,"
     " ADD CONSTRAINT matchings_pkey PRIMARY KEY (ride_id, round)",
@@ -125,30 +126,34 @@ WEAKENED = {
 }
 
 
-async def test_weakened_constraints_are_found(world: World) -> None:
+async def test_weakened_constraints_are_found(searches: Searches) -> None:
     seen: set[str] = set()
     for name, weakening in WEAKENED.items():
-        await world.do(weakening)
-        assert set(await world.broken()) - seen == {name}
+        await searches.do(weakening)
+        assert set(await searches.broken()) - seen == {name}
         seen.add(name)
 
 
-async def test_rules_hold_without_old_searches(world: World) -> None:
-    await world.do(f"DELETE FROM matchings WHERE ride_id <> '{world.taken}'; DELETE FROM matching_searches")
-    assert await world.broken() == []
+async def test_rules_hold_without_old_searches(searches: Searches) -> None:
+    await searches.do(
+        f"DELETE FROM matchings WHERE ride_id <> '{searches.taken}'; DELETE FROM matching_searches"
+    )
+    assert await searches.broken() == []
 
 
-async def test_operators_may_ask_a_driver_again(world: World) -> None:
-    await world.harness.town.rides.offer(world.asking, world.refused_by)
-    assert await world.broken() == []
+async def test_operators_may_ask_a_driver_again(searches: Searches) -> None:
+    await searches.harness.town.rides.offer(searches.asking, searches.refused_by)
+    assert await searches.broken() == []
 
 
-async def test_offers_are_counted_per_search_and_round(world: World) -> None:
-    harness = world.harness
-    await harness.refuse(world.asking, world.asked)
-    assert (await harness.row(world.asking))["search"] > 1
-    winner = UUID((await harness.town.rides.read(world.taken))["driver_id"])
-    await harness.town.rides.give_up(world.taken, winner)
-    await harness.advance(world.taken)
-    assert await harness.asked_drivers(world.taken) == [world.asked], "the first search of another round"
-    assert await world.broken() == []
+async def test_offers_are_counted_per_search_and_round(searches: Searches) -> None:
+    harness = searches.harness
+    await harness.refuse(searches.asking, searches.asked)
+    assert (await harness.row(searches.asking))["search"] > 1
+    winner = UUID((await harness.town.rides.read(searches.taken))["driver_id"])
+    await harness.town.rides.give_up(searches.taken, winner)
+    await harness.advance(searches.taken)
+    assert await harness.asked_drivers(searches.taken) == [searches.asked], (
+        "the first search of another round"
+    )
+    assert await searches.broken() == []

@@ -1,4 +1,4 @@
-"""What follows an acceptance or an end: whose lock stays, whose goes, and what the passenger hears."""
+"""After a match or an end: the locks that stay, the locks that go, and the events."""
 
 from datetime import timedelta
 from uuid import UUID, uuid4
@@ -32,7 +32,7 @@ async def lock_lasts(harness: MatchingHarness, driver_id: UUID) -> timedelta:
 
 
 async def matched(harness: MatchingHarness, **driver: float) -> tuple[UUID, UUID]:
-    """A ride with its driver, and everybody has heard of it."""
+    """Return a ride and its driver; all events are delivered."""
     driver_id = await harness.town.new_driver(**driver)
     ride_id = await harness.request_ride()
     await harness.accept(ride_id, driver_id)
@@ -84,7 +84,7 @@ async def test_first_offer_time_counts_over_all_searches(harness: MatchingHarnes
         return next(one.value for one in FIRST_OFFER_SECONDS.collect()[0].samples if "_count" in one.name)
 
     ride_id, before = await harness.request_ride(), seen()
-    drivers = [await harness.town.new_driver(steps=steps) for steps in (1, 2)]
+    drivers = await harness.new_drivers(1, 2)
     await harness.fire_timer(ride_id, woken=True)
     assert seen() == before + 1
     await harness.refuse(ride_id, drivers[0])
@@ -93,7 +93,7 @@ async def test_first_offer_time_counts_over_all_searches(harness: MatchingHarnes
 
 
 async def test_match_is_not_published_after_the_driver_gave_up(harness: MatchingHarness) -> None:
-    first, second = [await harness.town.new_driver(steps=steps) for steps in (1, 2)]
+    first, second = await harness.new_drivers(1, 2)
     ride_id = await harness.request_ride()
     await harness.accept(ride_id, first)
     await harness.town.rides.give_up(ride_id, first)
@@ -106,7 +106,7 @@ async def test_match_is_not_published_after_the_driver_gave_up(harness: Matching
 
 
 async def test_acceptance_of_an_earlier_round_is_not_published(harness: MatchingHarness) -> None:
-    first, second = [await harness.town.new_driver(steps=steps) for steps in (1, 2)]
+    first, second = await harness.new_drivers(1, 2)
     ride_id = await harness.request_ride()
     await harness.accept(ride_id, first)
     await harness.town.rides.give_up(ride_id, first)
@@ -172,13 +172,13 @@ async def test_end_of_an_offer_releases_its_lock(harness: MatchingHarness, end: 
     assert await harness.lock_holder(driver_id) is None
 
 
-@pytest.mark.parametrize("asked", [True, False], ids=["somebody", "nobody"])
+@pytest.mark.parametrize("asked", [True, False], ids=["open offer", "no open offer"])
 async def test_end_event_tells_if_an_offer_was_open(harness: MatchingHarness, asked: bool) -> None:
     driver_id = await harness.town.new_driver(steps=1)
     ride_id = await harness.request_ride()
     if not asked:
         await harness.refuse(ride_id, driver_id)
-    # Both at one moment, as it is when the offer would have outlived the search.
+    # Both at the same time, as for an offer that would have outlived the search.
     await harness.town.rides.sql(
         "WITH moment AS MATERIALIZED (SELECT clock_timestamp() AS at), offers AS ("
         "   UPDATE ride_offers SET expires_at = moment.at FROM moment WHERE ride_id = $1 AND held)"
@@ -214,7 +214,7 @@ async def test_locks_of_other_rides_stay(harness: MatchingHarness) -> None:
 
 async def test_acceptance_releases_the_other_drivers(harness: MatchingHarness) -> None:
     harness.use_rules(THREE_AT_ONCE)
-    drivers = [await harness.town.new_driver(steps=steps) for steps in (1, 2, 3)]
+    drivers = await harness.new_drivers(1, 2, 3)
     ride_id = await harness.request_ride()
     assert await harness.asked_drivers(ride_id) == drivers
     await harness.accept(ride_id, drivers[1])

@@ -1,4 +1,4 @@
-"""Every planted bug is noticed; one that is not means that a promise is not held by any test."""
+"""Every planted bug is found; a bug that is not found shows a promise without a test."""
 
 import pytest
 
@@ -11,14 +11,14 @@ pytestmark = pytest.mark.long
 
 @pytest.mark.parametrize("bug", CORE_BUGS, ids=lambda bug: bug.name)
 def test_bug_in_the_model_is_found(bug: CoreBug) -> None:
-    if bug.noticed_by is not storm:  # the storm itself runs in test_properties.py, and for longer
-        bug.noticed_by(model)
+    if bug.found_by is not storm:  # the storm runs in test_properties.py, and for longer
+        bug.found_by(model)
     core = bug.core()
     with pytest.raises(AssertionError):
-        bug.noticed_by(core)
+        bug.found_by(core)
 
 
-# The bug is the same on either stack, and so is the check.
+# Bug and check are the same on both stacks.
 @pytest.mark.parametrize("stack", ["embedded"], indirect=True)
 @pytest.mark.parametrize("bug", SERVICE_BUGS, ids=lambda bug: bug.name)
 @pytest.mark.parametrize("is_planted", [False, True], ids=["as it is", "planted"])
@@ -26,9 +26,9 @@ async def test_bug_in_a_service_is_found(
     harness: MatchingHarness, bug: ServiceBug, is_planted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not is_planted:
-        await bug.noticed_by(harness)
+        await bug.found_by(harness)
         return
     bug.plant(monkeypatch)
     harness.use_rules(harness.rules)
     with pytest.raises(AssertionError):
-        await bug.noticed_by(harness)
+        await bug.found_by(harness)

@@ -1,4 +1,4 @@
-"""The core among duplicated, reordered, late and lost messages, deaths, and an absent-minded Redis."""
+"""The model among repeated, reordered, late and lost messages, crashes, and Redis outages."""
 
 from datetime import timedelta
 from typing import Any
@@ -46,7 +46,7 @@ every_rules = st.builds(
     max_radius_meters=st.sampled_from((0, 100, 15000)),
     radius_increment_meters=st.sampled_from((-2500, 0, 2500)),
 )
-# Also what no step leaves behind and no ride looks like.
+# Also states that no step produces.
 every_matching = st.builds(
     Matching,
     ride_id=st.just(UUID(int=1)),
@@ -113,10 +113,10 @@ def test_step_without_effects_is_idempotent(
 @thorough
 @given(every_matching, every_event, every_rules)
 def test_step_without_questions_wakes_later(matching: Matching, event: Any, rules: Rules) -> None:
-    """An alarm that rings at once would ring for ever."""
+    """A wake time in the past would loop."""
     now = START
     if event.ride.expires_at is not None and event.ride.expires_at <= now:
-        return  # whoever holds the ride has ended what ran out
+        return  # the caller has ended expired offers
     if rules.search_retry_interval <= timedelta(0):
         return
     after, effects = step(matching, event, now, rules)
@@ -142,7 +142,7 @@ def test_step_never_asks_more_than_wanted(
 
 
 def test_no_second_retry_event_while_redis_is_down() -> None:
-    """All who were asked have answered long after the round began, and nobody is found without the map."""
+    """All offers were answered long after the round began, and Redis is away."""
     started, now = START, START + timedelta(minutes=2)
     matching = Matching(ride_id=UUID(int=1), round=1, started_at=started, offers=1)
     ride = RideState(state="open", round=1, since=started, deadline_at=started + timedelta(minutes=5))

@@ -1,6 +1,6 @@
-"""The four scenarios this grew from, and what goes beyond them, with their real times on a clock of its own.
+"""The four scenarios of the RFC and more, with their real times on a simulated clock.
 
-Each takes the core it is about, so that `test_planted_bugs.py` can ask it about others.
+Each test takes the model as an argument, so that `test_planted_bugs.py` can run it on altered copies.
 """
 
 from datetime import datetime, timedelta
@@ -35,21 +35,21 @@ def clock(moment: datetime) -> str:
 
 
 def world_with(core: ModuleType, drivers: dict[int, int], **rules: Any) -> World:
-    """Drivers by how far away they are, in metres."""
+    """Return a world with drivers by their distance in metres."""
     world = World(core, core.Rules(**rules))
     world.drivers = {name: Driver(meters) for name, meters in drivers.items()}
     return world
 
 
 def history(world: World, ride_id: int = 1) -> list[tuple[Any, ...]]:
-    """What was told of a ride: when, what, and of whom in which attempt or of which search."""
+    """Return the ride's events: time, key, driver, attempt and further data."""
     lines: list[tuple[Any, ...]] = []
-    for news in world.told:
-        if news.ride == ride_id:
-            whom = () if news.driver is None else (news.driver,)
-            attempt = () if news.attempt is None else (news.attempt,)
-            more = tuple(clock(one) if isinstance(one, datetime) else one for one in news.more)
-            lines.append((clock(news.at), news.key, *whom, *attempt, *more))
+    for event in world.published:
+        if event.ride == ride_id:
+            whom = () if event.driver is None else (event.driver,)
+            attempt = () if event.attempt is None else (event.attempt,)
+            more = tuple(clock(one) if isinstance(one, datetime) else one for one in event.more)
+            lines.append((clock(event.at), event.key, *whom, *attempt, *more))
     return lines
 
 
@@ -58,18 +58,18 @@ def asked(world: World, ride_id: int = 1) -> list[tuple[str, int]]:
 
 
 def searches(world: World, ride_id: int = 1) -> list[tuple[str, int, int]]:
-    return [(clock(one.at), one.search, one.radius) for one in world.looks.values() if one.ride == ride_id]
+    return [(clock(one.at), one.search, one.radius) for one in world.searches.values() if one.ride == ride_id]
 
 
-def is_at_rest(world: World) -> bool:
-    """Nobody is asked, locked, or waited for."""
+def is_idle(world: World) -> bool:
+    """Return True without open offers, locks, messages and timers."""
     live = [offer for offer in world.offers.values() if offer.response is None]
     return not (live or world.bus or world.timers or any(map(world.lock_of, world.drivers)))
 
 
 def test_scenario_1_the_driver_accepts(core: ModuleType) -> None:
     world = world_with(core, {101: 1000, 102: 2000, 103: 3000})
-    world.habits = {101: (world.accept, 10)}
+    world.answers = {101: (world.accept, 10)}
     ride_id = world.request()
     world.run(at("00:09"))
     assert world.rides[ride_id].status == "OFFERED"
@@ -89,7 +89,7 @@ def test_scenario_1_the_driver_accepts(core: ModuleType) -> None:
 
 def test_scenario_2_the_driver_refuses(core: ModuleType) -> None:
     world = world_with(core, {101: 1000, 102: 2000, 103: 3000})
-    world.habits = {101: (world.refuse, 8), 102: (world.accept, 10)}
+    world.answers = {101: (world.refuse, 8), 102: (world.accept, 10)}
     ride_id = world.request()
     world.run(at("00:08"))
     assert world.locks == {102: Lock(ride_id, at("00:33"))}, "who refused is free for others"
@@ -106,7 +106,7 @@ def test_scenario_2_the_driver_refuses(core: ModuleType) -> None:
 
 def test_scenario_3_the_driver_is_silent(core: ModuleType) -> None:
     world = world_with(core, {101: 1000, 102: 2000, 103: 3000})
-    world.habits = {102: (world.accept, 0)}
+    world.answers = {102: (world.accept, 0)}
     ride_id = world.request()
     world.run(at("00:19"))
     assert world.lock_of(101) == Lock(ride_id, at("00:25"))
@@ -125,7 +125,7 @@ def test_scenario_3_the_driver_is_silent(core: ModuleType) -> None:
 def test_scenario_4_no_driver_in_five_minutes(core: ModuleType) -> None:
     world = world_with(core, {101 + n: 400 * (n + 1) for n in range(10)})
     refusals = {102: 5, 104: 3, 106: 7, 108: 4, 110: 2}
-    world.habits = {driver: (world.refuse, seconds) for driver, seconds in refusals.items()}
+    world.answers = {driver: (world.refuse, seconds) for driver, seconds in refusals.items()}
     ride_id = world.request()
     world.run()
     tried = ["00:00", "00:20", "00:25", "00:45", "00:48", "01:08", "01:15", "01:35", "01:39", "01:59"]
@@ -144,7 +144,7 @@ def test_scenario_4_no_driver_in_five_minutes(core: ModuleType) -> None:
         ("03:01", "matching.retry", 5, 15_000, "03:31", "nobody_near"),
         ("03:31", "matching.retry", 6, 15_000, "04:01", "nobody_near"),
         ("04:01", "matching.retry", 7, 15_000, "04:31", "nobody_near"),
-        # None is told of for 05:01, which never comes.
+        # No retry for 05:01: it is after the deadline.
         ("05:00", "ride.cancelled"),
         ("05:00", "matching.no_drivers_available"),
     ]
@@ -159,12 +159,12 @@ def test_scenario_4_no_driver_in_five_minutes(core: ModuleType) -> None:
     ]
     assert world.rides[ride_id].status == "CANCELED"
     assert world.matchings[ride_id].phase == "ended"
-    assert is_at_rest(world)
+    assert is_idle(world)
 
 
 def test_parallel_offers_replace_a_refusal_at_once(core: ModuleType) -> None:
     world = world_with(core, {1: 100, 2: 200, 3: 300, 4: 400, 5: 500}, offers_at_once=3)
-    world.habits = {2: (world.refuse, 5), 3: (world.accept, 8)}
+    world.answers = {2: (world.refuse, 5), 3: (world.accept, 8)}
     ride_id = world.request()
     world.run(at("00:07"))
     assert asked(world) == [("00:00", 1), ("00:00", 2), ("00:00", 3), ("00:05", 4)]
@@ -182,7 +182,7 @@ def test_parallel_offers_replace_a_refusal_at_once(core: ModuleType) -> None:
 
 def test_wider_search_starts_after_the_last_answer(core: ModuleType) -> None:
     world = world_with(core, {1: 100, 2: 6000}, offers_at_once=2)
-    world.habits = {1: (world.refuse, 5)}
+    world.answers = {1: (world.refuse, 5)}
     world.request()
     world.run(at("00:04"))
     assert asked(world) == [("00:00", 1)]
@@ -192,9 +192,9 @@ def test_wider_search_starts_after_the_last_answer(core: ModuleType) -> None:
 
 
 def test_open_offer_blocks_the_wider_search(core: ModuleType) -> None:
-    for most in (10, 2):  # nobody else is near, or this search may ask nobody else
+    for most in (10, 2):  # no other driver near, or the attempt limit reached
         world = world_with(core, {1: 100, 2: 200, 3: 6000}, offers_at_once=2, max_attempts_per_search=most)
-        world.habits = {1: (world.refuse, 5)}
+        world.answers = {1: (world.refuse, 5)}
         world.request()
         world.run(at("00:21"))
         assert asked(world) == [("00:00", 1), ("00:00", 2), ("00:20", 3)]
@@ -204,7 +204,7 @@ def test_new_driver_near_gets_a_parallel_offer(core: ModuleType) -> None:
     world = world_with(core, {1: 100}, offers_at_once=2)
     world.request()
     world.run(at("00:03"))
-    world.go(2, online=True, at=300)
+    world.set_online(2, online=True, at=300)
     world.run(at("00:03"))
     assert asked(world) == [("00:00", 1), ("00:03", 2)]
 
@@ -213,16 +213,16 @@ def test_no_offer_beyond_the_parallel_limit(core: ModuleType) -> None:
     world = world_with(core, {1: 100})
     ride_id = world.request()
     world.run(at("00:03"))
-    world.go(2, online=True, at=50)
+    world.set_online(2, online=True, at=50)
     world.run(at("00:05"))
-    world.timers["matching.wake", ride_id] = world.now  # also where somebody was woken before
+    world.timers["matching.wake", ride_id] = world.now  # also with an earlier wakeup
     world.run(at("00:19"))
     assert asked(world) == [("00:00", 1)]
 
 
 def test_search_waits_for_the_last_open_offer(core: ModuleType) -> None:
     world = world_with(core, {1: 100, 2: 200}, offers_at_once=3)
-    world.habits = {1: (world.refuse, 18)}
+    world.answers = {1: (world.refuse, 18)}
     world.request()
     world.run(at("00:19"))
     assert searches(world) == [("00:00", 1, 5000)], "one of two has answered: nothing is new"
@@ -241,7 +241,7 @@ def test_attempt_limit_starts_the_next_search(core: ModuleType) -> None:
 
 def test_given_up_ride_starts_a_new_round(core: ModuleType) -> None:
     world = world_with(core, {1: 100, 2: 200})
-    world.habits = {1: (world.refuse, 1), 2: (world.accept, 4)}
+    world.answers = {1: (world.refuse, 1), 2: (world.accept, 4)}
     ride_id = world.request()
     world.later(60, world.give_up, 2)
     world.run(at("01:00"))
@@ -249,7 +249,7 @@ def test_given_up_ride_starts_a_new_round(core: ModuleType) -> None:
     matching = world.matchings[ride_id]
     assert (matching.round, matching.search, matching.started_at) == (2, 2, at("01:00"))
     world.run(at("01:10"))
-    world.go(3, online=True, at=300)
+    world.set_online(3, online=True, at=300)
     world.run()
     assert history(world)[6:] == [
         ("01:00", "ride.reassigning", 2),
@@ -265,13 +265,13 @@ def test_given_up_ride_starts_a_new_round(core: ModuleType) -> None:
         ("06:00", "ride.cancelled"),
         ("06:00", "matching.no_drivers_available"),
     ]
-    assert is_at_rest(world)
+    assert is_idle(world)
 
 
 def test_passenger_can_cancel_at_any_moment(core: ModuleType) -> None:
     for second in (*range(0, 46, 5), 1, 19, 21, 299):
         world = world_with(core, {1: 100, 2: 200, 3: 300}, offers_at_once=1 + second % 2)
-        world.habits = {2: (world.refuse, 5)}
+        world.answers = {2: (world.refuse, 5)}
         ride_id = world.request()
         world.later(second, world.cancel, ride_id)
         world.run()
@@ -279,13 +279,13 @@ def test_passenger_can_cancel_at_any_moment(core: ModuleType) -> None:
         assert world.rides[ride_id].ended_at == START + timedelta(seconds=second)
         assert "ride.cancelled" in history(world)[-1], "nothing comes after it"
         assert world.matchings[ride_id].phase == "ended"
-        assert is_at_rest(world)
+        assert is_idle(world)
 
 
 def test_driver_can_give_up_at_any_moment(core: ModuleType) -> None:
     for second in range(0, 40, 3):
         world = world_with(core, {1: 100, 2: 200, 3: 300}, offers_at_once=1 + second % 2)
-        world.habits = {1: (world.refuse, 3), 2: (world.accept, 4), 3: (world.accept, 15)}
+        world.answers = {1: (world.refuse, 3), 2: (world.accept, 4), 3: (world.accept, 15)}
         ride_id = world.request()
         world.run(at("00:08"))
         assert world.rides[ride_id].driver == 2
@@ -301,8 +301,8 @@ def test_driver_coming_online_wakes_a_waiting_search(core: ModuleType) -> None:
     ride_id = world.request()
     world.run(at("00:10"))
     assert (world.matchings[ride_id].search, world.matchings[ride_id].next_search_at) == (2, at("00:30"))
-    world.go(1, online=True, at=7000)
-    world.go(2, online=True, at=14000)
+    world.set_online(1, online=True, at=7000)
+    world.set_online(2, online=True, at=14000)
     world.run(at("00:29"))
     assert asked(world) == [("00:10", 1)], "within the radius of the search to come"
 
@@ -320,12 +320,12 @@ def test_repeated_event_does_not_shorten_a_wait(core: ModuleType) -> None:
 
 def test_search_woken_without_candidates_keeps_its_time(core: ModuleType) -> None:
     world = world_with(core, {1: 100})
-    world.habits = {1: (world.refuse, 5)}
+    world.answers = {1: (world.refuse, 5)}
     ride_id = world.request()
     world.run(at("00:10"))
     before = world.matchings[ride_id]
     assert before.next_search_at == at("00:35")
-    world.go(1, online=True)
+    world.set_online(1, online=True)
     world.run(at("00:34"))
     assert world.matchings[ride_id] == before
     assert searches(world)[-1] == ("00:10", 3, 10_000)
@@ -371,8 +371,8 @@ def test_no_search_if_operators_make_the_offers(core: ModuleType) -> None:
         ("05:00", "matching.no_drivers_available"),
     ]
     assert (world.rides[first].status, world.rides[second].status) == ("CANCELED", "EXPIRED")
-    assert world.looks == {}
-    assert is_at_rest(world)
+    assert world.searches == {}
+    assert is_idle(world)
 
 
 def test_operator_offer_counts_as_a_parallel_offer(core: ModuleType) -> None:
@@ -392,7 +392,7 @@ def test_end_event_depends_on_an_open_offer(comes_at: str, expected: str, core: 
     world = world_with(core, {})
     ride_id = world.request()
     world.run(at(comes_at))
-    world.go(1, online=True, at=100)
+    world.set_online(1, online=True, at=100)
     world.run(at(comes_at))
     (offer,) = world.offers_of(ride_id)
     assert offer.expires_at == min(at(comes_at) + world.offer_ttl, at("05:00")), (
@@ -400,7 +400,7 @@ def test_end_event_depends_on_an_open_offer(comes_at: str, expected: str, core: 
     )
     world.run()
     assert [line[:2] for line in history(world)[-2:]] == [("05:00", "ride.cancelled"), ("05:00", expected)]
-    assert is_at_rest(world)
+    assert is_idle(world)
 
 
 def test_candidates_locked_by_others_are_tried_again_soon(core: ModuleType) -> None:
@@ -439,7 +439,7 @@ def test_lost_event_costs_two_seconds(core: ModuleType) -> None:
     world.run(at("00:19"))
     world.now = at("00:20")
     world.fire(("rides.due", ride_id))
-    assert [news.key for _, news in world.bus] == ["matching.driver_timeout"]
+    assert [event.key for _, event in world.bus] == ["matching.driver_timeout"]
     world.bus.clear()
     world.run(at("00:30"))
     assert asked(world) == [("00:00", 1), ("00:22", 2)]
@@ -462,14 +462,14 @@ def test_repeated_refusal_and_timeout_ask_one_more_each(core: ModuleType) -> Non
 
 def test_messages_of_an_earlier_round_change_nothing(core: ModuleType) -> None:
     world = world_with(core, {1: 100, 2: 200, 3: 300})
-    world.habits = {1: (world.refuse, 3), 2: (world.accept, 4)}
+    world.answers = {1: (world.refuse, 3), 2: (world.accept, 4)}
     ride_id = world.request()
     late: list[Any] = []
     publish = world.publish
 
-    def publish_twice(news: Any) -> None:
+    def publish_twice(event: Any) -> None:
         before = len(world.bus)
-        publish(news)
+        publish(event)
         late.extend(world.bus[before:])
 
     world.publish = publish_twice  # type: ignore[method-assign]

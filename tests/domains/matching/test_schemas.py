@@ -1,4 +1,4 @@
-"""What the documentation shows is what there is."""
+"""The documented example of a timeline is a valid timeline."""
 
 from typing import Any
 

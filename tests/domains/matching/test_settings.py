@@ -39,7 +39,7 @@ def test_each_setting_reaches_its_rule() -> None:
 
 
 def test_settings_above_differ_from_all_defaults() -> None:
-    """So that the test above would notice a setting that leads nowhere."""
+    """So that the test above finds a setting that is not passed on."""
     ours, default = matcher_of(SETTINGS, RedisClient(None)).terms.rules, Rules()
     assert not [one.name for one in fields(Rules) if getattr(ours, one.name) == getattr(default, one.name)]
 

@@ -1,10 +1,10 @@
-"""Steps of a search on real servers: whom they ask, and what they leave behind."""
+"""Steps of a search on real servers: offers, rows and timers."""
 
 from tests.domains.matching.harness import MatchingHarness
 
 
 async def test_nearest_driver_is_locked_and_gets_the_offer(harness: MatchingHarness) -> None:
-    far, near = await harness.town.new_driver(steps=3), await harness.town.new_driver(steps=1)
+    far, near = await harness.new_drivers(3, 1)
     ride_id = await harness.request_ride()
     assert await harness.asked_drivers(ride_id) == [near]
     assert await harness.lock_holder(near) == str(ride_id)
@@ -13,7 +13,7 @@ async def test_nearest_driver_is_locked_and_gets_the_offer(harness: MatchingHarn
 
 
 async def test_repeated_steps_make_no_second_offer(harness: MatchingHarness) -> None:
-    near, _ = await harness.town.new_driver(steps=1), await harness.town.new_driver(steps=2)
+    near, _ = await harness.new_drivers(1, 2)
     ride_id = await harness.request_ride()
     for _ in range(3):
         await harness.advance(ride_id)
@@ -21,7 +21,7 @@ async def test_repeated_steps_make_no_second_offer(harness: MatchingHarness) -> 
 
 
 async def test_each_refusal_leads_to_the_next_driver(harness: MatchingHarness) -> None:
-    drivers = [await harness.town.new_driver(steps=steps) for steps in (1, 2)]
+    drivers = await harness.new_drivers(1, 2)
     ride_id = await harness.request_ride()
     for driver_id in drivers:
         assert await harness.asked_drivers(ride_id) == [driver_id]
@@ -30,7 +30,7 @@ async def test_each_refusal_leads_to_the_next_driver(harness: MatchingHarness) -
     assert await harness.asked_drivers(ride_id) == []
     assert await harness.town.rides.status(ride_id) == "SEARCHING"
     row = await harness.row(ride_id)
-    # The second search, wider and at once, found nobody: the third waits.
+    # The second search ran at once and found no driver: the third waits.
     assert (row["search"], row["offers"]) == (3, 0)
     assert row["next_search_at"] is not None
     assert await harness.timer_due_at(ride_id) == row["wake_at"] == row["next_search_at"]

@@ -1,4 +1,4 @@
-"""A ride's timeline answers why somebody came, or nobody: in order, whole, and within bounds."""
+"""The timeline of a ride explains its outcome: in order, complete, and bounded."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -29,13 +29,13 @@ async def story(harness: MatchingHarness, ride_id: UUID) -> list[Any]:
     return lines
 
 
-def told(lines: Sequence[Any], *fields: str) -> list[tuple[Any, ...]]:
-    """What happened, with these of its data, as far as a line has them."""
+def fields_of(lines: Sequence[Any], *fields: str) -> list[tuple[Any, ...]]:
+    """Return each line's kind and these fields, as far as it has them."""
     return [(line["what"], *(line[name] for name in fields if name in line)) for line in lines]
 
 
 async def due_now(harness: MatchingHarness, ride_id: UUID) -> None:
-    """Let the wait for the next search be over."""
+    """Make the next search due, and run it."""
     await harness.town.rides.sql(
         "UPDATE matchings SET next_search_at = clock_timestamp() WHERE ride_id = $1", ride_id
     )
@@ -53,7 +53,7 @@ async def test_timeline_of_a_ride_without_a_driver(harness: MatchingHarness) -> 
     await harness.pass_deadline(ride_id)
     await harness.fire_timer(ride_id)
     lines = await story(harness, ride_id)
-    assert told(lines, "search", "radius_meters", "cause", "outcome", "verdicts", "by", "reason") == [
+    assert fields_of(lines, "search", "radius_meters", "cause", "outcome", "verdicts", "by", "reason") == [
         ("requested", "passenger"),
         ("searched", 1, 1000, "begun", "nobody_near", {"driving": 1, "too_far": 1}),
         ("waits", 1, "nobody_near"),
@@ -71,7 +71,7 @@ async def test_timeline_of_a_ride_without_a_driver(harness: MatchingHarness) -> 
 
 
 async def test_timeline_of_two_refusals_and_an_acceptance(harness: MatchingHarness) -> None:
-    drivers = [await harness.town.new_driver(steps=steps) for steps in (1, 2, 3)]
+    drivers = await harness.new_drivers(1, 2, 3)
     ride_id = await harness.request_ride()
     await harness.town.rides.reject(ride_id, drivers[0], "too_far")
     await harness.advance(ride_id)
@@ -79,7 +79,7 @@ async def test_timeline_of_two_refusals_and_an_acceptance(harness: MatchingHarne
     await harness.accept(ride_id, drivers[2])
     first, second, third = map(str, drivers)
     lines = await story(harness, ride_id)
-    assert told(lines, "search", "cause", "outcome", "driver_id", "attempt", "by", "reason") == [
+    assert fields_of(lines, "search", "cause", "outcome", "driver_id", "attempt", "by", "reason") == [
         ("requested", "passenger"),
         ("searched", 1, "begun", "asked"),
         ("offered", 1, first, 1, "search"),
@@ -101,7 +101,7 @@ async def test_timeline_of_two_refusals_and_an_acceptance(harness: MatchingHarne
 
 
 async def test_timeline_of_a_ride_given_up_by_its_driver(harness: MatchingHarness) -> None:
-    first, second = await harness.town.new_driver(steps=1), await harness.town.new_driver(steps=2)
+    first, second = await harness.new_drivers(1, 2)
     ride_id = await harness.request_ride()
     await harness.accept(ride_id, first)
     await harness.town.rides.give_up(ride_id, first)
@@ -109,7 +109,7 @@ async def test_timeline_of_a_ride_given_up_by_its_driver(harness: MatchingHarnes
     await harness.accept(ride_id, second)
     await harness.town.rides.drive_to("COMPLETED", ride_id, second)
     lines = await story(harness, ride_id)
-    assert told(lines, "round", "cause", "driver_id", "reason") == [
+    assert fields_of(lines, "round", "cause", "driver_id", "reason") == [
         ("requested", 1),
         ("searched", 1, "begun"),
         ("offered", 1, str(first)),
@@ -129,7 +129,7 @@ async def test_timeline_shows_the_wider_search_after_all_refused(harness: Matchi
     ride_id = await harness.request_ride()
     await harness.refuse(ride_id, only)
     lines = await story(harness, ride_id)
-    assert told(lines[3:], "search", "cause", "outcome", "verdicts") == [
+    assert fields_of(lines[3:], "search", "cause", "outcome", "verdicts") == [
         ("refused",),
         ("searched", 1, "offer_ended", "all_asked", {"refused_before": 1}),
         ("searched", 2, "all_asked", "nobody_near", {"refused_before": 1}),
@@ -140,11 +140,11 @@ async def test_timeline_shows_the_wider_search_after_all_refused(harness: Matchi
 
 async def test_timeline_shows_the_next_search_after_the_attempt_limit(harness: MatchingHarness) -> None:
     harness.use_rules(replace(RULES, max_attempts_per_search=1))
-    first, _ = await harness.town.new_driver(steps=1), await harness.town.new_driver(steps=2)
+    first, _ = await harness.new_drivers(1, 2)
     ride_id = await harness.request_ride()
     await harness.refuse(ride_id, first)
     lines = await story(harness, ride_id)
-    assert told(lines[4:], "search", "cause", "outcome") == [
+    assert fields_of(lines[4:], "search", "cause", "outcome") == [
         ("searched", 2, "all_asked", "asked"),
         ("offered", 2),
     ]
@@ -155,7 +155,7 @@ async def test_timeline_shows_the_wait_for_more_candidates(harness: MatchingHarn
     await harness.town.new_driver(steps=1)
     ride_id = await harness.request_ride()
     lines = await story(harness, ride_id)
-    assert told(lines, "outcome") == [
+    assert fields_of(lines, "outcome") == [
         ("requested",),
         ("searched", "asked"),
         ("waits", "asked"),
@@ -165,7 +165,7 @@ async def test_timeline_shows_the_wait_for_more_candidates(harness: MatchingHarn
 
 
 async def test_timeline_shows_why_offers_ended(harness: MatchingHarness) -> None:
-    gone, silent, loses, wins = [await harness.town.new_driver(steps=steps) for steps in (1, 2, 3, 4)]
+    gone, silent, loses, wins = await harness.new_drivers(1, 2, 3, 4)
     ride_id = await harness.request_ride()
     await harness.town.go(gone, online=False)
     await harness.deliver_all(gone, "location.driver.offline")
@@ -192,7 +192,7 @@ async def test_timeline_ends_with_the_passengers_cancellation(harness: MatchingH
     await harness.advance(ride_id)
     await harness.town.rides.cancel(ride_id, bearer("passenger", passenger_id), "changed_plans")
     lines = await story(harness, ride_id)
-    assert told(lines[-2:], "driver_id", "by", "reason") == [
+    assert fields_of(lines[-2:], "driver_id", "by", "reason") == [
         ("withdrawn", str(asked), "ride_canceled"),
         ("canceled", "passenger", "changed_plans"),
     ]
@@ -205,7 +205,7 @@ async def test_timeline_shows_offers_made_by_operators(harness: MatchingHarness)
     await harness.town.rides.offer(ride_id, driver_id)
     timeline = await harness.town.rides.timeline(ride_id)
     assert timeline["searches"] == []
-    assert told(timeline["story"], "by", "driver_id") == [
+    assert fields_of(timeline["story"], "by", "driver_id") == [
         ("requested", "passenger"),
         ("offered", "operator", str(driver_id)),
     ]
@@ -257,7 +257,7 @@ async def test_timeline_is_cut_to_the_last_searches(harness: MatchingHarness) ->
 async def test_timeline_is_cut_to_the_first_steps_and_offers(
     harness: MatchingHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, _ = await harness.town.new_driver(steps=1), await harness.town.new_driver(steps=2)
+    first, _ = await harness.new_drivers(1, 2)
     ride_id = await harness.request_ride()
     await harness.refuse(ride_id, first)
     whole = await harness.town.rides.timeline(ride_id)
@@ -277,7 +277,7 @@ async def test_searches_past_their_retention_are_marked_as_cut(harness: Matching
     timeline = await harness.town.rides.timeline(ride_id)
     assert (timeline["searches"], timeline["cut"]) == ([], ["searches"])
     (offer,) = timeline["offers"]
-    assert (offer["driver_id"], offer["by"]) == (str(driver_id), None), "nobody knows any more who made it"
+    assert (offer["driver_id"], offer["by"]) == (str(driver_id), None), "the record of the search is gone"
 
 
 async def sweep(harness: MatchingHarness, *, retention: timedelta) -> None:

@@ -1,10 +1,9 @@
-"""Why a driver was not asked: each reason occurs where it should, and is what the timeline tells."""
+"""Each verdict on a driver, as the timeline shows it."""
 
 import asyncio
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 from catraca.domains.people import UserId
 from catraca.domains.rides import RideId
@@ -16,24 +15,11 @@ from tests.servers import on_one_stack, until
 pytestmark = on_one_stack
 
 
-async def last_search(harness: MatchingHarness, ride_id: UUID) -> Any:
-    return (await harness.town.rides.timeline(ride_id))["searches"][-1]
-
-
-async def verdicts(harness: MatchingHarness, ride_id: UUID) -> dict[UUID, str]:
-    """What the last search found of each driver it saw, the nearest first."""
-    search = await last_search(harness, ride_id)
-    told = {UUID(one["driver_id"]): one["verdict"] for one in search["seen"]}
-    counts = {verdict: list(told.values()).count(verdict) for verdict in told.values()}
-    assert search["verdicts"] == counts, "all of them are few enough to be told"
-    return told
-
-
 async def test_offered_and_next(harness: MatchingHarness) -> None:
-    later, near = await harness.town.new_driver(steps=4), await harness.town.new_driver(steps=1)
+    later, near = await harness.new_drivers(4, 1)
     ride_id = await harness.request_ride()
-    assert await verdicts(harness, ride_id) == {near: "offered", later: "next"}
-    search = await last_search(harness, ride_id)
+    assert await harness.verdicts(ride_id) == {near: "offered", later: "next"}
+    search = await harness.last_search(ride_id)
     (offer,) = (await harness.town.rides.timeline(ride_id))["offers"]
     assert [(one["offer_id"], round(one["distance_meters"], -2)) for one in search["seen"]] == [
         (offer["offer_id"], 100),
@@ -44,15 +30,15 @@ async def test_offered_and_next(harness: MatchingHarness) -> None:
 
 
 async def test_driving(harness: MatchingHarness) -> None:
-    busy, free = await harness.town.new_driver(steps=1), await harness.town.new_driver(steps=2)
+    busy, free = await harness.new_drivers(1, 2)
     await harness.town.drive(busy)
-    assert await verdicts(harness, await harness.request_ride()) == {busy: "driving", free: "offered"}
+    assert await harness.verdicts(await harness.request_ride()) == {busy: "driving", free: "offered"}
 
 
 async def test_held_by_another_rides_offer(harness: MatchingHarness) -> None:
-    asked, free = await harness.town.new_driver(steps=1), await harness.town.new_driver(steps=2)
+    asked, free = await harness.new_drivers(1, 2)
     await harness.town.rides.offer(await harness.town.rides.request(), asked)
-    assert await verdicts(harness, await harness.request_ride()) == {asked: "held", free: "offered"}
+    assert await harness.verdicts(await harness.request_ride()) == {asked: "held", free: "offered"}
 
 
 async def test_asked_now_by_this_ride(harness: MatchingHarness) -> None:
@@ -61,65 +47,65 @@ async def test_asked_now_by_this_ride(harness: MatchingHarness) -> None:
     ride_id = await harness.request_ride()
     second = await harness.town.new_driver(steps=2)
     await harness.fire_timer(ride_id, woken=True)
-    assert await verdicts(harness, ride_id) == {first: "asked_now", second: "offered"}
+    assert await harness.verdicts(ride_id) == {first: "asked_now", second: "offered"}
 
 
 async def test_refused_before(harness: MatchingHarness) -> None:
-    first, second = await harness.town.new_driver(steps=1), await harness.town.new_driver(steps=2)
+    first, second = await harness.new_drivers(1, 2)
     ride_id = await harness.request_ride()
     await harness.refuse(ride_id, first)
-    assert await verdicts(harness, ride_id) == {first: "refused_before", second: "offered"}
+    assert await harness.verdicts(ride_id) == {first: "refused_before", second: "offered"}
 
 
 async def test_refused_before_despite_a_later_operator_offer(harness: MatchingHarness) -> None:
-    refused, wins = await harness.town.new_driver(steps=1), await harness.town.new_driver(steps=2)
+    refused, wins = await harness.new_drivers(1, 2)
     ride_id = await harness.request_ride()
     await harness.refuse(ride_id, refused)
     await harness.town.rides.offer(ride_id, refused)
     await harness.accept(ride_id, wins)
     await harness.town.rides.give_up(ride_id, wins)
     await harness.advance(ride_id)
-    assert await verdicts(harness, ride_id) == {refused: "refused_before", wins: "gave_it_up"}
+    assert await harness.verdicts(ride_id) == {refused: "refused_before", wins: "gave_it_up"}
 
 
 async def test_silent_before(harness: MatchingHarness) -> None:
-    first, second = await harness.town.new_driver(steps=1), await harness.town.new_driver(steps=2)
+    first, second = await harness.new_drivers(1, 2)
     ride_id = await harness.request_ride()
     await harness.town.rides.let_lapse(ride_id)
     await harness.advance(ride_id)
-    assert await verdicts(harness, ride_id) == {first: "silent_before", second: "offered"}
+    assert await harness.verdicts(ride_id) == {first: "silent_before", second: "offered"}
 
 
 async def test_gave_it_up(harness: MatchingHarness) -> None:
-    first, second = await harness.town.new_driver(steps=1), await harness.town.new_driver(steps=2)
+    first, second = await harness.new_drivers(1, 2)
     ride_id = await harness.request_ride()
     await harness.accept(ride_id, first)
     await harness.town.rides.give_up(ride_id, first)
     await harness.advance(ride_id)
-    assert await verdicts(harness, ride_id) == {first: "gave_it_up", second: "offered"}
+    assert await harness.verdicts(ride_id) == {first: "gave_it_up", second: "offered"}
 
 
 async def test_own_ride(harness: MatchingHarness) -> None:
-    own, other = await harness.town.new_driver(steps=1), await harness.town.new_driver(steps=2)
+    own, other = await harness.new_drivers(1, 2)
     ride_id = await harness.town.rides.request(own)
     await harness.advance(ride_id)
-    assert await verdicts(harness, ride_id) == {own: "own_ride", other: "offered"}
+    assert await harness.verdicts(ride_id) == {own: "own_ride", other: "offered"}
 
 
 async def test_too_far_is_only_for_available_drivers(harness: MatchingHarness) -> None:
-    free, busy = await harness.town.new_driver(steps=15), await harness.town.new_driver(steps=12)
+    free, busy = await harness.new_drivers(15, 12)
     out_of_reach = await harness.town.new_driver(steps=25)
     await harness.town.drive(busy)
     ride_id = await harness.request_ride()
-    assert await verdicts(harness, ride_id) == {busy: "driving", free: "too_far"}
-    assert out_of_reach not in await verdicts(harness, ride_id), "no search will ever reach so far"
+    assert await harness.verdicts(ride_id) == {busy: "driving", free: "too_far"}
+    assert out_of_reach not in await harness.verdicts(ride_id), "outside the largest radius"
 
 
 async def test_stale_position(harness: MatchingHarness) -> None:
     old = await harness.town.new_driver(steps=1, at=timedelta(seconds=-45))
     fresh = await harness.town.new_driver(steps=2)
     harness.matcher.terms = replace(harness.matcher.terms, fresh=timedelta(seconds=30))
-    assert await verdicts(harness, await harness.request_ride()) == {old: "stale", fresh: "offered"}
+    assert await harness.verdicts(await harness.request_ride()) == {old: "stale", fresh: "offered"}
 
 
 async def test_stale_position_without_redis(harness: MatchingHarness) -> None:
@@ -127,48 +113,48 @@ async def test_stale_position_without_redis(harness: MatchingHarness) -> None:
     harness.matcher.terms = replace(harness.matcher.terms, fresh=timedelta(seconds=30))
     async with harness.without_redis():
         ride_id = await harness.request_ride()
-        assert await verdicts(harness, ride_id) == {old: "stale"}
-        assert (await last_search(harness, ride_id))["source"] == "database"
+        assert await harness.verdicts(ride_id) == {old: "stale"}
+        assert (await harness.last_search(ride_id))["source"] == "database"
 
 
 async def test_may_not_drive(harness: MatchingHarness) -> None:
-    suspended, free = await harness.town.new_driver(steps=1), await harness.town.new_driver(steps=2)
+    suspended, free = await harness.new_drivers(1, 2)
     answer = await harness.town.api.put(
         f"/v1/drivers/{suspended}/approval",
         json={"approval": "suspended", "reason": "a test"},
         headers=bearer("operator"),
     )
     assert answer.status_code == 200, answer.text
-    assert await verdicts(harness, await harness.request_ride()) == {
+    assert await harness.verdicts(await harness.request_ride()) == {
         suspended: "may_not_drive",
         free: "offered",
     }
 
 
 async def test_locked_by_another_ride(harness: MatchingHarness) -> None:
-    locked, free = await harness.town.new_driver(steps=1), await harness.town.new_driver(steps=2)
+    locked, free = await harness.new_drivers(1, 2)
     await harness.lock(locked, await harness.town.rides.request())
-    assert await verdicts(harness, await harness.request_ride()) == {locked: "locked", free: "offered"}
+    assert await harness.verdicts(await harness.request_ride()) == {locked: "locked", free: "offered"}
 
 
 async def test_snatched_by_a_faster_ride(harness: MatchingHarness) -> None:
-    """An operator's offer that commits between our look and our own offer."""
+    """An operator's offer commits between the search and its offer."""
     driver_id = await harness.town.new_driver(steps=1)
     faster, ride_id = [await harness.town.rides.request(uuid4()) for _ in range(2)]
     database = harness.town.parts.database
     async with database.transaction() as db:
         await make_offers(db, RideId(faster), [UserId(driver_id)], ttl=timedelta(minutes=1))
         ours = asyncio.create_task(harness.advance(ride_id))
-        await until(lambda: someone_waits(harness))
+        await until(lambda: insert_waits(harness))
     await ours
-    assert await verdicts(harness, ride_id) == {driver_id: "snatched"}
-    search = await last_search(harness, ride_id)
+    assert await harness.verdicts(ride_id) == {driver_id: "snatched"}
+    search = await harness.last_search(ride_id)
     assert (search["outcome"], search["next_at"] > search["at"]) == ("snatched", True)
     assert await harness.lock_holder(driver_id) is None
 
 
-async def someone_waits(harness: MatchingHarness) -> bool:
-    """Whether an insert waits for another's to commit."""
+async def insert_waits(harness: MatchingHarness) -> bool:
+    """Return True if an insert waits for another transaction."""
     async with harness.town.parts.database.connection() as db:
         return await db.fetchval(
             "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database()"

@@ -1,4 +1,4 @@
-"""Who comes free wakes those who wait within reach, the longest waiting first, and nobody else."""
+"""An available driver wakes the longest waiting searches that reach the driver."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -14,12 +14,12 @@ from tests.servers import on_one_stack
 
 pytestmark = on_one_stack
 
-# In steps of about a hundred metres: how far the first search looks, and the furthest.
+# The first and the largest radius, in steps of about a hundred metres.
 FIRST, FURTHEST = 10, 20
 
 
 async def waiting(harness: MatchingHarness, *, steps: float = 0) -> UUID:
-    """A ride so far to the north for which nobody was found."""
+    """Return a ride so many steps to the north whose search waits."""
     way = {"pickup_lat": LAT + steps * STEP, "pickup_lon": LNG}
     ride_id = await harness.town.rides.request(way=way)
     await harness.deliver_all(ride_id)
@@ -28,12 +28,12 @@ async def waiting(harness: MatchingHarness, *, steps: float = 0) -> UUID:
 
 
 async def woken(harness: MatchingHarness, *ride_ids: UUID) -> list[UUID]:
-    """Which of these will look at once."""
+    """Return the rides with a wake timer."""
     return [one for one in ride_ids if await harness.timer_due_at(one, MATCHING_WAKE) is not None]
 
 
 async def come_online(harness: MatchingHarness, *, steps: float = 0) -> UUID:
-    """Somebody begins to work, and it is heard of."""
+    """Let a driver come online, and deliver the event."""
     driver_id = await harness.town.new_driver(steps=steps)
     await harness.deliver_all(driver_id)
     return driver_id
@@ -58,7 +58,7 @@ async def test_longest_waiting_searches_are_woken_first(harness: MatchingHarness
 
 
 async def test_only_searches_that_reach_the_driver_are_woken(harness: MatchingHarness) -> None:
-    """However long those have waited who would look in vain."""
+    """Also if the others have waited longer."""
     far_off = [await waiting(harness, steps=FURTHEST - 2) for _ in range(MAX_WOKEN)]
     near = await waiting(harness, steps=1)
     await come_online(harness)
@@ -75,7 +75,7 @@ async def test_wider_searches_are_woken_from_farther_away(harness: MatchingHarne
 
 
 async def test_rides_with_an_offer_or_a_driver_are_not_woken(harness: MatchingHarness) -> None:
-    drivers = [await harness.town.new_driver(steps=steps) for steps in (1, 2)]
+    drivers = await harness.new_drivers(1, 2)
     asking, taken = await harness.request_ride(), await harness.request_ride()
     assert [*await harness.asked_drivers(asking), *await harness.asked_drivers(taken)] == drivers
     await harness.accept(taken, drivers[1])
@@ -110,7 +110,7 @@ async def test_online_driver_without_position_wakes_near_the_last(
     driver_id = await harness.town.rides.new_driver()
     await harness.town.go(driver_id, online=True)
     await harness.deliver_all(driver_id)
-    assert await woken(harness, ride_id) == [], "nobody knows where the driver is"
+    assert await woken(harness, ride_id) == [], "the driver has no position"
     await harness.town.ping(driver_id, spot(1))
     await harness.deliver(message_of(DriverOnline(driver_id=driver_id)))
     assert await woken(harness, ride_id) == [ride_id]
@@ -167,7 +167,7 @@ async def test_canceled_ride_wakes_other_searches(harness: MatchingHarness) -> N
 
 async def test_driver_who_lost_an_offer_wakes_other_searches(harness: MatchingHarness) -> None:
     harness.use_rules(replace(RULES, offers_at_once=2))
-    drivers = [await harness.town.new_driver(steps=steps) for steps in (1, 2)]
+    drivers = await harness.new_drivers(1, 2)
     ride_id = await harness.request_ride()
     assert await harness.asked_drivers(ride_id) == drivers
     other = await waiting(harness)

@@ -1,4 +1,4 @@
-"""What must hold in the world at any moment, whatever went wrong before."""
+"""Laws that must hold in the simulation at any moment, after any fault."""
 
 from collections import Counter
 from datetime import datetime, timedelta
@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from tests.domains.matching.simulation.rides import DECLINED, OVER, OVERTIME
 from tests.domains.matching.simulation.world import World
 
-# How long after an offer's end the search goes on even where nobody hears of it.
-LATEST = timedelta(seconds=2)
+# How long after an offer's end the search continues if its event is lost.
+MAX_DELAY = timedelta(seconds=2)
 ENDS = ("matching.timeout", "matching.no_drivers_available")
 
 
@@ -16,18 +16,18 @@ def check(world: World) -> None:
         law(world)
 
 
-def one_thing_holds_a_driver(world: World) -> None:
+def driver_is_held_once(world: World) -> None:
     held = Counter(offer.driver for offer in world.offers.values() if offer.held)
     assert all(count == 1 for count in held.values()), f"held twice: {held}"
 
 
-def no_more_are_asked_at_once_than_may_be(world: World) -> None:
+def parallel_offers_are_limited(world: World) -> None:
     for ride_id in world.rides:
         found = [offer for offer in world.live(ride_id) if offer.search is not None]
-        assert len(found) <= world.rules.offers_at_once, f"{len(found)} are asked at once"
+        assert len(found) <= world.rules.offers_at_once, f"{len(found)} have an offer at once"
 
 
-def nobody_is_asked_again_who_would_not_or_did_not(world: World) -> None:
+def no_driver_is_asked_again(world: World) -> None:
     for ride_id in world.rides:
         declined: set[int] = set()
         for offer in world.offers_of(ride_id):
@@ -36,7 +36,7 @@ def nobody_is_asked_again_who_would_not_or_did_not(world: World) -> None:
                 declined.add(offer.driver)
 
 
-def nobody_is_asked_from_beyond_the_radius(world: World) -> None:
+def drivers_are_within_the_radius(world: World) -> None:
     rules = world.rules
     for offer in world.offers.values():
         if offer.search is not None:
@@ -46,13 +46,13 @@ def nobody_is_asked_from_beyond_the_radius(world: World) -> None:
             assert offer.distance <= offer.radius
 
 
-def no_search_asks_more_than_it_may(world: World) -> None:
+def offers_per_search_are_limited(world: World) -> None:
     made = Counter(
         (offer.ride, offer.round, offer.search) for offer in world.offers.values() if offer.search is not None
     )
     assert all(count <= world.rules.max_attempts_per_search for count in made.values()), made
     for ride_id, matching in world.matchings.items():
-        assert matching.offers == made[ride_id, matching.round, matching.search], "it has lost count"
+        assert matching.offers == made[ride_id, matching.round, matching.search], "the count is wrong"
 
 
 def offers_end_with_the_search(world: World) -> None:
@@ -73,11 +73,11 @@ def a_lock_outlives_its_offer(world: World) -> None:
 
 
 def a_round_ends_once(world: World) -> None:
-    ends = Counter((news.ride, news.round) for news in world.told if news.key in ENDS)
+    ends = Counter((event.ride, event.round) for event in world.published if event.key in ENDS)
     assert all(count == 1 for count in ends.values()), ends
 
 
-def who_searches_has_a_timer_and_nobody_else(world: World) -> None:
+def only_open_searches_have_a_timer(world: World) -> None:
     for ride_id, matching in world.matchings.items():
         searches = matching.phase == "searching"
         assert searches == (matching.wake_at is not None)
@@ -86,25 +86,25 @@ def who_searches_has_a_timer_and_nobody_else(world: World) -> None:
         assert matching.round <= world.rides[ride_id].round
         if matching.wake_at is not None:
             assert matching.next_search_at is None or matching.wake_at <= matching.next_search_at
-            for offer in world.live(ride_id):  # its end may never be heard of
-                assert offer.search is None or matching.wake_at <= offer.expires_at + LATEST
+            for offer in world.live(ride_id):  # the event of its end can be lost
+                assert offer.search is None or matching.wake_at <= offer.expires_at + MAX_DELAY
 
 
 LAWS = (
-    one_thing_holds_a_driver,
-    no_more_are_asked_at_once_than_may_be,
-    nobody_is_asked_again_who_would_not_or_did_not,
-    nobody_is_asked_from_beyond_the_radius,
-    no_search_asks_more_than_it_may,
+    driver_is_held_once,
+    parallel_offers_are_limited,
+    no_driver_is_asked_again,
+    drivers_are_within_the_radius,
+    offers_per_search_are_limited,
     offers_end_with_the_search,
     a_lock_outlives_its_offer,
     a_round_ends_once,
-    who_searches_has_a_timer_and_nobody_else,
+    only_open_searches_have_a_timer,
 )
 
 
 def check_rest(world: World, *, calm_since: datetime) -> None:
-    """Once everything is calm and time has passed, every ride has ended, and in time."""
+    """Check after the faults stopped and time passed: every ride has ended in time."""
     check(world)
     assert world.timers == {}
     for ride in world.rides.values():
@@ -112,13 +112,13 @@ def check_rest(world: World, *, calm_since: datetime) -> None:
         matching = world.matchings.get(ride.id)
         is_known = matching is not None and matching.round == ride.round
         if ride.ended_at is not None and ride.status != "COMPLETED":
-            # Where nobody ever heard of the round, rides themselves end it.
+            # If matching never got an event of the round, the ride's own timer ends it.
             latest = ride.deadline_at if is_known else ride.deadline_at + OVERTIME
             assert ride.ended_at <= max(latest, calm_since), f"ride {ride.id} ended late"
             if world.bus_true and ride.ended_at > calm_since:
-                assert ride.ended_by != "rides", f"nobody looked for ride {ride.id}"
+                assert ride.ended_by != "rides", f"matching never searched for ride {ride.id}"
         if matching is not None:
-            assert matching.phase != "searching", f"ride {ride.id} is still looked for"
+            assert matching.phase != "searching", f"the search of ride {ride.id} is still open"
     if world.bus_true and world.redis_true:
         for driver, lock in world.locks.items():
             is_over = world.rides[lock.ride].status in OVER

@@ -1,4 +1,4 @@
-"""Anything may happen in the world, in any order; then it calms down, and every ride must have ended."""
+"""Random actions and faults in the simulation; afterwards every ride must have ended."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -22,13 +22,13 @@ from hypothesis.stateful import (
 
 from catraca.domains.matching.search import model
 from tests.domains.matching.simulation import laws
-from tests.domains.matching.simulation.rides import RowHeld
+from tests.domains.matching.simulation.rides import RowLocked
 from tests.domains.matching.simulation.steps import Driver, Fault
 from tests.domains.matching.simulation.world import World
 
-RIDES_AT_MOST = 4
+MAX_RIDES = 4
 DRIVERS = 5
-# Within the first radius, within a later one, and beyond them all.
+# Within the first radius, within a later one, and outside the largest.
 PLACES = (0, 300, 1_000, 4_900, 6_000, 9_000, 14_000, 16_000)
 PICKUPS = (0, 500, 7_000)
 SECONDS = (1, 2, 3, 5, 10, 15, 19, 20, 21, 31, 60, 285)
@@ -36,8 +36,8 @@ SECONDS = (1, 2, 3, 5, 10, 15, 19, 20, 21, 31, 60, 285)
 numbers = st.integers(0, 11)
 drivers = st.integers(1, DRIVERS)
 effects = st.integers(1, 7)
-# What others do in the middle of a step: who or which, and what.
-meanwhiles = st.sampled_from(("accept", "refuse", "offline", "nudge", "fire", "cancel", "wait", "forget"))
+# Actions of others in the middle of a step.
+meanwhiles = st.sampled_from(("accept", "refuse", "offline", "recheck", "fire", "cancel", "wait", "forget"))
 faults = st.one_of(
     st.none(),
     st.tuples(effects, st.none(), meanwhiles, numbers),
@@ -74,7 +74,7 @@ class Machine(RuleBasedStateMachine):
         self.answer_at_last = answer_at_last
         self.world.request()
 
-    @precondition(lambda self: len(self.world.rides) < RIDES_AT_MOST)
+    @precondition(lambda self: len(self.world.rides) < MAX_RIDES)
     @rule(pickup=st.sampled_from(PICKUPS))
     def request(self, pickup: int) -> None:
         self.world.request(pickup)
@@ -87,7 +87,7 @@ class Machine(RuleBasedStateMachine):
 
     @precondition(lambda self: self._driving())
     @rule(number=numbers, completes=st.booleans())
-    def be_done(self, number: int, completes: bool) -> None:
+    def finish_ride(self, number: int, completes: bool) -> None:
         driving = self._driving()
         (self.world.complete if completes else self.world.give_up)(driving[number % len(driving)])
 
@@ -102,7 +102,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(driver=drivers, online=st.booleans(), place=st.sampled_from(PLACES), written=st.booleans())
     def move(self, driver: int, online: bool, place: int, written: bool) -> None:
-        self.world.go(driver, online=online, at=place)
+        self.world.set_online(driver, online=online, at=place)
         self.world.drivers[driver].written = written
 
     @precondition(lambda self: self.world.bus)
@@ -122,7 +122,7 @@ class Machine(RuleBasedStateMachine):
         self.world.fire(due[number % len(due)], fault=self._fault(fault))
 
     @rule(seconds=st.sampled_from(SECONDS))
-    def let_time_pass_with_nobody_at_work(self, seconds: int) -> None:
+    def let_time_pass_without_workers(self, seconds: int) -> None:
         self.world.now += timedelta(seconds=seconds)
 
     @rule()
@@ -135,7 +135,7 @@ class Machine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.redis_fails)
     @rule()
-    def have_redis_come_or_go(self) -> None:
+    def toggle_redis(self) -> None:
         if self.world.redis_up:
             self.world.lose_redis()
         else:
@@ -143,21 +143,21 @@ class Machine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.redis_fails)
     @rule()
-    def have_redis_forget(self) -> None:
+    def clear_redis(self) -> None:
         self.world.forget_locks()
 
     @rule(number=numbers)
-    def take_a_step_again_and_find_nothing_to_do(self, number: int) -> None:
-        """Also where what comes again is of an earlier round."""
+    def repeat_a_step(self, number: int) -> None:
+        """Also for events of an earlier round."""
         ride_id = self._ride(number)
-        self.world.nudge(ride_id)
+        self.world.recheck(ride_id)
         before = self._seen()
-        self.world.nudge(ride_id)
+        self.world.recheck(ride_id)
         assert self._seen() == before
-        old = [news for _, news in self.world.bus if news.ride == ride_id]
-        for news in old:
-            if news.round < self.world.rides[ride_id].round:
-                self.world.work(partial(self.world.begin, news=news))
+        old = [event for _, event in self.world.bus if event.ride == ride_id]
+        for event in old:
+            if event.round < self.world.rides[ride_id].round:
+                self.world.work(partial(self.world.start_search, event=event))
         assert self._seen() == before
 
     @invariant()
@@ -166,7 +166,7 @@ class Machine(RuleBasedStateMachine):
             laws.check(self.world)
 
     def teardown(self) -> None:
-        """Those at work stay alive from here on, and drivers answer or do not."""
+        """Stop the faults, let drivers answer or not, and check that every ride ended."""
         if not hasattr(self, "world"):
             return
         world, calm_since = self.world, self.world.now
@@ -174,7 +174,7 @@ class Machine(RuleBasedStateMachine):
             world.lose_all_messages()
         if self.answer_at_last is not None:
             act = getattr(world, self.answer_at_last)
-            world.habits = dict.fromkeys(world.drivers, (act, 7))
+            world.answers = dict.fromkeys(world.drivers, (act, 7))
         world.run(calm_since + 3 * world.search)
         laws.check_rest(world, calm_since=calm_since)
 
@@ -195,7 +195,7 @@ class Machine(RuleBasedStateMachine):
             dict(world.matchings),
             dict(world.offers),
             dict(world.timers),
-            len(world.told),
+            len(world.published),
             world.bus.copy(),
         )
 
@@ -210,26 +210,26 @@ class Machine(RuleBasedStateMachine):
         acts: dict[str, Callable[[], None]] = {
             "accept": lambda: world.accept(driver),
             "refuse": lambda: world.refuse(driver),
-            "offline": lambda: world.go(driver, online=False),
-            "nudge": lambda: world.nudge(ride_id),
+            "offline": lambda: world.set_online(driver, online=False),
+            "recheck": lambda: world.recheck(ride_id),
             "fire": lambda: world.fire(due[number % len(due)]) if (due := world.due()) else None,
             "cancel": lambda: world.cancel(ride_id),
-            # No longer than a lock outlives its offer.
+            # Shorter than the time a lock outlives its offer.
             "wait": lambda: setattr(world, "now", world.now + timedelta(seconds=number % 4)),
             "forget": world.forget_locks if self.redis_fails else lambda: None,
         }
-        with suppress(RowHeld):
+        with suppress(RowLocked):
             acts[what]()
 
 
-def weather_core(storms: int, *, seed: int) -> str:
-    """So many storms, others for each seed; says what happened in them. Raises when a law is broken."""
-    told: Counter[str] = Counter()
+def run_core_storms(storms: int, *, seed: int) -> str:
+    """Run random simulations from a seed; return a summary. Raises if a law is broken."""
+    counts: Counter[str] = Counter()
 
     class Counted(Machine):
         def teardown(self) -> None:
             super().teardown()
-            told.update(news.key for news in self.world.told)
+            counts.update(event.key for event in self.world.published)
 
     bounds = settings(
         max_examples=storms,
@@ -240,7 +240,7 @@ def weather_core(storms: int, *, seed: int) -> str:
     )
     run_state_machine_as_test(hypothesis.seed(seed)(Counted), settings=bounds)
     return (
-        f"{storms} storms: {told['ride.requested']} rides, {told['matching.candidate_found']} offers,"
-        f" {told['matching.driver_accepted']} accepted, {told['ride.reassigning']} given up,"
-        f" {told['matching.retry']} more searches; every ride ended, and rightly"
+        f"{storms} storms: {counts['ride.requested']} rides, {counts['matching.candidate_found']} offers,"
+        f" {counts['matching.driver_accepted']} accepted, {counts['ride.reassigning']} given up,"
+        f" {counts['matching.retry']} more searches; every ride ended correctly"
     )

@@ -1,7 +1,7 @@
-"""Rides and offers as plain tables, changed by the rules that the database holds them to.
+"""Rides and offers as plain tables with the rules of the database.
 
-Whatever a transaction changes is undone should it fail, and what it tells is told when it commits. A row that
-one transaction holds is out of every other one's reach until then.
+A failed transaction is rolled back; its events are published at the commit. A row that a transaction has
+locked cannot be locked by another until then.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,24 +11,24 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 START = datetime(2026, 2, 21, 10, 0, tzinfo=UTC)
-# How long after a deadline rides themselves end what nobody else has ended.
+# How long after the deadline the ride's own timer ends it.
 OVERTIME = timedelta(seconds=10)
 OPEN = ("REQUESTED", "SEARCHING", "OFFERED")
 OVER = ("COMPLETED", "CANCELED", "EXPIRED")
-# Why a driver is not asked again. Whoever only lost an offer to another may be.
+# Answers after which a driver is not asked again. A driver who lost an offer to another can be asked.
 DECLINED = ("REJECTED", "EXPIRED", "ACCEPTED")
 
 TimerKind = Literal["rides.due", "matching.due", "matching.wake"]
 
 
-class RowHeld(Exception):
-    """Somebody else has this ride in hand; whoever wants it comes after them."""
+class RowLocked(Exception):
+    """Another transaction has locked the ride."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ride:
     id: int
-    # Metres along the only road there is.
+    # Metres along a line.
     pickup: int
     since: datetime
     deadline_at: datetime
@@ -51,7 +51,7 @@ class Offer:
     attempt: int
     at: datetime
     expires_at: datetime
-    # In which search and within which radius; None when made by hand.
+    # Search and radius; None for an operator's offer.
     search: int | None = None
     radius: int | None = None
     distance: int | None = None
@@ -60,7 +60,7 @@ class Offer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class News:
+class PublishedEvent:
     key: str
     ride: int | None = None
     round: int = 0
@@ -73,8 +73,8 @@ class News:
 @dataclass(eq=False)
 class Transaction:
     undo: list[tuple[dict[Any, Any], Any, Any]] = field(default_factory=list)
-    news: list[News] = field(default_factory=list)
-    holds: set[int] = field(default_factory=set)
+    events: list[PublishedEvent] = field(default_factory=list)
+    locked: set[int] = field(default_factory=set)
 
     def put(self, table: dict[Any, Any], key: Any, row: Any) -> None:
         self.undo.append((table, key, table.get(key)))
@@ -93,7 +93,7 @@ class Transaction:
 
 
 class Rides:
-    """The tables, and everything but matching that changes them."""
+    """The tables, and all changes except those of matching."""
 
     def __init__(self, *, search: timedelta) -> None:
         self.now = START
@@ -101,8 +101,8 @@ class Rides:
         self.rides: dict[int, Ride] = {}
         self.offers: dict[tuple[int, int], Offer] = {}
         self.timers: dict[tuple[TimerKind, int], datetime] = {}
-        self.told: list[News] = []
-        self._held: set[int] = set()
+        self.published: list[PublishedEvent] = []
+        self._locked: set[int] = set()
         self._under_way: list[Transaction] = []
 
     @contextmanager
@@ -115,25 +115,25 @@ class Rides:
             tx.roll_back()
             raise
         else:
-            self.told += tx.news
-            self.publish(tx.news)
+            self.published += tx.events
+            self.publish(tx.events)
         finally:
             self._under_way.remove(tx)
-            self._held -= tx.holds
+            self._locked -= tx.locked
 
-    def publish(self, news: Sequence[News]) -> None:
-        """What becomes of what is told."""
+    def publish(self, events: Sequence[PublishedEvent]) -> None:
+        """Deliver published events; does nothing here."""
 
-    def hold(self, tx: Transaction, ride_id: int) -> Ride:
-        if ride_id not in tx.holds:
-            if ride_id in self._held:
-                raise RowHeld
-            tx.holds.add(ride_id)
-            self._held.add(ride_id)
+    def lock_ride(self, tx: Transaction, ride_id: int) -> Ride:
+        if ride_id not in tx.locked:
+            if ride_id in self._locked:
+                raise RowLocked
+            tx.locked.add(ride_id)
+            self._locked.add(ride_id)
         return self.rides[ride_id]
 
-    def tell(self, tx: Transaction, key: str, ride: Ride, **more: Any) -> None:
-        tx.news.append(News(key=key, ride=ride.id, at=self.now, **{"round": ride.round} | more))
+    def record_event(self, tx: Transaction, key: str, ride: Ride, **more: Any) -> None:
+        tx.events.append(PublishedEvent(key=key, ride=ride.id, at=self.now, **{"round": ride.round} | more))
 
     def offers_of(self, ride_id: int) -> list[Offer]:
         return [offer for offer in self.offers.values() if offer.ride == ride_id]
@@ -142,7 +142,7 @@ class Rides:
         return [offer for offer in self.offers_of(ride_id) if offer.response is None]
 
     def held_offer(self, driver: int) -> Offer | None:
-        """What keeps a driver: an offer, or a ride."""
+        """Return the offer that reserves the driver: an open one, or that of the present ride."""
         return next((offer for offer in self.offers.values() if offer.held and offer.driver == driver), None)
 
     def last_answers(self, ride_id: int) -> dict[int, str | None]:
@@ -153,7 +153,7 @@ class Rides:
         with self.transaction() as tx:
             tx.put(self.rides, ride.id, ride)
             self.set_due(tx, ride)
-            self.tell(tx, "ride.requested", ride)
+            self.record_event(tx, "ride.requested", ride)
         return ride.id
 
     def set_due(self, tx: Transaction, ride: Ride) -> None:
@@ -177,12 +177,12 @@ class Rides:
         ttl: timedelta,
         **search: dict[int, Any],
     ) -> list[Offer]:
-        """To each who is free; `search` says of each driver how he was found."""
+        """Make offers to free drivers; `search` has fields of each driver's offer."""
         made: list[Offer] = []
         gave_up = {offer.driver for offer in self.offers_of(ride.id) if offer.response == "ACCEPTED"}
         for driver in drivers:
             self._free_lapsed(tx, driver)
-            is_free = self.held_offer(driver) is None and not self._is_held_still(tx, driver)
+            is_free = self.held_offer(driver) is None and not self._release_is_uncommitted(tx, driver)
             if driver in gave_up or not is_free or self.now >= ride.deadline_at:
                 continue
             attempt = len(self.offers_of(ride.id)) + 1
@@ -200,17 +200,24 @@ class Rides:
         if made:
             ride = self.move(tx, ride, "OFFERED")
             for offer in made:
-                self.tell(tx, "matching.candidate_found", ride, driver=offer.driver, attempt=offer.attempt)
+                self.record_event(
+                    tx, "matching.candidate_found", ride, driver=offer.driver, attempt=offer.attempt
+                )
             self.set_due(tx, ride)
         return made
 
     def _free_lapsed(self, tx: Transaction, driver: int) -> None:
         offer = self.held_offer(driver)
-        if offer and offer.response is None and offer.expires_at <= self.now and offer.ride not in self._held:
-            self.set_due(tx, self.expire(tx, self.hold(tx, offer.ride)))
+        if (
+            offer
+            and offer.response is None
+            and offer.expires_at <= self.now
+            and offer.ride not in self._locked
+        ):
+            self.set_due(tx, self.expire(tx, self.lock_ride(tx, offer.ride)))
 
-    def _is_held_still(self, tx: Transaction, driver: int) -> bool:
-        """Whether somebody has let go of the driver and not yet committed that."""
+    def _release_is_uncommitted(self, tx: Transaction, driver: int) -> bool:
+        """Return True if another open transaction has released the driver."""
         return any(
             isinstance(row, Offer) and row.held and row.driver == driver
             for other in self._under_way
@@ -220,12 +227,12 @@ class Rides:
 
     def offer_by_hand(self, ride_id: int, driver: int, ttl: timedelta) -> None:
         with self.transaction() as tx:
-            ride = self.expire(tx, self.hold(tx, ride_id))
+            ride = self.expire(tx, self.lock_ride(tx, ride_id))
             if ride.is_open and self.now < ride.deadline_at:
                 self.make_offers(tx, ride, [driver], ttl=ttl)
 
     def expire(self, tx: Transaction, ride: Ride) -> Ride:
-        """End the offers of a held ride whose time has run out."""
+        """End the expired offers of a locked ride."""
         lapsed = [offer for offer in self.live(ride.id) if offer.expires_at <= self.now]
         for offer in lapsed:
             ride = self._answer(tx, ride, offer, "EXPIRED", "matching.driver_timeout")
@@ -235,11 +242,11 @@ class Rides:
         tx.put(self.offers, (ride.id, offer.attempt), replace(offer, response=response, held=False))
         if ride.status == "OFFERED" and not self.live(ride.id):
             ride = self.move(tx, ride, "SEARCHING")
-        self.tell(tx, key, ride, driver=offer.driver, attempt=offer.attempt, round=offer.round)
+        self.record_event(tx, key, ride, driver=offer.driver, attempt=offer.attempt, round=offer.round)
         return ride
 
     def _live_offer(self, driver: int) -> Offer | None:
-        """What the driver can still answer."""
+        """Return the driver's open offer."""
         offer = self.held_offer(driver)
         return offer if offer and offer.response is None and offer.expires_at > self.now else None
 
@@ -248,31 +255,31 @@ class Rides:
             self._end_offer(tx, driver, "REJECTED", "matching.driver_rejected")
 
     def withdraw(self, tx: Transaction, driver: int) -> None:
-        """Nobody waits for the answer of a driver who is gone."""
+        """End the offer of a driver who went offline."""
         self._end_offer(tx, driver, "EXPIRED", "matching.driver_timeout")
 
     def _end_offer(self, tx: Transaction, driver: int, response: str, key: str) -> None:
         if offer := self._live_offer(driver):
-            ride = self._answer(tx, self.hold(tx, offer.ride), offer, response, key)
+            ride = self._answer(tx, self.lock_ride(tx, offer.ride), offer, response, key)
             self.set_due(tx, ride)
 
     def accept(self, driver: int) -> None:
         with self.transaction() as tx:
             if offer := self._live_offer(driver):
-                ride = self.hold(tx, offer.ride)
+                ride = self.lock_ride(tx, offer.ride)
                 tx.put(self.offers, (ride.id, offer.attempt), replace(offer, response="ACCEPTED"))
                 self.cancel_offers(tx, ride)
                 ride = self.move(tx, ride, "ACCEPTED", driver=driver)
-                self.tell(tx, "matching.driver_accepted", ride, driver=driver, attempt=offer.attempt)
+                self.record_event(tx, "matching.driver_accepted", ride, driver=driver, attempt=offer.attempt)
                 self.set_due(tx, ride)
 
     def cancel_offers(self, tx: Transaction, ride: Ride) -> None:
         for offer in self.live(ride.id):
             tx.put(self.offers, (ride.id, offer.attempt), replace(offer, response="CANCELED", held=False))
-            self.tell(tx, "offer.canceled", ride, driver=offer.driver, attempt=offer.attempt)
+            self.record_event(tx, "offer.canceled", ride, driver=offer.driver, attempt=offer.attempt)
 
     def give_up(self, driver: int) -> None:
-        """The driver does not come: another is looked for, in a new round."""
+        """The driver gives the ride up: a new round begins."""
         with self.transaction() as tx:
             if ride := self._release(tx, driver):
                 ride = self.move(
@@ -284,49 +291,49 @@ class Rides:
                     since=self.now,
                     deadline_at=self.now + self.search,
                 )
-                self.tell(tx, "ride.reassigning", ride, driver=driver)
+                self.record_event(tx, "ride.reassigning", ride, driver=driver)
                 self.set_due(tx, ride)
 
     def complete(self, driver: int) -> None:
         with self.transaction() as tx:
             if ride := self._release(tx, driver):
                 ride = self.move(tx, ride, "COMPLETED", ended_at=self.now)
-                self.tell(tx, "ride.completed", ride, driver=driver)
+                self.record_event(tx, "ride.completed", ride, driver=driver)
 
     def _release(self, tx: Transaction, driver: int) -> Ride | None:
         offer = self.held_offer(driver)
         if offer is None or offer.response != "ACCEPTED":
             return None
-        ride = self.hold(tx, offer.ride)
+        ride = self.lock_ride(tx, offer.ride)
         tx.put(self.offers, (ride.id, offer.attempt), replace(offer, held=False))
         return ride
 
     def cancel(self, ride_id: int) -> None:
-        """The passenger does not want it any more."""
+        """The passenger cancels."""
         with self.transaction() as tx:
-            ride = self.hold(tx, ride_id)
+            ride = self.lock_ride(tx, ride_id)
             if ride.status in OVER:
                 return
             if ride.driver is not None:
                 self._release(tx, ride.driver)
             self.cancel_offers(tx, ride)
             ride = self.move(tx, ride, "CANCELED", ended_at=self.now, ended_by="passenger")
-            self.tell(tx, "ride.cancelled", ride, driver=ride.driver)
+            self.record_event(tx, "ride.cancelled", ride, driver=ride.driver)
             self.set_due(tx, ride)
 
     def end_search(self, tx: Transaction, ride: Ride, *, by: str, searched: bool = False) -> Ride:
-        """End an open ride that is held: nobody came."""
+        """End an open, locked ride without a driver."""
         ride = self.expire(tx, ride)
         self.cancel_offers(tx, ride)
         status = "EXPIRED" if ride.status == "REQUESTED" and not searched else "CANCELED"
         ride = self.move(tx, ride, status, ended_at=self.now, ended_by=by)
-        self.tell(tx, "ride.cancelled", ride)
+        self.record_event(tx, "ride.cancelled", ride)
         self.set_due(tx, ride)
         return ride
 
-    def settle_due(self, tx: Transaction, ride_id: int) -> None:
-        """What the ride's own timer does."""
-        ride = self.hold(tx, ride_id)
+    def fire_ride_timer(self, tx: Transaction, ride_id: int) -> None:
+        """Run the ride's own timer."""
+        ride = self.lock_ride(tx, ride_id)
         if not ride.is_open:
             return
         ride = self.expire(tx, ride)

@@ -1,7 +1,7 @@
-"""A step, taken as `service/advancing.py` takes it, with drivers on a road and their locks in a Redis.
+"""Steps as in `search/service.py`, with drivers on a line and their locks in a simulated Redis.
 
-Between any two effects of a step whoever takes it may die, which undoes what the database was told and leaves
-the locks; and others may act, as far as the rows that are held let them.
+Between two effects of a step the process can die, which rolls the database back and leaves the locks; and
+others can act, as far as the row locks allow.
 """
 
 from collections import deque
@@ -20,25 +20,25 @@ from tests.domains.matching.simulation.rides import (
     Offer,
     Ride,
     Rides,
-    RowHeld,
+    RowLocked,
     Transaction,
 )
 
-# Events of one step; more can only be a step without an end.
-EVENTS_AT_MOST = 12
-# How many more are found than may be asked, as others may be faster.
+# Events of one step; more means an endless loop.
+MAX_EVENTS = 12
+# Candidates found beyond the number wanted.
 SPARE = 2
 
 
 class Crash(Exception):
-    """Whoever was at work is dead."""
+    """The process died."""
 
 
 @dataclass
 class Driver:
     at: int
     online: bool = True
-    # Whether PostgreSQL has heard where the driver is; the map in Redis always has.
+    # Whether PostgreSQL has the driver's position; Redis always has it.
     written: bool = True
 
 
@@ -49,8 +49,8 @@ class Lock:
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
-    """One search: when, how far out, and whom it found."""
+class SearchRun:
+    """A search and the drivers it found."""
 
     ride: int
     round: int
@@ -62,7 +62,7 @@ class Looked:
 
 @dataclass
 class Fault:
-    """What goes wrong in a step, before which of its effects; the first is 1."""
+    """Faults of a step, each before the effect with this number, counted from 1."""
 
     dies_before: int | None = None
     meanwhile_before: int | None = None
@@ -79,54 +79,54 @@ class Steps(Rides):
         self.offer_ttl = offer_ttl
         self.offer_lease = offer_lease
         self.matchings: dict[int, Any] = {}
-        self.looks: dict[int, Looked] = {}
+        self.searches: dict[int, SearchRun] = {}
         self.drivers: dict[int, Driver] = {}
         self.locks: dict[int, Lock] = {}
         self.redis_up = True
-        # Whether Redis has neither been away nor forgotten anything so far.
+        # True until Redis was away or lost its data.
         self.redis_true = True
         self._fault, self._effects = Fault(), 0
         self._numbers = count()
 
     def work(self, work: Callable[[Transaction], None], fault: Fault | None = None) -> bool:
-        """Whether it was done: not if the worker died, or came upon a ride in somebody else's hands."""
+        """Return False if the process died or the ride was locked."""
         outer = self._fault, self._effects
         self._fault, self._effects = fault or Fault(), 0
         try:
             with self.transaction() as tx:
                 work(tx)
-        except (Crash, RowHeld):
+        except (Crash, RowLocked):
             return False
         finally:
             self._fault, self._effects = outer
         return True
 
     def _effect(self) -> None:
-        """Before each effect: whatever was to go wrong here."""
+        """Run the faults that are set for the next effect."""
         self._effects += 1
         if self._effects == self._fault.meanwhile_before:
-            with suppress(RowHeld):  # they wait, and come after us
+            with suppress(RowLocked):  # others wait for the lock
                 self._fault.meanwhile()
         if self._effects == self._fault.dies_before:
             raise Crash
 
     def advance(self, tx: Transaction, ride_id: int, signal: Any = None) -> None:
-        ride = self.hold_ride(tx, ride_id)
+        ride = self.lock_and_expire(tx, ride_id)
         matching = self.matchings.get(ride_id)
         if matching is None:
             if not ride.is_open:
                 return
             matching = self.core.Matching(ride_id=UUID(int=ride_id), round=ride.round, started_at=ride.since)
-        now, events = self.now, deque([(signal or self.core.Recheck)(self.standing(ride_id))])
-        for _ in range(EVENTS_AT_MOST):
+        now, events = self.now, deque([(signal or self.core.Recheck)(self.ride_state(ride_id))])
+        for _ in range(MAX_EVENTS):
             if not events:
                 break
             matching, effects = self.core.step(matching, events.popleft(), now, self.rules)
             for effect in effects:
                 self._effect()
                 events.extend(self._perform(tx, effect, ride_id, matching))
-        assert not events, "the step never ends"
-        assert matching.wake_at is None or matching.wake_at > now, "it would wake again at once, and again"
+        assert not events, "endless step"
+        assert matching.wake_at is None or matching.wake_at > now, "the wake time is not in the future"
         self._effect()
         tx.put(self.matchings, ride_id, matching)
         self._effect()
@@ -136,14 +136,14 @@ class Steps(Rides):
             tx.put(self.timers, ("matching.due", ride_id), matching.wake_at)
         self._effect()
 
-    def hold_ride(self, tx: Transaction, ride_id: int) -> Ride:
-        ride = self.hold(tx, ride_id)
+    def lock_and_expire(self, tx: Transaction, ride_id: int) -> Ride:
+        ride = self.lock_ride(tx, ride_id)
         if any(offer.expires_at <= self.now for offer in self.live(ride_id)):
             ride = self.expire(tx, ride)
             self.set_due(tx, ride)
         return ride
 
-    def standing(self, ride_id: int) -> Any:
+    def ride_state(self, ride_id: int) -> Any:
         ride, live = self.rides[ride_id], self.live(ride_id)
         return self.core.RideState(
             state="open" if ride.is_open else "over" if ride.status in OVER else "taken",
@@ -165,19 +165,19 @@ class Steps(Rides):
                 if ride.status == "REQUESTED":
                     ride = self.move(tx, ride, "SEARCHING")
                     self.set_due(tx, ride)
-                self.tell(tx, "matching.retry", ride, more=(search, radius, at, reason))
+                self.record_event(tx, "matching.retry", ride, more=(search, radius, at, reason))
             case core.EndRide():
                 was_asking = any(
                     offer.response == "EXPIRED" and offer.expires_at >= ride.deadline_at
                     for offer in self.offers_of(ride_id)
                     if offer.round == ride.round
                 )
-                searched = any(look.ride == ride_id for look in self.looks.values())
+                searched = any(look.ride == ride_id for look in self.searches.values())
                 ride = self.end_search(tx, ride, by="matching", searched=searched)
                 key = "matching.timeout" if was_asking else "matching.no_drivers_available"
-                self.tell(tx, key, ride)
+                self.record_event(tx, key, ride)
             case _:
-                raise AssertionError(f"nobody knows how to do {effect}")
+                raise AssertionError(f"unknown effect {effect}")
 
     def _look(self, tx: Transaction, ride: Ride, matching: Any, radius: int) -> Any:
         not_these = {one.driver for one in self.offers_of(ride.id) if one.response in (None, *DECLINED)}
@@ -191,10 +191,10 @@ class Steps(Rides):
             and (self.redis_up or driver.written)
         )[: self.rules.offers_at_once + SPARE]
         found = tuple(name for _, name in near)
-        look = Looked(ride.id, ride.round, matching.search, self.now, radius, found)
-        tx.put(self.looks, next(self._numbers), look)
+        look = SearchRun(ride.id, ride.round, matching.search, self.now, radius, found)
+        tx.put(self.searches, next(self._numbers), look)
         candidates = [self.core.Candidate(UUID(int=name), distance) for distance, name in near]
-        return self.core.CandidatesFound(self.standing(ride.id), candidates, certain=self.redis_up)
+        return self.core.CandidatesFound(self.ride_state(ride.id), candidates, certain=self.redis_up)
 
     def _is_busy(self, driver: int) -> bool:
         offer = self.held_offer(driver)
@@ -208,12 +208,12 @@ class Steps(Rides):
             batch: list[Any] = []
             while left and len(batch) < wanted:
                 self._effect()
-                if self.take(left[0].driver_id.int, ride.id, self.offer_lease):
+                if self.lock_driver(left[0].driver_id.int, ride.id, self.offer_lease):
                     batch.append(left[0])
                 left.pop(0)
             self._effect()
             names = [one.driver_id.int for one in batch]
-            radius = [look.radius for look in self.looks.values() if look.ride == ride.id][-1]
+            radius = [look.radius for look in self.searches.values() if look.ride == ride.id][-1]
             made = self.make_offers(
                 tx,
                 ride,
@@ -223,10 +223,10 @@ class Steps(Rides):
                 radius=dict.fromkeys(names, radius),
                 distance={one.driver_id.int: one.distance_meters for one in batch},
             )
-            self.let_go([name for name in names if name not in {offer.driver for offer in made}], ride.id)
-        return self.core.OffersMade(self.standing(ride.id), len(made))
+            self.release([name for name in names if name not in {offer.driver for offer in made}], ride.id)
+        return self.core.OffersMade(self.ride_state(ride.id), len(made))
 
-    def take(self, driver: int, ride_id: int, lease: timedelta) -> bool:
+    def lock_driver(self, driver: int, ride_id: int, lease: timedelta) -> bool:
         if not self.redis_up:
             return True
         lock, until = self.lock_of(driver), self.now + lease
@@ -239,15 +239,15 @@ class Steps(Rides):
         lock = self.locks.get(driver)
         return lock if lock and lock.until > self.now else None
 
-    def let_go(self, drivers: Iterable[int], ride_id: int) -> None:
+    def release(self, drivers: Iterable[int], ride_id: int) -> None:
         for driver in drivers:
             if self.redis_up and (lock := self.locks.get(driver)) and lock.ride == ride_id:
                 del self.locks[driver]
 
-    def let_go_of_all(self, ride_id: int, *, but: int | None = None) -> list[int]:
-        """Answers who came free by no act of theirs."""
+    def release_all(self, ride_id: int, *, but: int | None = None) -> list[int]:
+        """Return the drivers whose offer was canceled."""
         answers = self.last_answers(ride_id)
-        self.let_go([driver for driver in answers if driver != but], ride_id)
+        self.release([driver for driver in answers if driver != but], ride_id)
         return [driver for driver, answer in answers.items() if answer == "CANCELED"]
 
     def lose_redis(self) -> None:
