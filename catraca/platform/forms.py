@@ -11,7 +11,15 @@ from pydantic.config import JsonDict
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
-from catraca.platform.lines import LINE_PATTERN, Malformed, clean_line
+from catraca.platform.lines import (
+    EMAIL_MAX_CHARACTERS,
+    EMAIL_PATTERN,
+    LINE_PATTERN,
+    NAME_MAX_CHARACTERS,
+    Malformed,
+    clean_email,
+    clean_line,
+)
 
 Item = TypeVar("Item")
 Cursor = TypeVar("Cursor")
@@ -84,13 +92,17 @@ def _in_utc(moment: datetime) -> datetime:
         return moment.replace(tzinfo=UTC)
 
 
-NAME_MAX_CHARACTERS = 120
 REASON_MAX_CHARACTERS = 300
 ADDRESS_MAX_CHARACTERS = 300
 
 Name = Annotated[str, *line(NAME_MAX_CHARACTERS)]
 Reason = Annotated[str, *line(REASON_MAX_CHARACTERS)]
 Address = Annotated[str, *line(ADDRESS_MAX_CHARACTERS)]
+Email = Annotated[
+    str,
+    Field(max_length=EMAIL_MAX_CHARACTERS, json_schema_extra={"pattern": EMAIL_PATTERN}),
+    cleaned(clean_email),
+]
 Moment = Annotated[AwareDatetime, BeforeValidator(_dated), AfterValidator(_in_utc)]
 
 

@@ -10,12 +10,12 @@ from uuid import UUID
 
 from catraca.domains import communities, people, scheduling
 from catraca.domains.communities import CommunityId, Prices, Rules, Wanted
-from catraca.domains.people import NewPerson, UserId
+from catraca.domains.people import NewUser, UserId
 from catraca.domains.scheduling import NewWorker, Rule, ServiceId, Terms
 from catraca.platform.database import Database, Db
 from catraca.platform.geo import METERS_A_DEGREE
 
-OPERATOR = NewPerson(
+OPERATOR = NewUser(
     id=UserId(UUID("c1dade00-0000-4000-8000-000000000001")),
     role="operator",
     name="Dalva Nascimento",
@@ -23,8 +23,8 @@ OPERATOR = NewPerson(
 )
 
 
-def _passenger(number: int, name: str, mailbox: str) -> NewPerson:
-    return NewPerson(
+def _passenger(number: int, name: str, mailbox: str) -> NewUser:
+    return NewUser(
         id=UserId(UUID(f"c1dade00-0000-4000-8000-0000000001{number:02d}")),
         role="passenger",
         name=name,
@@ -32,8 +32,8 @@ def _passenger(number: int, name: str, mailbox: str) -> NewPerson:
     )
 
 
-def _driver(number: int, name: str, mailbox: str, vehicle: str, plate: str) -> NewPerson:
-    return NewPerson(
+def _driver(number: int, name: str, mailbox: str, vehicle: str, plate: str) -> NewUser:
+    return NewUser(
         id=UserId(UUID(f"c1dade00-0000-4000-8000-0000000002{number:02d}")),
         role="driver",
         name=name,
@@ -121,16 +121,16 @@ class DemoCity:
     """Who lives there. `is_here` is False in a database that has other people: it is not a demo."""
 
     is_here: bool
-    operator: NewPerson = OPERATOR
-    passengers: Sequence[NewPerson] = PASSENGERS
-    drivers: Sequence[NewPerson] = DRIVERS
+    operator: NewUser = OPERATOR
+    passengers: Sequence[NewUser] = PASSENGERS
+    drivers: Sequence[NewUser] = DRIVERS
     communities: Sequence[Wanted] = COMMUNITIES
 
 
 async def fill_demo_city(database: Database) -> DemoCity:
     """Put the demo city in if there is nobody yet. Safe to repeat, and for many at once."""
     everyone = [OPERATOR, *PASSENGERS, *DRIVERS]
-    await database.run(lambda db: people.add_first_people(db, everyone))
+    await database.run(lambda db: people.add_first_users(db, everyone))
     async with database.connection() as db:
         found = await people.get_users(db, [OPERATOR.id])
     if found:

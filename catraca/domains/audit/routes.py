@@ -5,7 +5,7 @@ from uuid import UUID
 
 from fastapi import Depends, Query
 
-from catraca.domains.audit import store
+from catraca.domains.audit import service
 from catraca.domains.audit.model import Filter
 from catraca.domains.audit.schemas import Action, EntryPage, Name
 from catraca.platform.forms import Moment
@@ -49,4 +49,4 @@ async def list_audit(
 
     What operators did stands there with who did it, and every event of rides, searches and people.
     """
-    return EntryPage.of(await store.find_entries(db, wanted, before=before, limit=limit + 1), limit=limit)
+    return EntryPage.of(await service.find_entries(db, wanted, before=before, limit=limit + 1), limit=limit)

@@ -89,7 +89,7 @@ async def _passenger(db: Db, caller: Principal, body: GovernanceIn) -> UserId:
         return UserId(caller.id)
     caller.require("operator", "service")
     passenger_id = UserId(body.passenger_id)
-    passenger = (await people.hold_users(db, [passenger_id])).get(passenger_id)
+    passenger = (await people.lock_users(db, [passenger_id])).get(passenger_id)
     if passenger is None or passenger.erased_at is not None:
         raise NotFound
     return passenger_id

@@ -13,6 +13,7 @@ from uuid import UUID
 import msgspec
 
 from catraca.domains import people
+from catraca.platform.lines import Malformed, clean_email, clean_name, fold_email
 from catraca.platform.mail import Letter
 from catraca.platform.texts import Language, text
 
@@ -86,7 +87,7 @@ class Seal:
 
     def request_id(self, sign_up_id: UUID, *, name: str, email: str) -> UUID:
         """Of what was asked for. Keyed: it is kept beyond the name and the address it was made of."""
-        asked_for = (sign_up_id.bytes, name.encode(), people.fold_email(email).encode())
+        asked_for = (sign_up_id.bytes, name.encode(), fold_email(email).encode())
         return UUID(bytes=self._mac(b"request", *asked_for)[:16], version=4)
 
     def status_token(self, sign_up: SignUp) -> str:
@@ -122,12 +123,12 @@ def read_sign_up(body: bytes, *, request_id: UUID) -> SignUp:
         raise BadSignUp("body_too_large")
     try:
         given = _decoder.decode(body)
-        name, email = people.clean_name(given.name), people.clean_email(given.email)
+        name, email = clean_name(given.name), clean_email(given.email)
     except msgspec.ValidationError as error:
         raise BadSignUp("wrong_shape") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadSignUp("malformed_json") from error
-    except people.Malformed as malformed:
+    except Malformed as malformed:
         raise BadSignUp(malformed.code) from malformed
     return SignUp(id=given.id, name=name, email=email, language=given.language, request_id=request_id)
 
@@ -154,8 +155,8 @@ class FileReader:
         if given is None:
             return None
         try:
-            return NameAndEmail(name=people.clean_name(given.name), email=people.clean_email(given.email))
-        except people.Malformed as malformed:
+            return NameAndEmail(name=clean_name(given.name), email=clean_email(given.email))
+        except Malformed as malformed:
             raise BadSignUp(malformed.code) from malformed
 
     def _read_csv(self, text: str) -> NameAndEmail | None:

@@ -1,6 +1,5 @@
 """HTTP for sign-ups: taken at the speed of the bus, and asked after with the token they were answered."""
 
-import hashlib
 from dataclasses import dataclass
 from typing import Annotated
 from uuid import UUID
@@ -11,13 +10,11 @@ from pydantic import Field
 from catraca.domains.onboarding import service
 from catraca.domains.onboarding.model import FileKind, Seal
 from catraca.domains.onboarding.schemas import ImportOut, SignUpIn, SignUpOut, StatusOut
-from catraca.domains.people import fold_email
 from catraca.platform.database.idempotency import KEY_SHAPE
 from catraca.platform.errors import IdempotencyKeyInvalid, MediaTypeUnsupported, NotFound
 from catraca.platform.http.caller import Operator
 from catraca.platform.http.problems import problems
-from catraca.platform.http.proxies import caller_of
-from catraca.platform.http.rate_limits import RateLimit, RateLimiter
+from catraca.platform.http.rate_limits import RateLimit, demand_for_email
 from catraca.platform.http.route import OpenDb, Staged, UnitOfWork, make_router, wired
 from catraca.platform.texts import negotiate
 
@@ -61,7 +58,13 @@ async def sign_up(
     Ask `GET /v1/users/{id}/status` for what became of it. Also at `/api/v1/users`.
     """
     _check_key(idempotency_key)
-    await _count(request, body.email, parts)
+    await demand_for_email(
+        request,
+        "sign-up",
+        body.email,
+        per_address=parts.sign_ups_per_address,
+        per_email=parts.sign_ups_per_email,
+    )
     taken = service.make_sign_up(
         parts.seal,
         name=body.name,
@@ -130,14 +133,6 @@ async def sign_up_many(
 def _check_key(key: str | None) -> None:
     if key is not None and not KEY_SHAPE.fullmatch(key):
         raise IdempotencyKeyInvalid
-
-
-async def _count(request: Request, email: str, parts: OnboardingParts) -> None:
-    limiter: RateLimiter = request.app.state.limiter
-    address = caller_of(request.client.host) if request.client else "unknown"
-    account = hashlib.sha256(fold_email(email).encode()).hexdigest()
-    await limiter.demand(f"sign-up:address:{address}", parts.sign_ups_per_address)
-    await limiter.demand(f"sign-up:email:{account}", parts.sign_ups_per_email)
 
 
 @status_router.get(

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from catraca.domains.onboarding.model import Reason, Status
 from catraca.domains.onboarding.service import ImportedSoFar
-from catraca.domains.people import Body, Email, Name
+from catraca.platform.forms import Body, Email, Name
 
 
 class SignUpIn(Body):

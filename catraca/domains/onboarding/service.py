@@ -24,12 +24,13 @@ from catraca.domains.onboarding.model import (
     Status,
     encode_sign_up,
 )
-from catraca.domains.people import NewPerson, PersonalData, UserId
+from catraca.domains.people import NewUser, PersonalData, UserId
 from catraca.events import SIGN_UP_EXCHANGE, SIGN_UP_QUEUE, UserRejected
 from catraca.platform.bus import Headers, Message, QueueFull
 from catraca.platform.database import Db, after_commit, outbox
 from catraca.platform.errors import NotFound
 from catraca.platform.ids import new_id
+from catraca.platform.lines import fold_email
 from catraca.platform.texts import Language
 
 Publish = Callable[[Message], Awaitable[Exception | None]]
@@ -139,7 +140,7 @@ async def import_sign_ups(
             continue
         if asked_for is None:
             continue
-        own_key = None if key is None else f"{key}\n{people.fold_email(asked_for.email)}"
+        own_key = None if key is None else f"{key}\n{fold_email(asked_for.email)}"
         batch.append(
             make_sign_up(
                 seal,
@@ -175,10 +176,10 @@ async def write_sign_ups(db: Db, sign_ups: Sequence[SignUp]) -> None:
     claimed = await store.claim_sign_ups(db, sign_ups)
     fresh = {one.id: one for one in sign_ups if (one.id, one.request_id) in claimed}
     newcomers = [
-        NewPerson(id=UserId(one.id), role="passenger", name=one.name, email=one.email, language=one.language)
+        NewUser(id=UserId(one.id), role="passenger", name=one.name, email=one.email, language=one.language)
         for one in fresh.values()
     ]
-    created = await people.add_people(db, newcomers)
+    created = await people.add_users(db, newcomers)
     if len(created) < len(fresh):
         await _reject(db, [sign_up_id for sign_up_id in fresh if sign_up_id not in created])
     _count(db, "created", len(created))

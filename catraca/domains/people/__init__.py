@@ -1,66 +1,46 @@
-"""People: who they are, what they may do, and what is kept of them."""
+"""People: users and drivers, their credentials, and their personal data."""
 
-from catraca.domains.people.model import (
-    ApprovalRule,
-    Driver,
-    Malformed,
-    NewPerson,
-    Standing,
-    User,
-    UserId,
-    clean_email,
-    clean_name,
-    fold_email,
-)
-from catraca.domains.people.schemas import Address, Body, Email, Name, Reason, left_out
-from catraca.domains.people.service import (
-    AUDIT_DATA,
+from catraca.domains.people.accounts import store as _accounts
+from catraca.domains.people.accounts.model import NewUser
+from catraca.domains.people.accounts.service import (
     PERSONAL_DATA,
     PersonalData,
-    add_first_people,
-    add_people,
+    add_first_users,
+    add_users,
     ensure_user,
-    get_user,
-    get_users,
-    hold_users,
-    may_drive,
-    offer_first_password,
     standings_of,
-    who_may_drive,
 )
-from catraca.domains.people.store import INVARIANTS, based_among, drivers_based_in
+from catraca.domains.people.credentials import store as _credentials
+from catraca.domains.people.credentials.service import offer_first_password
+from catraca.domains.people.drivers import store as _drivers
+from catraca.domains.people.drivers.service import approved_drivers, drivers_based_in, may_drive
+from catraca.domains.people.model import User, UserId
+from catraca.domains.people.service import get_user, get_users, lock_users
+from catraca.platform.forms import Address, Body, Name, Reason, left_out
+
+INVARIANTS = (*_accounts.INVARIANTS, *_credentials.INVARIANTS, *_drivers.INVARIANTS)
 
 __all__ = [
-    "AUDIT_DATA",
     "INVARIANTS",
     "PERSONAL_DATA",
     "Address",
-    "ApprovalRule",
     "Body",
-    "Driver",
-    "Email",
-    "Malformed",
     "Name",
-    "NewPerson",
+    "NewUser",
     "PersonalData",
     "Reason",
-    "Standing",
     "User",
     "UserId",
-    "add_first_people",
-    "add_people",
-    "based_among",
-    "clean_email",
-    "clean_name",
+    "add_first_users",
+    "add_users",
+    "approved_drivers",
     "drivers_based_in",
     "ensure_user",
-    "fold_email",
     "get_user",
     "get_users",
-    "hold_users",
     "left_out",
+    "lock_users",
     "may_drive",
     "offer_first_password",
     "standings_of",
-    "who_may_drive",
 ]

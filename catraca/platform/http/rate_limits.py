@@ -8,9 +8,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
+from starlette.requests import Request
+
 from catraca.platform.clock import monotonic_seconds
 from catraca.platform.errors import TooManyRequests
 from catraca.platform.gather import Gather
+from catraca.platform.http.proxies import caller_of
+from catraca.platform.lines import fold_email
 from catraca.platform.redis_client import RedisAway, RedisClient, Script
 
 UNITS_SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
@@ -104,6 +108,16 @@ class RateLimiter:
             steps += (limit.step_microseconds, limit.period_microseconds, int(counts))
         waits: bytes = await self._redis.script(COUNT, keys, steps)
         return [None if wait == b"0" else int(wait) / MICROSECONDS for wait in waits.split()]
+
+
+async def demand_for_email(
+    request: Request, action: str, email: str, *, per_address: RateLimit, per_email: RateLimit
+) -> None:
+    """Count one attempt by network address and by e-mail address; raises `TooManyRequests`."""
+    limiter: RateLimiter = request.app.state.limiter
+    address = caller_of(request.client.host) if request.client else "unknown"
+    await limiter.demand(f"{action}:address:{address}", per_address)
+    await limiter.demand(f"{action}:email:{fold_email(email)}", per_email)
 
 
 class LocalBuckets:

@@ -11,7 +11,7 @@ from catraca.domains.geofences.jobs import prune_confirmations
 from catraca.domains.location.jobs import prune_shares
 from catraca.domains.matching import prune_searches
 from catraca.domains.notifications import prune_notifications, prune_tickets
-from catraca.domains.people.jobs import prune_password_links
+from catraca.domains.people.credentials.jobs import prune_password_links
 from catraca.domains.scheduling.jobs import forget_walk_ins, prune_holds
 from catraca.platform.database import Db
 from catraca.platform.database.idempotency import prune_idempotency_keys

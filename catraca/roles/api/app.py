@@ -18,10 +18,11 @@ from catraca.platform.http.request_middleware import RequestLimits
 from catraca.platform.http.route import part_of
 from catraca.roles.api.authentication import Authentication
 from catraca.roles.api.domain_parts import (
+    account_parts,
+    credential_parts,
     geofence_parts,
     location_parts,
     onboarding_parts,
-    people_parts,
     push_parts,
     scheduling_parts,
 )
@@ -63,7 +64,8 @@ def build_app(parts: Parts, health: Health, routers: Sequence[APIRouter] = ROUTE
         cors_origins=settings.http.cors_origins,
         metrics_public=settings.http.metrics_public,
         wired=[
-            people_parts(parts),
+            account_parts(parts),
+            credential_parts(parts.settings),
             onboarding_parts(settings, parts.bus),
             tariff_of(settings.fares),
             ride_terms(settings),

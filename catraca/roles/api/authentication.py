@@ -6,6 +6,7 @@ from typing import Final
 from uuid import UUID
 
 from catraca.domains import people
+from catraca.domains.people.accounts.model import Standing
 from catraca.platform.auth import Authenticator, KeySource, Principal, SharedSecret, TokenVerifier
 from catraca.platform.gather import Gather
 from catraca.platform.jwks import ProviderKeys
@@ -41,9 +42,7 @@ class Authentication:
             )
         )
 
-    async def _look_up(
-        self, accounts: Sequence[tuple[UUID, frozenset[str]]]
-    ) -> Sequence[people.Standing | None]:
+    async def _look_up(self, accounts: Sequence[tuple[UUID, frozenset[str]]]) -> Sequence[Standing | None]:
         async with self._database.connection() as db:
             return await people.standings_of(db, accounts)
 

@@ -1,6 +1,7 @@
 """What the routes of each domain need, from settings and servers."""
 
 from catraca.domains import (
+    audit,
     communities,
     dead_letters,
     geofences,
@@ -14,7 +15,8 @@ from catraca.domains.geofences.routes import GeofenceParts
 from catraca.domains.location.routes import LocationParts
 from catraca.domains.notifications.push.routes import PushParts
 from catraca.domains.onboarding.routes import OnboardingParts
-from catraca.domains.people.routes import PeopleParts
+from catraca.domains.people.accounts.routes import AccountParts
+from catraca.domains.people.credentials.routes import CredentialParts
 from catraca.domains.rides.personal_data.service import PERSONAL_DATA as RIDE_DATA
 from catraca.domains.scheduling.routes import SchedulingParts
 from catraca.platform.auth import TokenSigner
@@ -33,7 +35,7 @@ PERSONAL_DATA = [
     # First: bookings lock the agenda and then the client's row, so an erasure must do the same.
     scheduling.PERSONAL_DATA,
     people.PERSONAL_DATA,
-    people.AUDIT_DATA,
+    audit.PERSONAL_DATA,
     onboarding.PERSONAL_DATA,
     RIDE_DATA,
     geofences.PERSONAL_DATA,
@@ -42,21 +44,25 @@ PERSONAL_DATA = [
 ]
 
 
-def people_parts(parts: Parts) -> PeopleParts:
-    settings = parts.settings
+def account_parts(parts: Parts) -> AccountParts:
+    return AccountParts(
+        driver_approval=parts.settings.people.driver_approval,
+        personal_data=[*PERSONAL_DATA, location.personal_data(parts.redis)],
+    )
+
+
+def credential_parts(settings: Settings) -> CredentialParts:
     signer = None
     if not settings.access.jwks_url:
         signer = TokenSigner(
             secret=settings.signing_secret(), lifetime=settings.people.token_ttl, rules=settings.token_rules()
         )
-    return PeopleParts(
+    return CredentialParts(
         signer=signer,
         passwords=Passwords(),
-        driver_approval=settings.people.driver_approval,
         password_link_lifetime=settings.people.password_link_ttl,
         sign_ins_per_account=RateLimit.parse(settings.people.rate_limit_sign_in_account),
         sign_ins_per_address=RateLimit.parse(settings.people.rate_limit_sign_in_address),
-        personal_data=[*PERSONAL_DATA, location.personal_data(parts.redis)],
     )
 
 

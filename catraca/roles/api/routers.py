@@ -12,12 +12,16 @@ from catraca.domains.notifications.messages import routes as notification_routes
 from catraca.domains.notifications.push import routes as push_routes
 from catraca.domains.notifications.sockets import routes as socket_routes
 from catraca.domains.onboarding import routes as onboarding_routes
-from catraca.domains.people import routes as people_routes
+from catraca.domains.people.accounts import routes as account_routes
+from catraca.domains.people.credentials import routes as credential_routes
+from catraca.domains.people.drivers import routes as driver_routes
 from catraca.domains.rides import routes as ride_routes
 from catraca.domains.scheduling import routes as scheduling_routes
 
 ROUTERS = [
-    *people_routes.ROUTERS,
+    *credential_routes.ROUTERS,
+    *account_routes.ROUTERS,
+    *driver_routes.ROUTERS,
     *onboarding_routes.ROUTERS,
     *fare_routes.ROUTERS,
     *ride_routes.ROUTERS,

@@ -13,7 +13,7 @@ from catraca.domains import people, rides
 from catraca.domains.notifications import INVARIANTS, prune_notifications, prune_tickets
 from catraca.domains.notifications.messages import store
 from catraca.domains.notifications.model import SourceEvent
-from catraca.domains.people.service import erase_person
+from catraca.domains.people.accounts.service import erase_user
 from catraca.events import CandidateFound, OfferSent, RideArriving, RideMatched
 from catraca.events.catalogue import example_of
 from catraca.platform.bus import Message
@@ -137,7 +137,7 @@ async def test_erasure_excludes_concurrent_notifications(room: Room) -> None:
     ana = await room.newcomer()
     telling: asyncio.Task[Any] | None = None
     async with room.database.transaction() as db:
-        await erase_person(db, people.UserId(ana.id), PERSONAL_DATA, by=ana.id)
+        await erase_user(db, people.UserId(ana.id), PERSONAL_DATA, by=ana.id)
         telling = asyncio.create_task(room.tell_some(ana, 1))
         await until(lambda: _is_waited_for(room))
     assert await telling == []

@@ -11,7 +11,8 @@ import pytest
 from catraca.domains.notifications import model
 from catraca.domains.notifications.messages.model import notifications_of
 from catraca.domains.notifications.model import MessageContext, NewNotification, SourceEvent
-from catraca.domains.people import Driver, User, UserId
+from catraca.domains.people import User, UserId
+from catraca.domains.people.model import Driver
 from catraca.domains.rides import Actor, Ride, RideId
 from catraca.domains.scheduling import Names
 from catraca.events import (

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catraca.domains.onboarding import BadSignUp, Seal, SignUp, encode_sign_up, make_sign_up, read_sign_up
-from catraca.domains.people import Malformed, clean_email, clean_name, fold_email
+from catraca.platform.lines import Malformed, clean_email, clean_name, fold_email
 
 SEAL = Seal("one secret, long enough to seal with")
 OTHER_SEAL = Seal("another secret, just as long as that one")

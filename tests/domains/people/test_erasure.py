@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from catraca.domains import people
-from catraca.domains.people import service
+from catraca.domains.people.accounts import service
 from catraca.domains.people.model import UserId
 from catraca.platform.database import Database, Db
 from tests.conftest import bearer
@@ -213,13 +213,13 @@ async def test_every_domains_section_is_told_and_erased_or_none_is(database: Dat
     rides = people.PersonalData("rides", export, erase)
     stubborn = people.PersonalData("stubborn", export, refuse)
     async with database.connection() as db:
-        told = await service.export_person(db, ana, [people.PERSONAL_DATA, rides], by=ana)
+        told = await service.export_user(db, ana, [people.PERSONAL_DATA, rides], by=ana)
     assert list(told) == ["people", "rides"]
     with pytest.raises(RideOpen):
-        await database.run(lambda db: service.erase_person(db, ana, [people.PERSONAL_DATA, stubborn], by=ana))
+        await database.run(lambda db: service.erase_user(db, ana, [people.PERSONAL_DATA, stubborn], by=ana))
     async with database.connection() as db:
         assert (await people.get_user(db, ana)).erased_at is None
-    await database.run(lambda db: service.erase_person(db, ana, [people.PERSONAL_DATA, rides], by=ana))
+    await database.run(lambda db: service.erase_user(db, ana, [people.PERSONAL_DATA, rides], by=ana))
     assert erased == [ana]
 
 

@@ -5,7 +5,7 @@ from uuid import uuid4
 import pytest
 
 from catraca.domains import people
-from catraca.domains.people import service
+from catraca.domains.people.accounts import service
 from catraca.domains.people.model import UserId
 from catraca.platform.database import Database
 from catraca.platform.database.invariants import check_invariants
@@ -35,20 +35,21 @@ async def test_the_rules_hold_and_each_breach_is_seen(own: Database) -> None:
                 db, user_id, roles=["driver"], driver_approval="automatic"
             )
         )
-    await own.run(lambda db: service.erase_person(db, erased, [people.PERSONAL_DATA], by=erased))
+    await own.run(lambda db: service.erase_user(db, erased, [people.PERSONAL_DATA], by=erased))
     assert await broken(own) == []
     breaches = {
-        "every newcomer was told of": f"DELETE FROM outbox WHERE aggregate_id = '{driver}'",
-        "nobody was told of who did not come": "INSERT INTO outbox_sent (id, aggregate_id, seq, exchange,"
+        "every new user has a user.created event": f"DELETE FROM outbox WHERE aggregate_id = '{driver}'",
+        "every user.created event has its user": "INSERT INTO outbox_sent (id, aggregate_id, seq, exchange,"
         "   routing_key, headers, body, created_at)"
         " SELECT gen_random_uuid(), gen_random_uuid(), 1, exchange, routing_key, headers, body, created_at"
         " FROM outbox",
-        "one person per e-mail address": "ALTER TABLE users DROP CONSTRAINT users_email_folded_key",
-        "the erased hold nothing": "ALTER TABLE users DROP CONSTRAINT erased_users_hold_nothing",
-        "one unused password link per person": "DROP INDEX one_unused_password_link_a_user",
-        "no links of the erased": "INSERT INTO password_links (token_sha256, user_id, expires_at)"
+        "one user per e-mail address": "ALTER TABLE users DROP CONSTRAINT users_email_folded_key",
+        "erased users are empty": "ALTER TABLE users DROP CONSTRAINT erased_users_hold_nothing",
+        "one unused password link per user": "DROP INDEX one_unused_password_link_a_user",
+        "erased users have no password links": "INSERT INTO password_links"
+        "   (token_sha256, user_id, expires_at)"
         f" VALUES (decode(repeat('00', 32), 'hex'), '{erased}', clock_timestamp())",
-        "no cars of the erased": f"UPDATE drivers SET plate = 'ABC1D23' WHERE user_id = '{erased}'",
+        "erased drivers have no car": f"UPDATE drivers SET plate = 'ABC1D23' WHERE user_id = '{erased}'",
         "drivers keep their role": "ALTER TABLE drivers DROP CONSTRAINT drivers_keep_their_role",
         "no driver without a profile": f"DELETE FROM drivers WHERE user_id = '{driver}'",
     }
@@ -71,7 +72,7 @@ async def test_people_from_before_there_were_events_need_none(own: Database) -> 
     assert await broken(own) == []
     async with own.transaction() as db:
         await db.execute("INSERT INTO users (id, roles) VALUES (gen_random_uuid(), '{}')")
-    assert await broken(own) == ["every newcomer was told of"]
+    assert await broken(own) == ["every new user has a user.created event"]
 
 
 async def test_what_was_told_of_a_newcomer_may_be_sent_and_go_after_a_day(own: Database) -> None:

@@ -1,20 +1,16 @@
 """People who are put in many at a time: each once, and told of once."""
 
-import unicodedata
 from uuid import UUID, uuid4
 
-from hypothesis import given
-from hypothesis import strategies as st
-
 from catraca.domains import people
-from catraca.domains.people import NewPerson, UserId, model
+from catraca.domains.people import NewUser, UserId
 from catraca.platform.database import Database
 from tests.domains.people.someone import Someone
 
 
-def newcomer(email: str | None = None, *, user_id: UUID | None = None, language: str = "pt-BR") -> NewPerson:
+def newcomer(email: str | None = None, *, user_id: UUID | None = None, language: str = "pt-BR") -> NewUser:
     user_id = user_id or uuid4()
-    return NewPerson(
+    return NewUser(
         id=UserId(user_id),
         role="passenger",
         name="Ana",
@@ -23,7 +19,7 @@ def newcomer(email: str | None = None, *, user_id: UUID | None = None, language:
     )
 
 
-async def told_of(database: Database, *newcomers: NewPerson) -> list[dict[str, object]]:
+async def told_of(database: Database, *newcomers: NewUser) -> list[dict[str, object]]:
     async with database.connection() as db:
         rows = await db.fetch(
             "SELECT body->>'event_type' AS told, body->>'signed_up' AS signed_up FROM outbox"
@@ -35,14 +31,14 @@ async def told_of(database: Database, *newcomers: NewPerson) -> list[dict[str, o
 
 async def test_newcomers_are_put_in_with_their_language_and_told_of_once(database: Database) -> None:
     both = [newcomer(language="en"), newcomer()]
-    assert await database.run(lambda db: people.add_people(db, both)) == {one.id for one in both}
+    assert await database.run(lambda db: people.add_users(db, both)) == {one.id for one in both}
     async with database.connection() as db:
         found = await people.get_users(db, [one.id for one in both])
     assert [found[one.id].language for one in both] == ["en", "pt-BR"]
     assert [found[one.id].roles for one in both] == [("passenger",)] * 2
     assert await told_of(database, *both) == [{"told": "user.created", "signed_up": "true"}] * 2
-    assert await database.run(lambda db: people.add_people(db, both)) == set()
-    assert await database.run(lambda db: people.add_people(db, [])) == set()
+    assert await database.run(lambda db: people.add_users(db, both)) == set()
+    assert await database.run(lambda db: people.add_users(db, [])) == set()
     assert len(await told_of(database, *both)) == 2
 
 
@@ -56,15 +52,8 @@ async def test_whoever_wants_a_taken_id_or_address_is_left_out_and_the_others_ar
         newcomer(fresh.email.title()),
         rival,
     ]
-    new = await database.run(lambda db: people.add_people(db, asked))
+    new = await database.run(lambda db: people.add_users(db, asked))
     assert rival.id in new
     assert len(new) == 2
     assert len(new & {asked[2].id, asked[3].id}) == 1, "of two who want one address, one has it"
     assert len(await told_of(database, *(one for one in asked if one.id != rui.id))) == 2
-
-
-@given(st.text(st.characters(max_codepoint=0x7F), max_size=60))
-def test_plain_addresses_fold_as_all_others_do(text: str) -> None:
-    folded = unicodedata.normalize("NFD", text).casefold()
-    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", folded).casefold()).strip()
-    assert model.fold_email(text) == folded

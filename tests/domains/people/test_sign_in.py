@@ -8,11 +8,13 @@ import httpx
 import pytest
 from argon2 import PasswordHasher
 
-from catraca.domains.people import service, store
-from catraca.domains.people.errors import CredentialsInvalid, PasswordLinkInvalid
-from catraca.domains.people.jobs import prune_password_links
+from catraca.domains.people import ensure_user
+from catraca.domains.people.credentials import service, store
+from catraca.domains.people.credentials.errors import CredentialsInvalid, PasswordLinkInvalid
+from catraca.domains.people.credentials.jobs import prune_password_links
 from catraca.domains.people.model import UserId
 from catraca.platform.database import Database
+from catraca.platform.ids import token_digest
 from catraca.platform.passwords import Passwords
 from catraca.roles.parts import open_parts
 from catraca.settings import Settings
@@ -141,7 +143,7 @@ async def test_uses_that_reach_the_database_together_still_have_one_winner(datab
     link = await database.run(
         lambda db: service.issue_password_link(db, owner, lifetime=timedelta(hours=1), by=owner)
     )
-    digest = service._sha256(link.token)
+    digest = token_digest(link.token)
     outcomes = await asyncio.gather(
         *(database.run(lambda db: service._use_link(db, owner, digest, "a hash")) for _ in range(20)),
         return_exceptions=True,
@@ -346,7 +348,5 @@ async def test_dead_links_are_swept_and_live_ones_stay(api: httpx.AsyncClient, d
 
 async def _person(database: Database) -> UserId:
     user_id = UserId(uuid4())
-    await database.run(
-        lambda db: service.ensure_user(db, user_id, roles=["passenger"], driver_approval="automatic")
-    )
+    await database.run(lambda db: ensure_user(db, user_id, roles=["passenger"], driver_approval="automatic"))
     return user_id

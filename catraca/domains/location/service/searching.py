@@ -169,7 +169,7 @@ async def _judge(
         return []
     ids = [one.driver_id for one in found]
     online = await presence.online_among(db, ids)
-    fit = await people.who_may_drive(db, ids)
+    fit = await people.approved_drivers(db, ids)
     busy = await rides.busy_drivers(db, ids)
     if search.whose is not None and at_home is None:
         at_home = await _at_home_in(db, ids, search.whose)
@@ -192,7 +192,7 @@ async def _at_home_in(
 ) -> set[UUID]:
     """Those of the drivers who are in one of these communities, or based in it."""
     inside = await communities.inside_among(db, driver_ids, community_ids)
-    return inside | await people.based_among(db, driver_ids, community_ids)
+    return inside | await people.drivers_based_in(db, community_ids, among=driver_ids, limit=len(driver_ids))
 
 
 def _found(driver_id: DriverId, ping: Ping, place: Place) -> Found:

@@ -56,7 +56,7 @@ class Notifier:
         appointments = [event for event in events if isinstance(event, AppointmentEvent)]
         user_ids = {UserId(one) for event in events for one in users_in(event)}
         # Locked, so that no user is erased between this read and the insert.
-        users = await people.hold_users(db, user_ids)
+        users = await people.lock_users(db, user_ids)
         return MessageContext(
             people=users,
             rides=await rides.read_rides(db, matched) if matched else {},

@@ -115,7 +115,7 @@ async def _end_lapsed_offers_of(db: Db, driver_ids: Sequence[UserId]) -> bool:
 
 
 async def _unsuitable(db: Db, locked: LockedRide, driver_ids: Sequence[UserId]) -> dict[UUID, SkipReason]:
-    drivers = await people.who_may_drive(db, driver_ids)
+    drivers = await people.approved_drivers(db, driver_ids)
     gave_up = {offer.driver_id for offer in locked.offers if offer.response == "ACCEPTED"}
     reasons: dict[UUID, SkipReason] = {}
     for driver_id in driver_ids:

@@ -73,7 +73,7 @@ async def client_of(db: Db, caller: Principal, sent: ClientIn | None) -> Client:
     if sent.user_id is None:
         return Client(name=sent.name, contact=sent.contact)
     client_id = UserId(sent.user_id)
-    client = (await people.hold_users(db, [client_id])).get(client_id)
+    client = (await people.lock_users(db, [client_id])).get(client_id)
     if client is None or client.erased_at is not None:
         raise NotFound
     return Client(id=client_id)

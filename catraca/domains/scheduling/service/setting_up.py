@@ -44,7 +44,7 @@ async def create_worker(
     """Somebody whose time can be booked, once they have hours and services."""
     _check_zone(time_zone, holidays)
     if user_id is not None:
-        user = (await people.hold_users(db, [user_id])).get(user_id)
+        user = (await people.lock_users(db, [user_id])).get(user_id)
         if user is None or user.erased_at is not None:
             raise NotFound
     worker = await store.insert_worker(

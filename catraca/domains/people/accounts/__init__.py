@@ -1,0 +1,1 @@
+"""Accounts: first use, profile, roles, sign-out, export and erasure."""

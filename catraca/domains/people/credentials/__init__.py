@@ -1,0 +1,1 @@
+"""Credentials: sign-in by e-mail and password, and one-use password links."""

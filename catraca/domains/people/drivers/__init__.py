@@ -1,0 +1,1 @@
+"""Drivers: vehicle, home community and approval."""

@@ -1,0 +1,118 @@
+"""Statements on driver profiles."""
+
+from collections.abc import Collection, Iterable, Sequence
+from uuid import UUID
+
+import asyncpg
+
+from catraca.domains.people.drivers.errors import HomeCommunityUnknown
+from catraca.domains.people.drivers.model import Verdict
+from catraca.domains.people.model import Approval, Driver, UserId
+from catraca.platform.database import Db
+from catraca.platform.database.invariants import ConstraintHeld, Invariant, Rule
+
+
+async def insert_driver_if_new(db: Db, user_id: UUID, *, approval: Approval) -> None:
+    """Add the role and the profile to a user who is not erased; what is there stays as it is."""
+    await db.execute(
+        "WITH person AS ("
+        "   UPDATE users SET roles ="
+        "     CASE WHEN 'driver' = ANY (roles) THEN roles ELSE roles || 'driver'::text END"
+        "   WHERE id = $1 AND erased_at IS NULL RETURNING id)"
+        " INSERT INTO drivers (user_id, approval) SELECT id, $2 FROM person ON CONFLICT (user_id) DO NOTHING",
+        user_id,
+        approval,
+    )
+
+
+async def insert_approved_drivers(db: Db, drivers: Sequence[tuple[UserId, str | None, str | None]]) -> None:
+    """By id, vehicle and plate."""
+    await db.executemany(
+        "INSERT INTO drivers (user_id, vehicle, plate, approval) VALUES ($1, $2, $3, 'approved')"
+        " ON CONFLICT DO NOTHING",
+        drivers,
+    )
+
+
+async def read_approved(db: Db, user_ids: Iterable[UUID]) -> set[UUID]:
+    """The approved drivers among these users; erased users are left out."""
+    rows = await db.fetch(
+        "SELECT d.user_id FROM drivers d JOIN users u ON u.id = d.user_id"
+        " WHERE d.user_id = ANY ($1::uuid[]) AND d.approval = 'approved' AND u.erased_at IS NULL",
+        list(user_ids),
+    )
+    return {row["user_id"] for row in rows}
+
+
+async def read_based_in(
+    db: Db, community_ids: Iterable[UUID], *, among: Collection[UUID] | None, limit: int
+) -> set[UUID]:
+    only = "" if among is None else " AND user_id = ANY ($3::uuid[])"
+    rows = await db.fetch(
+        f"SELECT user_id FROM drivers WHERE home_community_id = ANY ($1::uuid[]){only} LIMIT $2",  # noqa: S608
+        list(community_ids),
+        limit,
+        *([] if among is None else [list(among)]),
+    )
+    return {row["user_id"] for row in rows}
+
+
+async def update_driver(db: Db, user_id: UserId, driver: Driver) -> None:
+    """Write the driver's own fields; a foreign key checks the home community."""
+    try:
+        await db.execute(
+            "UPDATE drivers SET vehicle = $2, plate = $3, home_community_id = $4, approval = $5,"
+            " approval_reason = $6, updated_at = clock_timestamp() WHERE user_id = $1",
+            user_id,
+            driver.vehicle,
+            driver.plate,
+            driver.home_community_id,
+            driver.approval,
+            driver.approval_reason,
+        )
+    except asyncpg.ForeignKeyViolationError as error:
+        if getattr(error, "constraint_name", None) != "homes_are_communities":
+            raise
+        raise HomeCommunityUnknown from error
+
+
+async def set_approval(db: Db, user_id: UserId, approval: Verdict, *, reason: str | None, by: UUID) -> None:
+    await db.execute(
+        "UPDATE drivers SET approval = $2, approval_reason = $3, approval_by = $4,"
+        " approval_at = clock_timestamp(), updated_at = clock_timestamp() WHERE user_id = $1",
+        user_id,
+        approval,
+        reason,
+        by,
+    )
+
+
+async def erase_driver(db: Db, user_id: UserId) -> None:
+    await db.execute(
+        "UPDATE drivers SET vehicle = NULL, plate = NULL, home_community_id = NULL, approval_reason = NULL,"
+        " updated_at = clock_timestamp() WHERE user_id = $1",
+        user_id,
+    )
+
+
+INVARIANTS: tuple[Rule, ...] = (
+    Invariant(
+        name="erased drivers have no car",
+        sentence="Vehicle, plate, home community and approval reason of an erased driver are empty.",
+        query="SELECT d.user_id FROM drivers d JOIN users u ON u.id = d.user_id WHERE u.erased_at IS NOT NULL"
+        " AND num_nonnulls(d.vehicle, d.plate, d.home_community_id, d.approval_reason) > 0",
+    ),
+    ConstraintHeld(
+        name="drivers keep their role",
+        sentence="Every user with a driver profile has the role driver.",
+        table="drivers",
+        constraint="drivers_keep_their_role",
+        definition=("FOREIGN KEY (user_id, drives) REFERENCES users(id, drives)",),
+    ),
+    Invariant(
+        name="no driver without a profile",
+        sentence="Every user with the role driver has a driver profile.",
+        query="SELECT u.id FROM users u WHERE u.drives AND u.erased_at IS NULL"
+        " AND NOT EXISTS (SELECT FROM drivers d WHERE d.user_id = u.id)",
+    ),
+)
