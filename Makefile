@@ -7,7 +7,7 @@ PIP_INSTALL := $(BIN)/python -m pip --disable-pip-version-check --no-input insta
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help up test test-all check bench prove format lock clean
+.PHONY: help up test test-all check bench prove client format lock clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[36mmake %-8s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +37,9 @@ bench: .venv/.dev ## Measure, as ratios taken in one run
 prove: .venv/.dev ## Run the long storms at full size
 	@sh tests/install-servers.sh
 	$(BIN)/python -m prove
+
+client: .venv/.dev ## Generate the models of the Python client from the OpenAPI document
+	$(BIN)/python -m tools.client_models
 
 format: .venv/.dev ## Format the code and sort its imports
 	$(BIN)/ruff format .

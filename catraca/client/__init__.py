@@ -20,34 +20,38 @@ from catraca.client.errors import ClientFailure, Gap, LiveEnded, Refused, Unreac
 from catraca.client.live import Live
 from catraca.client.models import (
     Accepted,
+    Appointment,
+    AppointmentPage,
     Changes,
     Community,
     CommunityPage,
     CommunityRide,
+    Hold,
     Marked,
-    Message,
     NewShare,
     Notification,
     NotificationPage,
     Offer,
     Offers,
     Person,
-    Ping,
     Pings,
     Place,
     Position,
-    Question,
     Quote,
     RejectedPing,
     Ride,
     RidePage,
+    Service,
+    ServicePage,
     Share,
     Skipped,
+    Slot,
+    SlotPage,
     Standing,
     Trip,
     TripDriver,
 )
-from catraca.client.scheduling import Appointment, AppointmentPage, Hold, Service, ServicePage, Slot, SlotPage
+from catraca.client.values import Message, Ping, Question
 
 __all__ = [
     "Accepted",

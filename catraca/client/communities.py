@@ -1,12 +1,39 @@
 """Communities: which there are, and rides in them."""
 
+from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
+import msgspec
+
 from catraca.client.http import Http
-from catraca.client.models import Community, CommunityAnswer, CommunityPage, CommunityRide, Question
+from catraca.client.models import Changes, Community, CommunityPage, CommunityRide
+from catraca.client.values import Question
 
 REQUEST = "/api/governance/ride/request"
+
+
+class _RideOrQuestion(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The response to a request: a ride (200, 201) or a question (202)."""
+
+    message: str
+    ride: CommunityRide | None = None
+    confirmation_token: str | None = None
+    expires_at: datetime | None = None
+    changes: Changes | None = None
+
+    def value(self) -> CommunityRide | Question:
+        if self.ride is not None:
+            return self.ride
+        assert self.confirmation_token is not None
+        assert self.expires_at is not None
+        assert self.changes is not None
+        return Question(
+            token=self.confirmation_token,
+            expires_at=self.expires_at,
+            message=self.message,
+            changes=self.changes,
+        )
 
 
 class Communities:
@@ -43,16 +70,16 @@ class Communities:
             "destinationLng": destination_lng,
             "price": price,
         }
-        answer = await self._ask(body, key)
-        return answer.question() or answer.found()
+        return await self._ask({name: value for name, value in body.items() if value is not None}, key)
 
     async def confirm(self, token: str, *, key: str | None = None) -> CommunityRide:
         """Others will do: the one ride of this question, however often it is confirmed."""
-        return (await self._ask({"confirmationToken": token}, key)).found()
+        found = await self._ask({"confirmationToken": token}, key)
+        assert isinstance(found, CommunityRide)
+        return found
 
     async def read(self, community_id: UUID) -> Community:
         return await self._http.ask("GET", f"/v1/communities/{community_id}", Community)
 
-    async def _ask(self, body: dict[str, Any], key: str | None) -> CommunityAnswer:
-        given = {name: value for name, value in body.items() if value is not None}
-        return await self._http.ask("POST", REQUEST, CommunityAnswer, body=given, key=key)
+    async def _ask(self, body: dict[str, Any], key: str | None) -> CommunityRide | Question:
+        return (await self._http.ask("POST", REQUEST, _RideOrQuestion, body=body, key=key)).value()

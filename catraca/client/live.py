@@ -12,8 +12,9 @@ import msgspec
 from catraca.client.connection import Connection, Frame, Lost
 from catraca.client.errors import Gap, Refused, Unreachable
 from catraca.client.http import AGAIN_STATUSES, Bearer
-from catraca.client.models import Message, Ping, Pings, Standing
+from catraca.client.models import Pings, Standing
 from catraca.client.pauses import Pauses
+from catraca.client.values import Message, Ping
 
 # Beyond it the socket is not read until somebody takes what waits.
 MESSAGES_WAITING = 1000

@@ -5,7 +5,8 @@ from typing import Any, Final
 from uuid import UUID
 
 from catraca.client.http import Http
-from catraca.client.models import Ping, Pings, Standing
+from catraca.client.models import Pings, Standing
+from catraca.client.values import Ping
 
 
 class Location:

@@ -5,59 +5,9 @@ from typing import Any, Final
 from uuid import UUID
 
 from catraca.client.http import Http
-from catraca.client.models import Answer
+from catraca.client.models import Appointment, AppointmentPage, Hold, ServicePage, SlotPage
 
 BASE = "/v1/scheduling"
-
-
-class Service(Answer, frozen=True):
-    service_id: UUID
-    name: str
-    duration_minutes: int
-    capacity: int = 1
-
-
-class ServicePage(Answer, frozen=True):
-    services: list[Service]
-    next: UUID | None = None
-
-
-class Slot(Answer, frozen=True):
-    worker_id: UUID
-    starts_at: datetime
-    ends_at: datetime
-    seats_left: int = 1
-
-
-class SlotPage(Answer, frozen=True):
-    slots: list[Slot]
-    next: str | None = None
-
-
-class Appointment(Answer, frozen=True):
-    appointment_id: UUID
-    service_id: UUID
-    worker_id: UUID
-    status: str
-    starts_at: datetime
-    ends_at: datetime
-    time_zone: str
-    sequence: int
-    room_id: UUID | None = None
-
-
-class AppointmentPage(Answer, frozen=True):
-    appointments: list[Appointment]
-    next: str | None = None
-
-
-class Hold(Answer, frozen=True):
-    hold_id: UUID
-    service_id: UUID
-    worker_id: UUID
-    starts_at: datetime
-    ends_at: datetime
-    expires_at: datetime | None = None
 
 
 class Scheduling:

@@ -198,7 +198,7 @@ async def test_what_is_asked_is_answered_refused_or_asked_again_on_the_next_conn
             refusal = {"code": "driver_offline", "status": 409, "detail": "Not at work.", "since": None}
             await talk.say("error", refusal, id=said["id"])
         else:
-            await talk.say("reply", {"accepted": 1, "rejected": []}, id=said["id"])
+            await talk.say("reply", {"accepted": 1, "rejected": [], "kept_in": "redis"}, id=said["id"])
         await asked
 
     async def dies(talk: Talk) -> None:

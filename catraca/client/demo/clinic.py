@@ -8,7 +8,7 @@ from uuid import UUID
 
 from catraca.client.client import Client
 from catraca.client.errors import ClientFailure, Refused
-from catraca.client.scheduling import Appointment, Service, Slot
+from catraca.client.models import Appointment, Service, Slot
 
 if TYPE_CHECKING:
     from catraca.client.demo.city import City

@@ -11,7 +11,8 @@ from catraca.client.client import Client
 from catraca.client.demo.places import Spot, advance, route, some_spot
 from catraca.client.errors import ClientFailure, Refused
 from catraca.client.live import Live
-from catraca.client.models import Accepted, Message, Ping
+from catraca.client.models import Accepted
+from catraca.client.values import Message, Ping
 
 if TYPE_CHECKING:
     from catraca.client.demo.city import City

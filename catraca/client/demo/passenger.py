@@ -10,7 +10,8 @@ from catraca.client.client import Client
 from catraca.client.demo.places import Spot, some_trip
 from catraca.client.errors import ClientFailure, Refused
 from catraca.client.live import Live
-from catraca.client.models import Message, Question, Ride
+from catraca.client.models import Ride
+from catraca.client.values import Message, Question
 
 if TYPE_CHECKING:
     from catraca.client.demo.city import City

@@ -1,0 +1,12 @@
+"""The models of the client, which are generated from the OpenAPI document."""
+
+from catraca.client import models
+from tools.client_models import MODELS, TARGET, generated, openapi_document
+
+
+async def test_models_are_those_of_the_document() -> None:
+    assert TARGET.read_text() == generated(await openapi_document()), "run `make client`"
+
+
+def test_every_named_model_is_generated() -> None:
+    assert [name for name in MODELS if not hasattr(models, name)] == []
