@@ -9,11 +9,10 @@ from uuid import UUID, uuid4
 import asyncpg
 
 from catraca.cli import OBJECTS_BETWEEN_COLLECTIONS
-from catraca.domains.scheduling.model.agendas import ServiceId
-from catraca.domains.scheduling.model.spans import Span
-from catraca.domains.scheduling.model.zones import moment_of
-from catraca.domains.scheduling.service.looking import DAY, fill_diary, find_slots
-from catraca.domains.scheduling.store.diaries import read_offering
+from catraca.domains.scheduling.availability.service import find_slots, read_schedule
+from catraca.domains.scheduling.calendar_math.spans import DAY, Span
+from catraca.domains.scheduling.calendar_math.zones import to_seconds
+from catraca.domains.scheduling.shared.model import ServiceId
 from catraca.platform.clock import now
 from catraca.platform.database import Database, Db
 
@@ -62,10 +61,10 @@ async def free_milliseconds(database_url: str) -> list[Waited]:
             agendas = await fill_agendas(database_url, workers)
 
             async def free(db: Db, agendas: Agendas = agendas) -> object:
-                offering = await read_offering(db, agendas.service_id, None)
-                assert offering is not None
-                diary = await fill_diary(db, offering, agendas.within, moment=agendas.within[0])
-                return [agenda.free for agenda in diary.agendas]
+                schedule = await read_schedule(
+                    db, agendas.service_id, None, agendas.within, idle_before=agendas.within[0]
+                )
+                return [agenda.free for agenda in schedule.agendas]
 
             async def first_page(db: Db, agendas: Agendas = agendas) -> object:
                 return await find_slots(
@@ -94,7 +93,7 @@ async def _waited(database: Database, ask: Callable[[Db], Awaitable[object]]) ->
 
 async def fill_agendas(database_url: str, workers: int) -> Agendas:
     """Nine hours on five days a week, of which eight are booked; a quarter of each is to tidy up."""
-    tomorrow = (moment_of(now()) // DAY + 1) * DAY
+    tomorrow = (to_seconds(now()) // DAY + 1) * DAY
     service_id = uuid4()
     db = await asyncpg.connect(database_url)
     try:

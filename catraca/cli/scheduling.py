@@ -1,4 +1,4 @@
-"""`catraca scheduling`: what operators of agendas need at the machine itself."""
+"""`catraca scheduling`: commands for operators of agendas."""
 
 import json
 from typing import TYPE_CHECKING, Annotated
@@ -11,32 +11,32 @@ from catraca.cli.failures import FAILED, expected_failures
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from catraca.domains.scheduling import Moved
+    from catraca.domains.scheduling import ShiftedAppointment
     from catraca.platform.database import Db
 
-SHOWN_ROWS = 50
+MAX_ROWS = 50
 
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="markdown",
-    help="Look after agendas.",
+    help="Check agendas.",
 )
 
 
 @app.callback()
 def scheduling() -> None:
-    """Without it, the only command would need no name."""
+    """Typer gives a single command no name of its own, unless there is a callback."""
 
 
 @app.command("audit-time-zones")
 def audit_time_zones(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one line for each.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one line per appointment.")] = False,
 ) -> None:
-    """Tell which upcoming appointments are no longer at the local time that was agreed on.
+    """List the upcoming appointments that are no longer at their agreed local time.
 
-    Run it after an update of Catraca brought new rules of time (`tzdata`). Appointments stay at their moment
-    until somebody reschedules them. Exit code 1 when there are any.
+    Run it after an update of Catraca with new rules of time (`tzdata`). Appointments stay at their moment
+    until they are rescheduled. Exit code 1 if there are any.
 
     Example: `catraca scheduling audit-time-zones --json`
     """
@@ -47,25 +47,25 @@ def audit_time_zones(
 
 
 def _audit(url: str, *, as_json: bool) -> int:
-    """Answers how many there are; of a great many only the first are kept."""
+    """Print the appointments and return how many there are; the table shows the first `MAX_ROWS`."""
     import asyncio
 
-    from catraca.domains.scheduling import TZDATA_VERSION, moved_by_rules_of_time
+    from catraca.domains.scheduling import TZDATA_VERSION, find_shifted_appointments
     from catraca.platform.telemetry import configure_logging
 
     configure_logging("error")  # standard output is for the result
 
-    async def look(db: "Db") -> "tuple[int, list[Moved]]":
-        count, first = 0, list["Moved"]()
-        async for moved in moved_by_rules_of_time(db):
+    async def find(db: "Db") -> "tuple[int, list[ShiftedAppointment]]":
+        count, first = 0, list["ShiftedAppointment"]()
+        async for shifted in find_shifted_appointments(db):
             count += 1
             if as_json:
-                typer.echo(json.dumps(_told(moved)))
-            elif count <= SHOWN_ROWS:
-                first.append(moved)
+                typer.echo(json.dumps(_as_data(shifted)))
+            elif count <= MAX_ROWS:
+                first.append(shifted)
         return count, first
 
-    count, first = asyncio.run(on_database(url, look))
+    count, first = asyncio.run(on_database(url, find))
     if not as_json:
         _print(count, first)
         are = "is" if count == 1 else "are"
@@ -73,8 +73,8 @@ def _audit(url: str, *, as_json: bool) -> int:
     return count
 
 
-def _told(moved: "Moved") -> dict[str, object]:
-    agreed, off_by = moved.agreed, moved.off_by
+def _as_data(shifted: "ShiftedAppointment") -> dict[str, object]:
+    agreed, off_by = shifted.agreed, shifted.off_by
     return {
         "appointment_id": str(agreed.appointment_id),
         "worker_id": str(agreed.worker_id),
@@ -83,13 +83,13 @@ def _told(moved: "Moved") -> dict[str, object]:
         "tzdata_version": agreed.tzdata_version,
         "starts_at": agreed.starts_at.isoformat(),
         "local_starts_at": agreed.local_starts_at.isoformat(),
-        "shown": moved.shown and moved.shown.isoformat(),
-        "would_start_at": moved.would_start_at and moved.would_start_at.isoformat(),
+        "shown": shifted.shown and shifted.shown.isoformat(),
+        "would_start_at": shifted.would_start_at and shifted.would_start_at.isoformat(),
         "off_by_minutes": None if off_by is None else off_by.total_seconds() / 60,
     }
 
 
-def _print(count: int, first: "list[Moved]") -> None:
+def _print(count: int, first: "list[ShiftedAppointment]") -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -100,23 +100,23 @@ def _print(count: int, first: "list[Moved]") -> None:
     table = Table()
     for heading in ("appointment", "worker", "agreed on", "zone", "rules", "clocks will show", "off by"):
         table.add_column(heading, overflow="fold")
-    for moved in first:
-        agreed = moved.agreed
+    for shifted in first:
+        agreed = shifted.agreed
         table.add_row(
             str(agreed.appointment_id),
             str(agreed.worker_id),
             f"{agreed.local_starts_at:%Y-%m-%d %H:%M}",
             visible(agreed.time_zone),
             visible(agreed.tzdata_version),
-            "unknown zone" if moved.shown is None else f"{moved.shown:%Y-%m-%d %H:%M}",
-            _spoken(moved.off_by),
+            "unknown zone" if shifted.shown is None else f"{shifted.shown:%Y-%m-%d %H:%M}",
+            _signed(shifted.off_by),
         )
     Console(highlight=False).print(table)
     if count > len(first):
         typer.echo(f"... and {count - len(first):,} more: see --json")
 
 
-def _spoken(off_by: "timedelta | None") -> str:
+def _signed(off_by: "timedelta | None") -> str:
     """Such as `+1:00` or `-0:30`."""
     if off_by is None:
         return ""

@@ -11,7 +11,7 @@ from uuid import UUID
 from catraca.domains import communities, people, scheduling
 from catraca.domains.communities import CommunityId, Prices, Rules, Wanted
 from catraca.domains.people import NewUser, UserId
-from catraca.domains.scheduling import NewWorker, Rule, ServiceId, Terms
+from catraca.domains.scheduling import NewWorker, ServiceId, ServiceTerms, WeeklyRule
 from catraca.platform.database import Database, Db
 from catraca.platform.geo import METERS_A_DEGREE
 
@@ -96,7 +96,7 @@ COMMUNITIES = (
     _community(3, "Rio Vermelho", -13.0090, -38.4900, radius_meters=1000, neighbour=2),
 )
 CONSULTATION = ServiceId(UUID("c1dade00-0000-4000-8000-000000000401"))
-CONSULTATION_TERMS = Terms(
+CONSULTATION_TERMS = ServiceTerms(
     name="Consulta",
     duration_minutes=30,
     buffer_after_minutes=10,
@@ -108,10 +108,10 @@ DOCTORS = (
     NewWorker(
         "Dra. Marlene Assunção",
         "America/Bahia",
-        [Rule(day, *shift) for day in range(1, 6) for shift in ((8 * 60, 12 * 60), (13 * 60, 17 * 60))],
+        [WeeklyRule(day, *shift) for day in range(1, 6) for shift in ((8 * 60, 12 * 60), (13 * 60, 17 * 60))],
     ),
     NewWorker(
-        "Dr. Valdir Couto", "America/Bahia", [Rule(day, 13 * 60, 21 * 60) for day in (1, 2, 3, 4, 5, 6)]
+        "Dr. Valdir Couto", "America/Bahia", [WeeklyRule(day, 13 * 60, 21 * 60) for day in (1, 2, 3, 4, 5, 6)]
     ),
 )
 

@@ -3,7 +3,7 @@
 from catraca.domains.geofences import jobs as geofence_jobs
 from catraca.domains.matching.search.jobs import matching_timers
 from catraca.domains.rides.search import jobs as ride_jobs
-from catraca.domains.scheduling import jobs as scheduling_jobs
+from catraca.domains.scheduling.jobs import scheduling_timers
 from catraca.platform.database.timer_runner import TimerRunner
 from catraca.platform.database.timers import TimerHandlers
 from catraca.roles.agents.driver_patrol import DriverPatrol
@@ -20,8 +20,7 @@ def timers_of(parts: Parts) -> tuple[TimerHandlers, ...]:
     return (
         ride_jobs.fires,
         geofence_jobs.fires,
-        scheduling_jobs.fires,
-        scheduling_jobs.waitlist_timers(parts.settings.scheduling.waitlist_offer_ttl),
+        scheduling_timers(offer_ttl=parts.settings.scheduling.waitlist_offer_ttl),
         matching_timers(matcher_of(parts.settings, parts.redis)),
     )
 

@@ -61,7 +61,7 @@ def location_rhythm(settings: LocationSettings) -> Rhythm:
 
 def booking_rules(settings: SchedulingSettings) -> BookingRules:
     return BookingRules(
-        reminder=settings.appointment_reminder, hold_ttl=settings.hold_ttl, most_holds=settings.max_holds
+        reminder=settings.appointment_reminder, hold_ttl=settings.hold_ttl, max_holds=settings.max_holds
     )
 
 

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from catraca.domains.scheduling import TZDATA_VERSION
-from catraca.domains.scheduling.store.auditing import PAGE
+from catraca.domains.scheduling.time_zone_audit.store import PAGE_ROWS
 from catraca.platform.database import Database
 from tests.domains.scheduling.clocks import next_switch
 from tests.servers import Stack
@@ -202,7 +202,7 @@ async def test_a_zone_that_is_no_more_is_told(machine: Machine) -> None:
 
 
 async def test_of_a_great_many_all_are_counted_and_the_first_are_shown(machine: Machine) -> None:
-    count = PAGE + 5
+    count = PAGE_ROWS + 5
     moved = await machine.agree(AT_NINE + HOUR, NINE, count=count)
     code, said, _ = await machine.type("--json")
     assert (code, {json.loads(line)["appointment_id"] for line in said.splitlines()}) == (

@@ -1,27 +1,30 @@
-"""Scheduling: agendas that cannot overlap, and what is free in them, computed when asked."""
+"""Scheduling: agendas without overlaps, free slots computed per request, bookings."""
 
-from catraca.domains.scheduling.model.agendas import Names, ServiceId, Terms
-from catraca.domains.scheduling.model.hours import Rule
-from catraca.domains.scheduling.model.zones import TZDATA_VERSION, zone
-from catraca.domains.scheduling.service.auditing import Moved, moved_by_rules_of_time
-from catraca.domains.scheduling.service.booking import BookingRules
-from catraca.domains.scheduling.service.opening import NewWorker, open_service
-from catraca.domains.scheduling.service.personal import PERSONAL_DATA
-from catraca.domains.scheduling.store.invariants import INVARIANTS
-from catraca.domains.scheduling.store.names import names_of
+from catraca.domains.scheduling.calendar_math.hours import WeeklyRule
+from catraca.domains.scheduling.calendar_math.zones import TZDATA_VERSION, zone
+from catraca.domains.scheduling.catalog.model import NewWorker, ServiceTerms
+from catraca.domains.scheduling.catalog.service import open_service
+from catraca.domains.scheduling.personal_data.service import PERSONAL_DATA
+from catraca.domains.scheduling.shared.model import BookingRules, Names, ServiceId
+from catraca.domains.scheduling.shared.service import names_of
+from catraca.domains.scheduling.store import INVARIANTS
+from catraca.domains.scheduling.time_zone_audit.service import (
+    ShiftedAppointment,
+    find_shifted_appointments,
+)
 
 __all__ = [
     "INVARIANTS",
     "PERSONAL_DATA",
     "TZDATA_VERSION",
     "BookingRules",
-    "Moved",
     "Names",
     "NewWorker",
-    "Rule",
     "ServiceId",
-    "Terms",
-    "moved_by_rules_of_time",
+    "ServiceTerms",
+    "ShiftedAppointment",
+    "WeeklyRule",
+    "find_shifted_appointments",
     "names_of",
     "open_service",
     "zone",

@@ -1,59 +1,59 @@
-"""What is refused about agendas."""
+"""Refusals of scheduling."""
 
 from catraca.platform.errors import Refusal
 
 
 class SlotTaken(Refusal):
-    """Somebody was faster; `alternatives` are the nearest slots that are free."""
+    """The time was free and is taken now; `alternatives` are the nearest free slots."""
 
     code = "slot_taken"
     status = 409
 
 
 class SlotNotOffered(Refusal):
-    """Nobody is offered that time; `faults` say why, `alternatives` are the nearest slots that are free."""
+    """The time is not a slot; `faults` says why, `alternatives` are the nearest free slots."""
 
     code = "slot_not_offered"
     status = 422
 
 
 class AgendaTaken(Refusal):
-    """In that time are `appointments`, `holds` or other `time_off`: move or end those first."""
+    """The time is in use; `appointments`, `holds` and `time_off` list what to move or end first."""
 
     code = "agenda_taken"
     status = 409
 
 
 class AppointmentOver(Refusal):
-    """It has the `appointment_status` it has, and cannot become what was asked for."""
+    """The appointment's `appointment_status` does not lead to the `wanted` status."""
 
     code = "appointment_over"
     status = 409
 
 
 class AppointmentBegun(Refusal):
-    """Its client could move or cancel it before it began, at `starts_at`."""
+    """Clients move and cancel an appointment before `starts_at` only."""
 
     code = "appointment_begun"
     status = 409
 
 
 class AppointmentNotStarted(Refusal):
-    """Nobody is missed before the time has come: `starts_at`."""
+    """A no-show is recorded from `starts_at` on only."""
 
     code = "appointment_not_started"
     status = 409
 
 
 class TooManyHolds(Refusal):
-    """The client holds as many times as one may: `limit`."""
+    """The client has `limit` holds, the most allowed."""
 
     code = "too_many_holds"
     status = 409
 
 
 class HoldContradicted(Refusal):
-    """The hold is for another service, worker or time; `fields` are those."""
+    """The hold differs from the booking request in these `fields`."""
 
     code = "hold_contradicted"
     status = 422
@@ -65,7 +65,7 @@ class TimeZoneUnknown(Refusal):
 
 
 class HolidaysUnknown(Refusal):
-    """No holidays are known for that country and state."""
+    """No holidays are known for this country and state."""
 
     code = "holidays_unknown"
     status = 422
@@ -79,7 +79,7 @@ class RangeInvalid(Refusal):
 
 
 class RangeTooLong(Refusal):
-    """More than `most_days` at once."""
+    """The range is longer than `most_days`."""
 
     code = "range_too_long"
     status = 422
@@ -91,21 +91,21 @@ class ServiceRetired(Refusal):
 
 
 class WorkerTaken(Refusal):
-    """That account is another worker's already."""
+    """The account belongs to another worker."""
 
     code = "worker_taken"
     status = 409
 
 
 class SeriesTaken(Refusal):
-    """Not all of the series can be, and so nothing was booked; `failed` says which, why, and what is free."""
+    """Nothing was booked; `failed` lists the times that are not free, with reasons and alternatives."""
 
     code = "series_taken"
     status = 409
 
 
 class TooManyWaits(Refusal):
-    """The client waits for as many times as one may: `limit`."""
+    """The client has `limit` open waitlist entries, the most allowed."""
 
     code = "too_many_waits"
     status = 409

@@ -1,49 +1,35 @@
-"""What time does to appointments, holds and the lines of those who wait."""
+"""Timers of scheduling, and what the housekeeper deletes and erases."""
 
 from datetime import timedelta
-from typing import Final
 from uuid import UUID
 
-from catraca.domains.scheduling.service import freeing, holding, moving, telling, waiting
-from catraca.domains.scheduling.store import personal
+from catraca.domains.scheduling.appointments.service import HOLD_DUE, REMINDER_DUE
+from catraca.domains.scheduling.booking import service as booking
+from catraca.domains.scheduling.freed_time.service import TIME_FREED, WAIT_DUE
+from catraca.domains.scheduling.holds import service as holds
+from catraca.domains.scheduling.holds.service import prune_holds
+from catraca.domains.scheduling.personal_data import service as personal_data
+from catraca.domains.scheduling.waitlist import service as waitlist
 from catraca.platform.database import Db
 from catraca.platform.database.timers import TimerHandlers
 
-# By then nobody asks any more what became of it.
-HOLDS_KEPT_FOR: Final = timedelta(days=1)
-
-fires = TimerHandlers()
+__all__ = ["erase_walk_ins", "prune_holds", "scheduling_timers"]
 
 
-@fires(telling.HOLD_DUE)
-async def expire_hold(db: Db, hold_id: UUID) -> None:
-    await holding.expire_hold(db, hold_id)
-
-
-@fires(telling.REMINDER_DUE)
-async def remind(db: Db, appointment_id: UUID) -> None:
-    await moving.remind(db, appointment_id)
-
-
-def waitlist_timers(offer_ttl: timedelta) -> TimerHandlers:
+def scheduling_timers(*, offer_ttl: timedelta) -> TimerHandlers:
+    """`offer_ttl`: how long an offer to a waitlist entry is open."""
     fires = TimerHandlers()
+    fires(HOLD_DUE)(holds.expire_hold)
+    fires(REMINDER_DUE)(booking.remind)
+    fires(WAIT_DUE)(waitlist.search_for_entry)
 
-    @fires(freeing.TIME_FREED)
-    async def offer_freed(db: Db, freed_id: UUID) -> None:
-        await waiting.offer_freed(db, freed_id, lasts=offer_ttl)
-
-    @fires(freeing.WAIT_DUE)
-    async def look_for(db: Db, entry_id: UUID) -> None:
-        await waiting.look_for(db, entry_id)
+    @fires(TIME_FREED)
+    async def offer_freed_time(db: Db, freed_id: UUID) -> None:
+        await waitlist.offer_freed_time(db, freed_id, expires_in=offer_ttl)
 
     return fires
 
 
-async def prune_holds(db: Db, *, limit: int = 1000) -> int:
-    """Drop holds that came to nothing, a while after; answers how many."""
-    return await personal.prune_holds(db, older_than=HOLDS_KEPT_FOR, limit=limit)
-
-
-async def forget_walk_ins(db: Db, *, older_than: timedelta, limit: int = 1000) -> int:
-    """Take the names of those who came without an account from appointments of long ago; of how many."""
-    return await personal.forget_walk_ins(db, older_than=older_than, limit=limit)
+async def erase_walk_ins(db: Db, *, older_than: timedelta, limit: int = 1000) -> int:
+    """Erase the names of clients without an account from old appointments; returns how many."""
+    return await personal_data.erase_walk_ins(db, older_than=older_than, limit=limit)

@@ -12,7 +12,7 @@ from catraca.domains.location.jobs import prune_shares
 from catraca.domains.matching import prune_searches
 from catraca.domains.notifications import prune_notifications, prune_tickets
 from catraca.domains.people.credentials.jobs import prune_password_links
-from catraca.domains.scheduling.jobs import forget_walk_ins, prune_holds
+from catraca.domains.scheduling.jobs import erase_walk_ins, prune_holds
 from catraca.platform.database import Db
 from catraca.platform.database.idempotency import prune_idempotency_keys
 from catraca.platform.database.inbox import prune_inbox
@@ -79,7 +79,7 @@ def prunes_of(parts: Parts) -> dict[str, Prune]:
         "trip_shares": prune_shares,
         "ride_confirmations": prune_confirmations,
         "holds": prune_holds,
-        "walk_ins": partial(forget_walk_ins, older_than=settings.scheduling.walk_in_retention),
+        "walk_ins": partial(erase_walk_ins, older_than=settings.scheduling.walk_in_retention),
         "demand": prune_demand,
         "match_windows": prune_windows,
     }

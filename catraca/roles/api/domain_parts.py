@@ -86,7 +86,11 @@ def geofence_parts(parts: Parts, fences: communities.Fences) -> GeofenceParts:
 
 
 def scheduling_parts(parts: Parts) -> SchedulingParts:
-    return SchedulingParts(turns=KeyQueues(parts.redis), rules=booking_rules(parts.settings.scheduling))
+    return SchedulingParts(
+        database=parts.database,
+        queues=KeyQueues(parts.redis),
+        rules=booking_rules(parts.settings.scheduling),
+    )
 
 
 def location_parts(parts: Parts, fences: communities.Fences) -> LocationParts:

@@ -95,8 +95,8 @@ class Line:
     async def dispatching(self, dispatchers: int = 1) -> AsyncIterator[None]:
         async with AsyncExitStack() as running:
             for _ in range(dispatchers):
-                handlers = jobs.fires, jobs.waitlist_timers(OFFER_TTL)
-                await running.enter_async_context(keeping(self.clinic.parts.database, *handlers))
+                handlers = jobs.scheduling_timers(offer_ttl=OFFER_TTL)
+                await running.enter_async_context(keeping(self.clinic.parts.database, handlers))
             yield
 
 

@@ -8,16 +8,16 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from catraca.domains.people import UserId
-from catraca.domains.scheduling.model.agendas import AppointmentId, Client, ServiceId, SubjectId
-from catraca.domains.scheduling.model.zones import moment_of
-from catraca.domains.scheduling.service import booking
-from catraca.domains.scheduling.service.booking import BookingRules, Wish
+from catraca.domains.scheduling.appointments.model import BookingRequest, Client
+from catraca.domains.scheduling.booking import service as booking
+from catraca.domains.scheduling.calendar_math.zones import to_seconds
+from catraca.domains.scheduling.shared.model import AppointmentId, BookingRules, ServiceId, SubjectId
 from catraca.platform.database import Db
 from tests.domains.scheduling.clinic import Clinic, moment
 from tests.servers import until
 
 T = TypeVar("T")
-RULES = BookingRules(reminder=timedelta(hours=1), hold_ttl=timedelta(minutes=5), most_holds=3)
+RULES = BookingRules(reminder=timedelta(hours=1), hold_ttl=timedelta(minutes=5), max_holds=3)
 WAITING = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
 
 
@@ -38,11 +38,11 @@ async def by_hand(clinic: Clinic) -> AsyncIterator[Db]:
         yield db
 
 
-def wish_for(clinic: Clinic, clock: str) -> Wish:
-    return Wish(
+def wish_for(clinic: Clinic, clock: str) -> BookingRequest:
+    return BookingRequest(
         service_id=ServiceId(clinic.service_id),
         worker_id=SubjectId(clinic.worker_id),
-        starts=moment_of(moment(clinic.at(clock))),
+        starts=to_seconds(moment(clinic.at(clock))),
     )
 
 

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import httpx
 import pytest
 
-from catraca.domains.scheduling.service.looking import MOST_DAYS
+from catraca.domains.scheduling.availability.service import MAX_DAYS
 from catraca.platform.texts import LANGUAGES, text
 from catraca.roles.parts import Parts
 from catraca.settings import Settings
@@ -146,10 +146,10 @@ async def test_too_much_or_nothing_at_all_is_refused(clinic: Clinic) -> None:
     start = moment(clinic.at("00:00"))
     ten_years = (start + timedelta(days=3650)).isoformat()
     problem = await is_refused(clinic, 422, "range_too_long", to=ten_years)
-    assert problem["most_days"] == MOST_DAYS
+    assert problem["most_days"] == MAX_DAYS
     await is_refused(clinic, 422, "range_invalid", to=clinic.at("00:00"))
     await is_refused(clinic, 422, "range_invalid", to=clinic.at("00:00", days=-1))
-    longest = (start + timedelta(days=MOST_DAYS)).isoformat()
+    longest = (start + timedelta(days=MAX_DAYS)).isoformat()
     assert (await ask(clinic, to=longest)).status_code == 200
 
 

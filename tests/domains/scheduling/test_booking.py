@@ -6,7 +6,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from catraca.domains.scheduling.model.zones import TZDATA_VERSION
+from catraca.domains.scheduling.calendar_math.zones import TZDATA_VERSION
 from catraca.roles.parts import Parts
 from tests.conftest import bearer
 from tests.domains.scheduling.clinic import BASE, Clinic, moment, open_clinic, service_body

@@ -11,17 +11,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from catraca.domains.scheduling.model.agendas import (
-    Appointment,
-    AppointmentId,
-    Client,
-    Names,
-    ServiceId,
-    Status,
-    SubjectId,
-    SubjectNo,
-)
-from catraca.domains.scheduling.model.calendar import write_calendar
+from catraca.domains.scheduling.appointments.model import Appointment, Client, Status
+from catraca.domains.scheduling.calendars.model import write_calendar
+from catraca.domains.scheduling.shared.model import AppointmentId, Names, ServiceId, SubjectId, SubjectNo
 
 SERVICE, WORKER, ROOM = (uuid4() for _ in range(3))
 STARTS = datetime(2026, 1, 5, 17, tzinfo=UTC)

@@ -9,9 +9,9 @@ import icalendar
 import pytest
 from structlog.testing import capture_logs
 
-from catraca.domains.scheduling.model.agendas import SubjectNo
-from catraca.domains.scheduling.service.calendars import AHEAD, BACK
-from catraca.domains.scheduling.store.calendars import appointments_around
+from catraca.domains.scheduling.calendars.service import AHEAD, BACK
+from catraca.domains.scheduling.calendars.store import appointments_around
+from catraca.domains.scheduling.shared.model import SubjectNo
 from tests.conftest import bearer
 from tests.domains.scheduling.clinic import BASE, Clinic, moment
 from tests.domains.scheduling.past import move_back

@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 import httpx
 import pytest
 
-from catraca.domains.scheduling import jobs
+from catraca.domains.scheduling.holds import service as holds
 from catraca.roles.parts import Parts
 from tests.domains.scheduling.clinic import Clinic, moment, open_clinic, service_body
 from tests.domains.scheduling.races import by_hand, claims_of, started
@@ -157,7 +157,7 @@ async def test_who_leaves_while_the_last_other_hold_ends_leaves_nothing_taken(cl
     hold_id = await clinic.held(uuid4(), clinic.at("09:00"))
     await clinic.let_lapse(hold_id)
     async with by_hand(clinic) as db:
-        await jobs.expire_hold(db, hold_id)
+        await holds.expire_hold(db, hold_id)
         leaving = await started(clinic, clinic.act(client, booked["appointment_id"], "cancel"))
     assert (await leaving).status_code == 200
     assert await claims_of(clinic, clinic.worker_id) == []
@@ -169,7 +169,7 @@ async def test_who_moves_while_the_last_other_hold_ends_leaves_nothing_taken(cli
     hold_id = await clinic.held(uuid4(), clinic.at("09:00"))
     await clinic.let_lapse(hold_id)
     async with by_hand(clinic) as db:
-        await jobs.expire_hold(db, hold_id)
+        await holds.expire_hold(db, hold_id)
         moving = await started(clinic, moved(clinic, client, booked, "11:00"))
     assert (await moving).status_code == 200
     (claim,) = await claims_of(clinic, clinic.worker_id)
@@ -184,7 +184,7 @@ async def test_whoever_joins_while_a_hold_ends_waits_and_has_its_seat(clinic: Cl
     elsewhere = await clinic.booked(client, clinic.at("11:00"))
     await clinic.let_lapse(hold_id)
     async with by_hand(clinic) as db:
-        await jobs.expire_hold(db, hold_id)
+        await holds.expire_hold(db, hold_id)
         request = (
             clinic.book(client, clinic.at("09:00"))
             if comes == "new"

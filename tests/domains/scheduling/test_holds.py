@@ -7,9 +7,8 @@ from uuid import UUID, uuid4
 import httpx
 
 from catraca.domains.people import UserId
-from catraca.domains.scheduling import jobs
-from catraca.domains.scheduling.model.agendas import Client
-from catraca.domains.scheduling.service import booking
+from catraca.domains.scheduling.appointments.model import Client
+from catraca.domains.scheduling.holds import service as holds
 from catraca.roles.parts import Parts
 from tests.conftest import bearer
 from tests.domains.scheduling.clinic import BASE, Clinic, moment, open_clinic
@@ -28,7 +27,7 @@ CLOCKS = ["09:00", "10:00", "11:00", "12:00", "13:00", "14:00", "15:00", "16:00"
 
 async def expire(clinic: Clinic, hold_id: UUID) -> None:
     """What its timer does."""
-    await clinic.parts.database.run(lambda db: jobs.expire_hold(db, hold_id))
+    await clinic.parts.database.run(lambda db: holds.expire_hold(db, hold_id))
 
 
 async def status_of(clinic: Clinic, appointment_id: object) -> str:
@@ -97,7 +96,7 @@ async def test_of_two_holds_of_a_client_at_once_the_second_waits_for_its_number(
     client, other = uuid4(), await clinic.worker()
     await clinic.api.get("/v1/me", headers=bearer("passenger", client))
     async with by_hand(clinic) as db:
-        await booking.hold(db, wish_for(clinic, "09:00"), Client(id=UserId(client)), rules=RULES)
+        await holds.create_hold(db, wish_for(clinic, "09:00"), Client(id=UserId(client)), rules=RULES)
         second = await started(clinic, clinic.hold(client, clinic.at("09:00"), worker_id=other))
         assert not second.done()
     assert (await second).status_code == 201, (await second).text

@@ -242,7 +242,7 @@ async def test_whoever_books_for_somebody_who_leaves_is_not_in_their_way(clinic:
 async def tidied(clinic: Clinic) -> Clinic:
     """Nothing of other tests is left to tidy."""
     run = clinic.parts.database.run
-    while await run(jobs.prune_holds) or await run(lambda db: jobs.forget_walk_ins(db, older_than=YEAR)):
+    while await run(jobs.prune_holds) or await run(lambda db: jobs.erase_walk_ins(db, older_than=YEAR)):
         pass
     return clinic
 
@@ -257,7 +257,7 @@ async def test_who_came_without_an_account_is_forgotten_after_a_while(tidied: Cl
     before = await appointment(clinic, old)
 
     async def forget() -> int:
-        return await clinic.parts.database.run(lambda db: jobs.forget_walk_ins(db, older_than=YEAR))
+        return await clinic.parts.database.run(lambda db: jobs.erase_walk_ins(db, older_than=YEAR))
 
     assert [await forget(), await forget()] == [2, 0]
     after = await appointment(clinic, old)
@@ -271,7 +271,7 @@ async def test_they_are_forgotten_a_bounded_number_at_a_time(tidied: Clinic) -> 
     for clock in ("09:00", "11:00", "13:00"):
         await move_back(clinic, await walk_in(clinic, clock), days=370)
     run = clinic.parts.database.run
-    counts = [await run(lambda db: jobs.forget_walk_ins(db, older_than=YEAR, limit=2)) for _ in range(3)]
+    counts = [await run(lambda db: jobs.erase_walk_ins(db, older_than=YEAR, limit=2)) for _ in range(3)]
     assert counts == [2, 1, 0]
 
 

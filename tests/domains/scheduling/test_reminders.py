@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 import msgspec
 import pytest
 
-from catraca.domains.scheduling import jobs
+from catraca.domains.scheduling.booking import service as booking
 from catraca.roles.agents.retention_pruner import RetentionPruner
 from catraca.roles.parts import Parts
 from catraca.settings import Settings
@@ -137,7 +137,7 @@ async def test_a_canceled_appointment_is_not_reminded_of(practice: Practice) -> 
     assert await practice.reminder(booked["appointment_id"]) is None
     # Nor by a timer that was already at it.
     appointment_id = UUID(booked["appointment_id"])
-    await practice.clinic.parts.database.run(lambda db: jobs.remind(db, appointment_id))
+    await practice.clinic.parts.database.run(lambda db: booking.remind(db, appointment_id))
     again = await practice.booked(client, "15:00")
     await practice.clinic.act(client, again["appointment_id"], "cancel")
 
@@ -153,7 +153,7 @@ async def test_what_has_begun_is_not_reminded_of(practice: Practice) -> None:
     booked = await practice.booked(client, "14:00")
     await move_back(practice.clinic, booked["appointment_id"], days=4)
     appointment_id = UUID(booked["appointment_id"])
-    await practice.clinic.parts.database.run(lambda db: jobs.remind(db, appointment_id))
+    await practice.clinic.parts.database.run(lambda db: booking.remind(db, appointment_id))
     told = await practice.clinic.sql(
         "SELECT routing_key FROM outbox WHERE aggregate_id = $1"
         " UNION ALL SELECT routing_key FROM outbox_sent WHERE aggregate_id = $1",

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import httpx
 import pytest
 
-from catraca.domains.scheduling.model.series import occurrences
+from catraca.domains.scheduling.series.model import Recurrence, occurrences
 from catraca.roles.parts import Parts
 from tests.conftest import bearer
 from tests.domains.scheduling.clinic import BASE, Clinic, moment, open_clinic
@@ -162,7 +162,7 @@ async def test_a_series_has_bounds(clinic: Clinic, wrong: dict[str, Any]) -> Non
 
 
 def told(zone: str, first: datetime, every: Any, count: int) -> list[str]:
-    found = occurrences(zone, int(first.timestamp()), every, count)
+    found = occurrences(zone, int(first.timestamp()), Recurrence(every=every, count=count))
     return [datetime.fromtimestamp(one, ZoneInfo(zone)).isoformat() for one in found]
 
 

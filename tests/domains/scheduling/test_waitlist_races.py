@@ -4,8 +4,7 @@ import asyncio
 from contextlib import AsyncExitStack
 from uuid import UUID, uuid4
 
-from catraca.domains.scheduling.model.waiting import EntryId
-from catraca.domains.scheduling.service import waiting
+from catraca.domains.scheduling.waitlist import service as waitlist
 from tests.conftest import bearer
 from tests.domains.scheduling.clinic import BASE, Clinic, moment
 from tests.domains.scheduling.line import Line, cancel, invariants_hold, taken
@@ -20,7 +19,7 @@ async def test_whoever_joins_while_a_time_becomes_free_does_not_overtake(clinic:
     await cancel(clinic, *owner)
     newcomer = await line.join()
     async with clinic.parts.database.transaction() as db:
-        await waiting.look_for(db, UUID((await line.entry(newcomer))["entry_id"]))
+        await waitlist.search_for_entry(db, UUID((await line.entry(newcomer))["entry_id"]))
     async with line.dispatching():
         await line.becomes(first, "OFFERED")
         await line.settled()
@@ -116,7 +115,8 @@ async def test_whoever_leaves_while_an_offer_is_made_is_not_made_it(clinic: Clin
 
     async with AsyncExitStack() as leaving:
         db = await leaving.enter_async_context(clinic.parts.database.transaction())
-        await waiting.leave_line(db, EntryId(UUID((await line.entry(client))["entry_id"])))
+        entry_id = UUID((await line.entry(client))["entry_id"])
+        await waitlist.leave_waitlist(db, await waitlist.get_entry(db, entry_id))
         async with line.dispatching():
             await until(somebody_waits_for_them)
             await leaving.aclose()

@@ -7,19 +7,13 @@ from uuid import UUID
 
 from hypothesis import strategies as st
 
-from catraca.domains.scheduling.model.agendas import (
-    Service,
-    ServiceId,
-    SessionId,
-    SubjectId,
-    SubjectNo,
-    Terms,
-    Worker,
-)
-from catraca.domains.scheduling.model.diary import Agenda, Diary, Session
-from catraca.domains.scheduling.model.hours import Hours, Rule
-from catraca.domains.scheduling.model.spans import Seconds, Span, merge
-from catraca.domains.scheduling.model.zones import zone
+from catraca.domains.scheduling.agendas.model import Worker
+from catraca.domains.scheduling.availability.model import Agenda, ServiceSchedule, Session
+from catraca.domains.scheduling.calendar_math.hours import Hours, WeeklyRule
+from catraca.domains.scheduling.calendar_math.spans import Seconds, Span, merge
+from catraca.domains.scheduling.calendar_math.zones import zone
+from catraca.domains.scheduling.catalog.model import Service, ServiceTerms
+from catraca.domains.scheduling.shared.model import ServiceId, SessionId, SubjectId, SubjectNo
 
 HOUR = 3600
 DAY = 24 * HOUR
@@ -53,10 +47,10 @@ def on(day: date, start: str, end: str) -> Hours:
     return Hours("UTC", [rule(day, start, end)])
 
 
-def rule(day: date, start: str, end: str, **validity: date) -> Rule:
+def rule(day: date, start: str, end: str, **validity: date) -> WeeklyRule:
     """Every week on that day's weekday; an end at or before the start is on the next day."""
     first, last = _minute(start), _minute(end)
-    return Rule(day.isoweekday(), first, last if last > first else last + 1440, **validity)
+    return WeeklyRule(day.isoweekday(), first, last if last > first else last + 1440, **validity)
 
 
 def _minute(text: str) -> int:
@@ -87,7 +81,7 @@ def worker(no: int = 1, zone_name: str = "UTC") -> Worker:
 
 def service(**terms: Any) -> Service:
     minutes = {"duration_minutes": 60, "slot_step_minutes": 30, "horizon_days": 60}
-    return Service(id=ServiceId(UUID(int=99)), terms=Terms(name="Consulta", **(minutes | terms)))
+    return Service(id=ServiceId(UUID(int=99)), terms=ServiceTerms(name="Consulta", **(minutes | terms)))
 
 
 def agenda(
@@ -112,11 +106,11 @@ def diary(
     now: Seconds = 0,
     rooms: Mapping[int, Sequence[Span]] | None = None,
     **terms: Any,
-) -> Diary:
+) -> ServiceSchedule:
     """As of one moment; a service of an hour every half hour, unless `terms` say otherwise."""
     each = [agendas] if isinstance(agendas, Agenda) else agendas
     taken = None if rooms is None else {SubjectNo(no): merge(busy) for no, busy in rooms.items()}
-    return Diary(service(**terms), each, taken, now)
+    return ServiceSchedule(service(**terms), each, taken, now)
 
 
 def days_around(day: date) -> list[date]:

@@ -9,11 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catraca.domains.scheduling.model.agendas import SessionId, SubjectNo
-from catraca.domains.scheduling.model.diary import Agenda, Diary, Slot, fairest, nearest
-from catraca.domains.scheduling.model.hours import Hours, Rule
-from catraca.domains.scheduling.model.spans import Seconds, Span
-from catraca.domains.scheduling.model.zones import epoch_of, local_time
+from catraca.domains.scheduling.availability.model import (
+    Agenda,
+    ExpiredHold,
+    ServiceSchedule,
+    Slot,
+    least_booked,
+    nearest,
+)
+from catraca.domains.scheduling.calendar_math.hours import Hours, WeeklyRule
+from catraca.domains.scheduling.calendar_math.spans import Seconds, Span
+from catraca.domains.scheduling.calendar_math.zones import epoch_of, local_time
+from catraca.domains.scheduling.shared.model import SessionId, SubjectNo
 from tests.domains.scheduling.model.making import (
     DAY,
     HOUR,
@@ -41,7 +48,7 @@ def span(start: str, end: str) -> Span:
     return at(start), at(end)
 
 
-def shown(found: Diary, within: Span = WITHIN, zone: str = "UTC") -> list[str]:
+def shown(found: ServiceSchedule, within: Span = WITHIN, zone: str = "UTC") -> list[str]:
     return [local_time(zone, slot.starts).strftime("%H:%M") for slot in found.slots(within)]
 
 
@@ -71,7 +78,7 @@ def test_buffers_keep_others_away_and_may_stick_out_of_the_hours() -> None:
     assert shown(found)[:7] == before_and_after
     assert shown(found)[-1] == "11:30"
     assert found.claim(at("09:00")) == span("08:50", "09:35")
-    assert found.faults(taken, at("09:30")) == found.faults(taken, at("10:25")) == ["busy"]
+    assert found.conflicts(taken, at("09:30")) == found.conflicts(taken, at("10:25")) == ["busy"]
 
 
 def test_what_ends_when_the_next_begins_is_not_in_its_way() -> None:
@@ -147,7 +154,7 @@ def test_notice_is_time_that_passes(day: date, notice_hours: int, first: str) ->
     hours = Hours(name, [rule(day, "08:00", "18:00")])
     found = diary(agenda(hours, within), now=now, min_notice_minutes=notice_hours * 60)
     assert shown(found, within, name)[0] == first
-    assert found.faults(found.agendas[0], clock(name, f"{day}T08:00")) == ["too_soon"]
+    assert found.conflicts(found.agendas[0], clock(name, f"{day}T08:00")) == ["too_soon"]
 
 
 @pytest.mark.parametrize("day", [date(2025, 3, 9), date(2025, 11, 2), date(2025, 6, 8)])
@@ -159,15 +166,15 @@ def test_the_horizon_is_days_of_the_workers_calendar(day: date) -> None:
     found = diary(agenda(hours, within), now=now, horizon_days=1)
     assert shown(found, within, name)[-1] == "10:00"
     only = found.agendas[0]
-    assert found.faults(only, clock(name, f"{day}T10:00")) == []
-    assert found.faults(only, clock(name, f"{day}T10:30")) == ["beyond_horizon"]
+    assert found.conflicts(only, clock(name, f"{day}T10:00")) == []
+    assert found.conflicts(only, clock(name, f"{day}T10:30")) == ["beyond_horizon"]
 
 
 def test_the_horizon_of_each_worker_is_their_own() -> None:
     """Between two whose clocks are set on different days."""
     now = clock("UTC", "2025-03-08T12:00")
     within = (now, now + 3 * DAY)
-    all_day = [Rule(weekday, 0, 1440) for weekday in range(1, 8)]
+    all_day = [WeeklyRule(weekday, 0, 1440) for weekday in range(1, 8)]
     found = diary(
         [agenda(Hours("America/New_York", all_day), within), agenda(Hours("UTC", all_day), within, no=2)],
         now=now,
@@ -182,7 +189,7 @@ def test_one_free_room_is_enough_and_the_first_is_taken() -> None:
     found = diary(on_monday(), now=EARLIER, rooms=taken)
     assert shown(found) == ["10:00", "10:30", "11:00"]
     only = found.agendas[0]
-    assert found.faults(only, at("09:30")) == ["no_room"]
+    assert found.conflicts(only, at("09:30")) == ["no_room"]
     assert [found.free_room(at(text)) for text in ("09:30", "10:00", "11:00")] == [None, 7, 5]
 
 
@@ -195,7 +202,7 @@ def test_no_room_is_free_throughout_where_one_is_free_before_and_another_after()
 def test_where_a_room_is_needed_and_there_is_none_nothing_is_offered() -> None:
     found = diary(on_monday(), now=EARLIER, rooms={})
     assert shown(found) == []
-    assert found.faults(found.agendas[0], at("09:00")) == ["no_room"]
+    assert found.conflicts(found.agendas[0], at("09:00")) == ["no_room"]
 
 
 def test_a_group_can_be_joined_until_it_is_full_but_nothing_else_begins_in_it() -> None:
@@ -204,9 +211,9 @@ def test_a_group_can_be_joined_until_it_is_full_but_nothing_else_begins_in_it() 
     found = diary(on_monday(busy=taken, sessions=sessions), now=EARLIER, rooms={1: taken}, capacity=3)
     assert [(slot.starts, slot.seats_left) for slot in found.slots(WITHIN)] == [(at("09:30"), 1)]
     only = found.agendas[0]
-    assert found.faults(only, at("10:30")) == ["full"]
-    assert found.faults(only, at("09:00")) == ["busy"]
-    assert found.faults(only, at("09:30")) == []
+    assert found.conflicts(only, at("10:30")) == ["full"]
+    assert found.conflicts(only, at("09:00")) == ["busy"]
+    assert found.conflicts(only, at("09:30")) == []
 
 
 def test_a_group_ends_when_it_was_agreed_to_end() -> None:
@@ -220,30 +227,30 @@ def test_a_group_ends_when_it_was_agreed_to_end() -> None:
 
 def test_only_holds_that_are_over_and_in_the_way_are_told() -> None:
     ids = [SessionId(worker(number).id) for number in (1, 2, 3)]
-    found = Diary(
+    found = ServiceSchedule(
         diary(on_monday()).service,
         [on_monday()],
         None,
         EARLIER,
         [
-            (SubjectNo(1), span("09:00", "10:00"), ids[0]),
-            (SubjectNo(1), span("10:00", "11:00"), ids[1]),
-            (SubjectNo(2), span("09:00", "10:00"), ids[2]),
+            ExpiredHold(SubjectNo(1), span("09:00", "10:00"), ids[0]),
+            ExpiredHold(SubjectNo(1), span("10:00", "11:00"), ids[1]),
+            ExpiredHold(SubjectNo(2), span("09:00", "10:00"), ids[2]),
         ],
     )
-    assert found.lapsed_in({SubjectNo(1)}, span("09:30", "10:00")) == {ids[0]}
-    assert found.lapsed_in({SubjectNo(1), SubjectNo(2)}, span("09:30", "10:01")) == set(ids)
+    assert found.expired_sessions({SubjectNo(1)}, span("09:30", "10:00")) == {ids[0]}
+    assert found.expired_sessions({SubjectNo(1), SubjectNo(2)}, span("09:30", "10:01")) == set(ids)
 
 
 def test_all_that_is_wrong_with_a_time_is_told() -> None:
     found = diary(on_monday(busy=[span("12:00", "13:00")]), now=at("12:00"), min_notice_minutes=60)
-    assert found.faults(found.agendas[0], at("12:01")) == ["too_soon", "outside_hours", "busy"]
-    assert found.faults(found.agendas[0], at("09:10")) == ["too_soon", "off_grid"]
+    assert found.conflicts(found.agendas[0], at("12:01")) == ["too_soon", "outside_hours", "busy"]
+    assert found.conflicts(found.agendas[0], at("09:10")) == ["too_soon", "off_grid"]
 
 
 def test_no_more_of_a_fine_grid_is_looked_at_than_is_asked_for() -> None:
     """A hundred workers, every minute, around the clock, for a month: four million starts."""
-    always = [Rule(weekday, 0, 1440) for weekday in range(1, 8)]
+    always = [WeeklyRule(weekday, 0, 1440) for weekday in range(1, 8)]
     month = (WITHIN[0], WITHIN[0] + 31 * DAY)
     looked_at: list[Seconds] = []
 
@@ -263,10 +270,10 @@ def test_no_more_of_a_fine_grid_is_looked_at_than_is_asked_for() -> None:
 
 def test_whoever_has_the_least_booked_is_next_then_who_waited_longest() -> None:
     def of(no: int, booked: int, idle_since: int) -> Agenda:
-        return on_monday(no=no, booked=booked, idle_since=idle_since)
+        return on_monday(no=no, booked_seconds=booked, idle_since=idle_since)
 
-    assert fairest([of(1, 120, 0), of(2, 60, 900), of(3, 60, 800), of(4, 60, 800)]).worker.no == 3
-    assert fairest([of(1, 60, 900), of(2, 0, 950)]).worker.no == 2
+    assert least_booked([of(1, 120, 0), of(2, 60, 900), of(3, 60, 800), of(4, 60, 800)]).worker.no == 3
+    assert least_booked([of(1, 60, 900), of(2, 0, 950)]).worker.no == 2
 
 
 def test_the_nearest_are_told_in_order_and_of_two_as_near_the_earlier() -> None:
@@ -302,7 +309,9 @@ def agendas(draw: st.DrawFn, name: str, day: date, within: Span, terms: dict[str
     weekdays = st.sampled_from([(day + timedelta(days=days)).isoweekday() for days in (-1, 0, 1)])
     rules = draw(
         st.lists(
-            st.builds(lambda one, weekday: Rule(weekday, *one), minutes, weekdays), min_size=1, max_size=5
+            st.builds(lambda one, weekday: WeeklyRule(weekday, *one), minutes, weekdays),
+            min_size=1,
+            max_size=5,
         )
     )
     overrides = draw(
@@ -325,7 +334,7 @@ def agendas(draw: st.DrawFn, name: str, day: date, within: Span, terms: dict[str
 
 
 @st.composite
-def diaries(draw: st.DrawFn) -> tuple[Diary, Span]:
+def diaries(draw: st.DrawFn) -> tuple[ServiceSchedule, Span]:
     """A diary around one of the switches, of one to three workers who are in zones of their own."""
     name, day = draw(switches)
     noon = epoch_of(name, day, 720)
@@ -354,7 +363,7 @@ def diaries(draw: st.DrawFn) -> tuple[Diary, Span]:
     return diary(each, now=now, rooms=taken if rooms is not None else None, **terms), within
 
 
-def is_offered(found: Diary, of: Agenda, starts: Seconds) -> bool:
+def is_offered(found: ServiceSchedule, of: Agenda, starts: Seconds) -> bool:
     """The rule once more, as a child would say it: no search, no merging, nothing from `spans`."""
     terms = found.service.terms
     ends = starts + terms.duration_minutes * 60
@@ -380,7 +389,7 @@ def is_offered(found: Diary, of: Agenda, starts: Seconds) -> bool:
     return is_free(of.busy) and (found.rooms is None or any(is_free(busy) for busy in found.rooms.values()))
 
 
-def candidates(found: Diary, of: Agenda, within: Span) -> set[Seconds]:
+def candidates(found: ServiceSchedule, of: Agenda, within: Span) -> set[Seconds]:
     """Every minute, and the seconds around every edge: nothing else could begin or end anything."""
     taken = [*of.busy, *(one for busy in (found.rooms or {}).values() for one in busy)]
     edges = [edge for one in [*of.shifts, *taken, within] for edge in one]
@@ -391,21 +400,21 @@ def candidates(found: Diary, of: Agenda, within: Span) -> set[Seconds]:
 
 @settings(max_examples=120)
 @given(diaries())
-def test_offered_is_exactly_what_has_no_fault(drawn: tuple[Diary, Span]) -> None:
+def test_offered_is_exactly_what_has_no_fault(drawn: tuple[ServiceSchedule, Span]) -> None:
     found, within = drawn
     slots = list(found.slots(within))
     assert slots == sorted(slots)
     assert len(slots) == len({slot[:2] for slot in slots})
     for of in found.agendas:
         times = candidates(found, of, within)
-        without_fault = {starts for starts in times if not found.faults(of, starts)}
+        without_fault = {starts for starts in times if not found.conflicts(of, starts)}
         assert without_fault == {starts for starts in times if is_offered(found, of, starts)}
         assert {slot.starts for slot in slots if slot.worker_id == of.worker.id} == without_fault
 
 
 @given(diaries(), st.integers(1, 40))
 def test_backwards_the_same_is_offered_and_a_part_is_a_part_of_the_whole(
-    drawn: tuple[Diary, Span], share: int
+    drawn: tuple[ServiceSchedule, Span], share: int
 ) -> None:
     found, within = drawn
     slots = list(found.slots(within))
@@ -417,7 +426,9 @@ def test_backwards_the_same_is_offered_and_a_part_is_a_part_of_the_whole(
 
 
 @given(diaries())
-def test_a_room_is_free_for_whatever_is_offered_but_what_has_one_already(drawn: tuple[Diary, Span]) -> None:
+def test_a_room_is_free_for_whatever_is_offered_but_what_has_one_already(
+    drawn: tuple[ServiceSchedule, Span],
+) -> None:
     found, within = drawn
     sessions = {of.worker.id: of.sessions for of in found.agendas}
     for slot in found.slots(within):

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catraca.domains.scheduling.model.days_off import Holidays, holiday_on, is_known
-from catraca.domains.scheduling.model.hours import Hours, Rule
-from catraca.domains.scheduling.model.spans import Span, merge
-from catraca.domains.scheduling.model.zones import epoch_of, has_day, local_time
+from catraca.domains.scheduling.calendar_math.holidays import Holidays, holiday_on, is_known
+from catraca.domains.scheduling.calendar_math.hours import Hours, WeeklyRule
+from catraca.domains.scheduling.calendar_math.spans import Span, merge
+from catraca.domains.scheduling.calendar_math.zones import epoch_of, has_day, local_time
 from tests.domains.scheduling.model.making import (
     DAY,
     HOUR,
@@ -178,7 +178,7 @@ def test_the_shifts_of_a_stretch_are_those_of_all_days_that_touch_it(
     switch: tuple[str, date], weekly: list[tuple[int, tuple[int, int]]], stretch: tuple[int, int]
 ) -> None:
     name, day = switch
-    hours = Hours(name, [Rule(weekday, *span) for weekday, span in weekly])
+    hours = Hours(name, [WeeklyRule(weekday, *span) for weekday, span in weekly])
     start = epoch_of(name, day, 720) + stretch[0]
     within: Span = (start, start + stretch[1])
     all_days = [day + timedelta(days=days) for days in range(-8, 9)]
@@ -194,7 +194,7 @@ def test_the_shifts_of_a_stretch_are_those_of_all_days_that_touch_it(
 
 @pytest.mark.parametrize(("name", "day"), SWITCHES)
 def test_whoever_always_works_works_without_a_gap(name: str, day: date) -> None:
-    hours = Hours(name, [Rule(weekday, 0, 1440) for weekday in range(1, 8)])
+    hours = Hours(name, [WeeklyRule(weekday, 0, 1440) for weekday in range(1, 8)])
     within = (epoch_of(name, day, 0) - DAY, epoch_of(name, day, 0) + 2 * DAY)
     ((start, end),) = merge(hours.shifts(within))
     assert start <= within[0] < within[1] <= end

@@ -8,14 +8,14 @@ import tzdata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catraca.domains.scheduling.model.zones import (
+from catraca.domains.scheduling.calendar_math.zones import (
     TZDATA_VERSION,
-    at,
     days_later,
     epoch_of,
     has_day,
     local_time,
-    moment_of,
+    to_datetime,
+    to_seconds,
     zone,
     zone_names,
 )
@@ -109,5 +109,5 @@ def test_from_the_second_time_of_two_the_next_days_is_a_day_on() -> None:
 
 def test_moments_are_whole_seconds_of_utc() -> None:
     moment = clock("Asia/Kolkata", "2025-06-01T09:30")
-    assert at(moment).isoformat() == "2025-06-01T04:00:00+00:00"
-    assert moment_of(datetime.fromisoformat("2025-06-01T09:30:00.999999+05:30")) == moment
+    assert to_datetime(moment).isoformat() == "2025-06-01T04:00:00+00:00"
+    assert to_seconds(datetime.fromisoformat("2025-06-01T09:30:00.999999+05:30")) == moment

@@ -1,0 +1,292 @@
+"""Seats, locks, access and events of appointments, as all features above use them."""
+
+from collections.abc import Collection
+from datetime import timedelta
+from typing import Any, Final
+from uuid import UUID
+
+from prometheus_client import Counter
+
+from catraca.domains import people
+from catraca.domains.people import UserId
+from catraca.domains.scheduling.appointments import store
+from catraca.domains.scheduling.appointments.model import (
+    HOLD_STATUSES,
+    Appointment,
+    BookingRequest,
+    Client,
+    HoldLimits,
+    NewSeat,
+    NewSession,
+    Party,
+    Status,
+)
+from catraca.domains.scheduling.availability.model import (
+    TAKEN,
+    Agenda,
+    Conflict,
+    ServiceSchedule,
+    least_booked,
+)
+from catraca.domains.scheduling.availability.service import alternatives_to, around, slots_as_data
+from catraca.domains.scheduling.availability.store import read_schedule
+from catraca.domains.scheduling.calendar_math.spans import Seconds
+from catraca.domains.scheduling.errors import ServiceRetired, SlotNotOffered, SlotTaken, TooManyHolds
+from catraca.domains.scheduling.freed_time import service as freed_time
+from catraca.domains.scheduling.shared.model import AppointmentId, SessionId, SubjectId
+from catraca.domains.scheduling.shared.service import record_audit
+from catraca.events.appointments import AppointmentEvent
+from catraca.platform.auth import Principal
+from catraca.platform.database import Db, after_commit, outbox, timers
+from catraca.platform.database.timers import TimerKind
+from catraca.platform.errors import Busy, NotFound
+from catraca.platform.ids import new_id
+
+REMINDER_DUE = TimerKind("scheduling.reminder_due")
+HOLD_DUE = TimerKind("scheduling.hold_due")
+# How often the locks are taken again when an appointment moves to another worker meanwhile.
+LOCK_ATTEMPTS: Final = 3
+OUTCOMES = Counter(
+    "catraca_appointments_total", "Changes of appointments and holds, by outcome.", ["outcome"]
+)
+
+find_worker_id = store.read_worker_id
+
+
+# Seats
+
+
+async def reserve_seat(
+    db: Db, request: BookingRequest, client: Client, *, hold: HoldLimits | None = None
+) -> Appointment:
+    """Book or hold the requested time, with the least booked of the workers who are free.
+
+    The caller has locked the agendas of the service.
+    """
+    schedule = await read_schedule_around(db, request)
+    agenda = choose_agenda(schedule, request)
+    seat = NewSeat(
+        id=AppointmentId(new_id()),
+        client=client,
+        starts=request.starts,
+        time_zone=agenda.worker.time_zone,
+        hold=hold,
+    )
+    session = agenda.sessions.get(request.starts)
+    if session is not None:
+        await close_expired_holds(db, {session.id})
+        seated = await store.insert_seat(db, session.id, seat)
+    else:
+        new = await make_session(db, schedule, agenda, request.starts)
+        seated = await store.insert_seat_and_session(db, new, seat)
+    if seated is not None:
+        return seated
+    if hold is not None and await store.count_holds(db, client.id) >= hold.max_holds:
+        raise TooManyHolds(limit=hold.max_holds)
+    # The agendas are locked: only a writer that ignores the locks can have taken the time.
+    raise slot_taken(schedule, request.starts)
+
+
+async def read_schedule_around(db: Db, request: BookingRequest) -> ServiceSchedule:
+    """What decides about a booking: in one read, after the agendas are locked."""
+    schedule = await read_schedule(
+        db, request.service_id, request.worker_id, around(request.starts), idle_before=request.starts
+    )
+    if schedule is None:
+        raise NotFound
+    if schedule.service.terms.retired:
+        raise ServiceRetired
+    return schedule
+
+
+def choose_agenda(schedule: ServiceSchedule, request: BookingRequest) -> Agenda:
+    """The agenda to book in. Refused with SlotTaken if the time was a slot, else with SlotNotOffered."""
+    conflicts = {agenda.worker.id: schedule.conflicts(agenda, request.starts) for agenda in schedule.agendas}
+    free = [agenda for agenda in schedule.agendas if not conflicts[agenda.worker.id]]
+    if free:
+        return least_booked(free)
+    if any(TAKEN.issuperset(found) for found in conflicts.values()):
+        raise slot_taken(schedule, request.starts)
+    faults: list[Conflict] = sorted({conflict for found in conflicts.values() for conflict in found})
+    alternatives = slots_as_data(alternatives_to(schedule, request.starts))
+    raise SlotNotOffered(faults=faults or ["no_worker"], alternatives=alternatives)
+
+
+def slot_taken(schedule: ServiceSchedule, starts: Seconds) -> SlotTaken:
+    return SlotTaken(alternatives=slots_as_data(alternatives_to(schedule, starts)))
+
+
+async def make_session(db: Db, schedule: ServiceSchedule, agenda: Agenda, starts: Seconds) -> NewSession:
+    """A session to claim, in the first free room. Expired holds in its time are closed."""
+    room_no = schedule.free_room(starts)
+    claim = schedule.claim(starts)
+    nos = {agenda.worker.no} if room_no is None else {agenda.worker.no, room_no}
+    if expired := schedule.expired_sessions(nos, claim):
+        # Sessions that another transaction is closing are skipped: the claim waits for it.
+        await close_expired_holds(db, expired, skip_locked=True)
+    return NewSession(
+        id=SessionId(new_id()),
+        worker_no=agenda.worker.no,
+        room_no=room_no,
+        service_id=schedule.service.id,
+        capacity=schedule.service.terms.capacity,
+        claim=claim,
+        begins=starts,
+        finishes=starts + schedule.duration,
+    )
+
+
+async def release_seat(
+    db: Db,
+    found: Appointment,
+    status: Status,
+    *,
+    canceled_by: Party | None = None,
+    reason: str | None = None,
+) -> Appointment | None:
+    """Release the seat; None if the appointment has changed since it was read.
+
+    The session is locked: of two clients who leave a group at once, the second must see that it is the last.
+    """
+    if found.session_id is not None and found.capacity > 1:
+        await store.lock_session(db, found.session_id)
+    return await store.release_seat(db, found, status, canceled_by=canceled_by, reason=reason)
+
+
+async def record_freed_seat(db: Db, left: Appointment) -> None:
+    """The waitlist may offer the seat that `left` had."""
+    subject_ids = [left.worker_id] if left.room_id is None else [left.worker_id, left.room_id]
+    await freed_time.record_freed_seat(
+        db, left.service_id, subject_ids, starts_at=left.starts_at, ends_at=left.ends_at
+    )
+
+
+# Expired holds
+
+
+async def close_expired_holds(
+    db: Db, session_ids: Collection[SessionId], *, skip_locked: bool = False, only: UUID | None = None
+) -> None:
+    """Close the expired holds of sessions: all, or `only` one. Their seats are free from then on."""
+    for hold in await store.lock_expired_holds(db, session_ids, skip_locked=skip_locked):
+        if only in (None, hold.id) and await store.release_seat(db, hold, "EXPIRED") is not None:
+            await hold_ended(db, hold, is_declined=False)
+            count_outcome(db, "hold_expired")
+
+
+async def hold_ended(db: Db, hold: Appointment, *, is_declined: bool) -> None:
+    """A hold was released by its client (`is_declined`) or expired."""
+    if hold.waitlist_entry_id is not None:
+        await freed_time.close_offer(db, hold.id, "WAITING" if is_declined else "EXPIRED")
+    await record_freed_seat(db, hold)
+    await timers.cancel_timer(db, HOLD_DUE, hold.id)
+
+
+# Locks and access
+
+
+async def lock_appointments(
+    db: Db, *appointment_ids: AppointmentId, new_worker_id: SubjectId | None = None
+) -> list[Appointment]:
+    """Lock the agendas that the appointments use or may use, then read the appointments.
+
+    Until the transaction ends, no other transaction changes them. If one moved to another agenda before it
+    was locked, all locks are released and taken again: a transaction that holds locks never waits for more.
+    """
+    await store.set_savepoint(db)
+    for _ in range(LOCK_ATTEMPTS):
+        locked = await store.lock_agendas_of(db, appointment_ids, new_worker_id)
+        found = {one.id: one for one in await store.read_appointments(db, appointment_ids)}
+        if not found.keys() >= set(appointment_ids):
+            raise NotFound
+        if all(one.worker_no in locked for one in found.values()):
+            return [found[own_id] for own_id in appointment_ids]
+        await store.undo_to_savepoint(db)
+    raise Busy
+
+
+async def lock_for_party(
+    db: Db, caller: Principal, appointment_id: UUID, *, new_worker_id: SubjectId | None = None
+) -> tuple[Appointment, Party]:
+    """Lock an appointment for a change by one of its parties. For other callers, and for holds: 404."""
+    (found,) = await lock_appointments(db, AppointmentId(appointment_id), new_worker_id=new_worker_id)
+    return found, _party_to(caller, found)
+
+
+async def get_for_party(db: Db, caller: Principal, appointment_id: UUID) -> Appointment:
+    """An appointment for one of its parties. For other callers, and for holds: 404."""
+    found = await store.read_appointment(db, appointment_id)
+    if found is None:
+        raise NotFound
+    _party_to(caller, found)
+    return found
+
+
+def _party_to(caller: Principal, found: Appointment) -> Party:
+    party = party_of(caller, found)
+    if party is None or found.status in HOLD_STATUSES:
+        raise NotFound
+    return party
+
+
+def party_of(caller: Principal, found: Appointment) -> Party | None:
+    if caller.has("operator"):
+        return "operator"
+    if caller.has("worker") and found.worker_user_id == caller.id:
+        return "worker"
+    return "client" if found.client.id == caller.id else None
+
+
+async def client_for(db: Db, caller: Principal, client: Client | None) -> Client:
+    """The client of a booking. Default: the caller; operators and services may name another."""
+    if client is None or client.id == caller.id:
+        return Client(id=UserId(caller.id))
+    caller.require("operator", "service")
+    if client.id is not None:
+        user = (await people.lock_users(db, [client.id])).get(client.id)
+        if user is None or user.erased_at is not None:
+            raise NotFound
+    return client
+
+
+async def audit_operator(db: Db, caller: Principal, party: Party, act: str, *found: Appointment) -> None:
+    """Record what an operator did; acts of clients and workers are not audited."""
+    if party == "operator":
+        for one in found:
+            await record_audit(db, f"appointment.{act}", one.id, by=caller.id)
+
+
+# Events and reminders
+
+
+def event_fields(appointment: Appointment) -> dict[str, Any]:
+    """The fields that all events of an appointment have."""
+    return {
+        "appointment_id": appointment.id,
+        "service_id": appointment.service_id,
+        "worker_id": appointment.worker_id,
+        "worker_user_id": appointment.worker_user_id,
+        "client_id": appointment.client.id,
+        "starts_at": appointment.starts_at,
+        "ends_at": appointment.ends_at,
+        "time_zone": appointment.time_zone,
+        "sequence": appointment.sequence,
+    }
+
+
+async def publish(db: Db, event: AppointmentEvent, *, outcome: str) -> None:
+    await outbox.record(db, event)
+    count_outcome(db, outcome)
+
+
+def count_outcome(db: Db, outcome: str) -> None:
+    after_commit(db, lambda: OUTCOMES.labels(outcome).inc())
+
+
+async def set_reminder(db: Db, appointment: Appointment, before: timedelta) -> None:
+    """Set or move the reminder. A reminder that would be due already is not set."""
+    due_at = appointment.starts_at - before
+    if due_at > appointment.changed_at:
+        await timers.set_timer(db, REMINDER_DUE, appointment.id, due_at=due_at)
+    else:
+        await timers.cancel_timer(db, REMINDER_DUE, appointment.id)

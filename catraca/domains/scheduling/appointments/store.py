@@ -1,0 +1,288 @@
+"""Statements on appointments, seats and claims.
+
+The constraint `no_two_claims_overlap` decides who gets a time. Callers lock the subjects' rows first, so that
+bookings do not wait for each other at the constraint, where they could deadlock.
+"""
+
+from collections.abc import AsyncGenerator, Collection, Sequence
+from contextlib import asynccontextmanager
+from uuid import UUID
+
+import msgspec
+
+from catraca.domains.people import UserId
+from catraca.domains.scheduling.appointments.model import (
+    Appointment,
+    Client,
+    NewSeat,
+    NewSession,
+    Party,
+    Status,
+)
+from catraca.domains.scheduling.calendar_math.zones import TZDATA_VERSION, to_datetime, wall_clock
+from catraca.domains.scheduling.shared.model import SessionId, SubjectId, SubjectNo
+from catraca.platform.database import Db, Row
+from catraca.platform.errors import Refusal
+from catraca.platform.ids import new_id
+
+COLUMNS = """
+    a.id, a.service_id, a.worker_no, a.client_id, a.client_name, a.client_contact, a.status, a.session_id,
+    a.capacity, a.starts_at, a.ends_at, a.local_starts_at, a.time_zone, a.tzdata_version, a.expires_at,
+    a.sequence, a.canceled_by, a.cancel_reason, a.created_at, a.changed_at, a.series_id,
+    a.waitlist_entry_id, a.starts_at <= clock_timestamp() AS has_begun,
+    w.id AS worker_id, w.user_id AS worker_user_id
+"""
+_ROOM = "SELECT r.id FROM claims c JOIN subjects r ON r.no = c.subject_no WHERE c.session_id = a.session_id"
+# Of rows `a` of appointments, from a table or from a statement that returns them.
+SELECTED = f"SELECT {COLUMNS}, ({_ROOM}) AS room_id"
+WITH_WORKER = "a JOIN subjects w ON w.no = a.worker_no"
+READ = f"{SELECTED} FROM appointments {WITH_WORKER}"
+
+
+async def read_appointment(db: Db, appointment_id: UUID) -> Appointment | None:
+    row = await db.fetchrow(f"{READ} WHERE a.id = $1", appointment_id)
+    return None if row is None else appointment_of(row)
+
+
+async def read_appointments(db: Db, appointment_ids: Collection[UUID]) -> list[Appointment]:
+    return appointments_of(await db.fetch(f"{READ} WHERE a.id = ANY ($1::uuid[])", list(appointment_ids)))
+
+
+async def read_worker_id(db: Db, appointment_id: UUID) -> SubjectId | None:
+    return await db.fetchval(
+        "SELECT w.id FROM appointments a JOIN subjects w ON w.no = a.worker_no WHERE a.id = $1",
+        appointment_id,
+    )
+
+
+def appointment_of(row: Row) -> Appointment:
+    columns = dict(row)
+    client = Client(
+        id=columns.pop("client_id"), name=columns.pop("client_name"), contact=columns.pop("client_contact")
+    )
+    return Appointment(client=client, **columns)
+
+
+def appointments_of(rows: Sequence[Row]) -> list[Appointment]:
+    return [appointment_of(row) for row in rows]
+
+
+# Locks
+
+
+async def lock_agendas_of(
+    db: Db, appointment_ids: Collection[UUID], new_worker_id: SubjectId | None
+) -> set[SubjectNo]:
+    """Lock the agendas that these appointments use or may use: workers', the new worker's, rooms'."""
+    rows = await db.fetch(
+        """
+        SELECT no FROM subjects WHERE no = ANY (ARRAY(
+          SELECT worker_no FROM appointments WHERE id = ANY ($1::uuid[])
+          UNION SELECT s.no FROM appointments a JOIN service_subjects ss ON ss.service_id = a.service_id
+            JOIN subjects s ON s.no = ss.subject_no AND (s.kind = 'room' OR s.id = $2)
+          WHERE a.id = ANY ($1::uuid[])))
+        ORDER BY no FOR NO KEY UPDATE
+        """,
+        list(appointment_ids),
+        new_worker_id,
+    )
+    return {row["no"] for row in rows}
+
+
+async def lock_session(db: Db, session_id: SessionId) -> None:
+    """No seat of it is taken or released until the transaction ends. Lock its worker's row first."""
+    await db.execute("SELECT FROM claims WHERE id = $1 FOR UPDATE", session_id)
+
+
+async def set_savepoint(db: Db) -> None:
+    await db.execute("SAVEPOINT before_change")
+
+
+async def undo_to_savepoint(db: Db) -> None:
+    """Undo the changes since the savepoint and release their locks."""
+    await db.execute("ROLLBACK TO SAVEPOINT before_change")
+
+
+@asynccontextmanager
+async def undone_if_refused(db: Db) -> AsyncGenerator[None]:
+    """If the block raises a refusal, its changes are undone; the transaction can go on."""
+    await set_savepoint(db)
+    try:
+        yield
+    except Refusal:
+        await undo_to_savepoint(db)
+        raise
+    await db.execute("RELEASE SAVEPOINT before_change")
+
+
+# Seats
+
+# Claims all the time of a session ($1: rows of `claims` as JSON), or returns no `session`. An order and
+# DO NOTHING, so that two such statements cannot deadlock.
+CLAIM = """
+    claimed AS (
+      INSERT INTO claims
+      SELECT * FROM json_populate_recordset(NULL::claims, $1::json) ORDER BY subject_no
+      ON CONFLICT ON CONSTRAINT no_two_claims_overlap DO NOTHING RETURNING *),
+    session AS (
+      SELECT *, 1 AS seat_no FROM claimed WHERE kind = 'session'
+        AND (SELECT count(*) FROM claimed) = json_array_length($1::json))
+"""
+# The first free seat of a session `c`; NULL if there is none.
+FREE_SEAT = """
+    (SELECT min(n) FROM generate_series(1, c.capacity) AS n
+     WHERE NOT EXISTS (SELECT FROM appointments WHERE session_id = c.id AND seat_no = n)) AS seat_no
+"""
+# Inserts the client on the seat of `session`; a hold only if the client has a number left for it.
+_SEAT = """
+    seated AS (
+      INSERT INTO appointments AS a (id, client_id, client_name, client_contact, status, session_id,
+        seat_no, service_id, worker_no, starts_at, ends_at, capacity, local_starts_at, time_zone,
+        tzdata_version, expires_at, hold_no)
+      SELECT $2::uuid, $3::uuid, $4::text, $5::text,
+        CASE WHEN $9::interval IS NULL THEN 'BOOKED' ELSE 'HELD' END,
+        session.id, session.seat_no, session.service_id, session.subject_no, session.begins_at,
+        session.finishes_at, session.capacity, $6::timestamp, $7::text, $8::text,
+        CASE WHEN $9 IS NOT NULL THEN least(clock_timestamp() + $9, session.begins_at) END, hold.no
+      FROM session CROSS JOIN (
+        SELECT min(n) AS no FROM generate_series(1, $10::int) AS n
+        WHERE NOT EXISTS (SELECT FROM appointments WHERE client_id = $3 AND hold_no = n)) AS hold
+      WHERE session.seat_no IS NOT NULL AND ($9 IS NULL OR hold.no IS NOT NULL)
+      ON CONFLICT DO NOTHING RETURNING *)
+"""
+
+
+async def insert_seat_and_session(db: Db, session: NewSession, seat: NewSeat) -> Appointment | None:
+    """Claim the time and insert the client's seat; None if the time is taken or no hold is left."""
+    row = await db.fetchrow(
+        f"""
+        WITH {CLAIM}, {_SEAT}
+        SELECT {COLUMNS},
+          -- Not by `claims`: a statement does not see the rows that it inserts.
+          (SELECT r.id FROM claimed c JOIN subjects r ON r.no = c.subject_no WHERE c.kind = 'room') AS room_id
+        FROM seated {WITH_WORKER}
+        """,  # noqa: S608
+        session_claims(session),
+        *_seat_values(seat),
+    )
+    return None if row is None else appointment_of(row)
+
+
+async def insert_seat(db: Db, session_id: SessionId, seat: NewSeat) -> Appointment | None:
+    """Insert the client on the first free seat of a session; None if there is none, or no hold is left."""
+    row = await db.fetchrow(
+        # The lock waits for a transaction that is deleting the session.
+        f"""
+        WITH session AS (
+          SELECT c.*, {FREE_SEAT} FROM claims c WHERE c.id = $1 FOR NO KEY UPDATE), {_SEAT}
+        {SELECTED} FROM seated {WITH_WORKER}
+        """,  # noqa: S608
+        session_id,
+        *_seat_values(seat),
+    )
+    return None if row is None else appointment_of(row)
+
+
+def session_claims(session: NewSession) -> str:
+    """The rows of `claims` that a session needs, as JSON."""
+    own: dict[str, object] = {
+        "id": session.id,
+        "subject_no": session.worker_no,
+        "starts_at": to_datetime(session.claim[0]),
+        "ends_at": to_datetime(session.claim[1]),
+        "kind": "session",
+        "service_id": session.service_id,
+        "begins_at": to_datetime(session.begins),
+        "finishes_at": to_datetime(session.finishes),
+        "capacity": session.capacity,
+    }
+    rows = [own]
+    if session.room_no is not None:
+        span = {name: own[name] for name in ("starts_at", "ends_at")}
+        rows.append(
+            {"id": new_id(), "subject_no": session.room_no, "kind": "room", "session_id": session.id, **span}
+        )
+    return msgspec.json.encode(rows).decode()
+
+
+def _seat_values(seat: NewSeat) -> tuple[object, ...]:
+    """The parameters of `_SEAT` from $2 on."""
+    return (
+        seat.id,
+        seat.client.id,
+        seat.client.name,
+        seat.client.contact,
+        wall_clock(seat.time_zone, seat.starts),
+        seat.time_zone,
+        TZDATA_VERSION,
+        seat.hold and seat.hold.ttl,
+        seat.hold.max_holds if seat.hold else 0,
+    )
+
+
+async def release_seat(
+    db: Db,
+    found: Appointment,
+    status: Status,
+    *,
+    canceled_by: Party | None = None,
+    reason: str | None = None,
+) -> Appointment | None:
+    """Release the seat, and the session's time with its last seat; None if the appointment has changed."""
+    row = await db.fetchrow(
+        f"""
+        WITH released AS (
+          UPDATE appointments SET status = $3, session_id = NULL, seat_no = NULL, expires_at = NULL,
+            hold_no = NULL, canceled_by = $4, cancel_reason = $5, sequence = sequence + 1,
+            changed_at = clock_timestamp()
+          WHERE id = $1 AND session_id = $2 AND status = $6 RETURNING *),
+        freed AS (
+          DELETE FROM claims WHERE id = $2 AND EXISTS (SELECT FROM released)
+            AND NOT EXISTS (SELECT FROM appointments WHERE session_id = $2 AND id <> $1))
+        SELECT {COLUMNS}, NULL::uuid AS room_id FROM released {WITH_WORKER}
+        """,  # noqa: S608
+        found.id,
+        found.session_id,
+        status,
+        canceled_by,
+        reason,
+        found.status,
+    )
+    return None if row is None else appointment_of(row)
+
+
+# Expired holds
+
+
+async def lock_expired_holds(
+    db: Db, session_ids: Collection[SessionId], *, skip_locked: bool
+) -> list[Appointment]:
+    """Lock the sessions and return their expired holds that are not closed yet."""
+    rows = await db.fetch(
+        f"""
+        {READ} JOIN claims session ON session.id = a.session_id
+        WHERE a.session_id = ANY ($1::uuid[]) AND a.status = 'HELD' AND a.expires_at <= clock_timestamp()
+        ORDER BY a.id FOR UPDATE OF session {"SKIP LOCKED" if skip_locked else ""}
+        """,
+        list(session_ids),
+    )
+    return appointments_of(rows)
+
+
+async def expired_sessions_of(db: Db, client_id: UserId) -> list[SessionId]:
+    """The sessions in which the client has expired holds that are not closed yet."""
+    rows = await db.fetch(
+        """
+        SELECT session_id FROM appointments
+        WHERE client_id = $1 AND status = 'HELD' AND expires_at <= clock_timestamp()
+        """,
+        client_id,
+    )
+    return [row["session_id"] for row in rows]
+
+
+async def count_holds(db: Db, client_id: UserId | None) -> int:
+    """Without offers of the waitlist, which do not count."""
+    return await db.fetchval(
+        "SELECT count(*) FROM appointments WHERE client_id = $1 AND hold_no > 0", client_id
+    )

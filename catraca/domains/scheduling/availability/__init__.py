@@ -1,0 +1,1 @@
+"""Free slots: read in one query, computed per request, never stored."""

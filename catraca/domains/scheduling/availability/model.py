@@ -1,0 +1,238 @@
+"""Which times can be booked: the list of slots, and the conflicts of a single time. Pure."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, reduce
+from heapq import merge as merge_sorted
+from itertools import groupby
+from typing import Literal, NamedTuple
+
+from catraca.domains.scheduling.agendas.model import Worker
+from catraca.domains.scheduling.calendar_math.hours import Hours
+from catraca.domains.scheduling.calendar_math.spans import (
+    ALWAYS,
+    Seconds,
+    Span,
+    covers,
+    intersect,
+    merge,
+    overlaps,
+    subtract,
+)
+from catraca.domains.scheduling.calendar_math.zones import days_later
+from catraca.domains.scheduling.catalog.model import Service
+from catraca.domains.scheduling.shared.model import SessionId, SubjectId, SubjectNo
+
+Conflict = Literal["too_soon", "beyond_horizon", "outside_hours", "off_grid", "busy", "full", "no_room"]
+# Conflicts with other bookings: without those, the time would be a slot.
+TAKEN: frozenset[Conflict] = frozenset({"busy", "full", "no_room"})
+
+
+class Slot(NamedTuple):
+    """Slots sort in the order in which they are listed."""
+
+    starts: Seconds
+    worker_id: SubjectId
+    ends: Seconds
+    seats_left: int
+
+
+class ExpiredHold(NamedTuple):
+    """A subject's time that only expired holds occupy: it is free, but its rows are not deleted yet."""
+
+    subject_no: SubjectNo
+    span: Span
+    session_id: SessionId
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A booked time of this service. Its end and capacity are those of its first booking."""
+
+    id: SessionId
+    finishes: Seconds
+    capacity: int
+    seats_taken: int
+
+    @property
+    def seats_left(self) -> int:
+        return self.capacity - self.seats_taken
+
+
+@dataclass(frozen=True)
+class Agenda:
+    """One worker's time in the span that was read."""
+
+    worker: Worker
+    hours: Hours
+    within: Span
+    # Sorted, without overlaps.
+    busy: Sequence[Span] = ()
+    # Sessions of this service that more clients can join, by start.
+    sessions: Mapping[Seconds, Session] = field(default_factory=dict[Seconds, Session])
+    booked_seconds: Seconds = 0
+    # The end of the last session before the requested time.
+    idle_since: Seconds = 0
+
+    @cached_property
+    def shifts(self) -> list[Span]:
+        return self.hours.shifts(self.within)
+
+    @cached_property
+    def open_hours(self) -> list[Span]:
+        return merge(self.shifts)
+
+    @cached_property
+    def free(self) -> list[Span]:
+        """Working time without the busy time."""
+        return subtract(self.open_hours, self.busy)
+
+    def grid(self, within: Span, step: Seconds, *, backwards: bool = False) -> Iterator[Seconds]:
+        """The points of all shifts' grids in a span, each once, ascending or descending."""
+        here = [shift for shift in self.shifts if shift[0] < within[1] and shift[1] > within[0]]
+        each = [_grid_points(shift, within, step) for shift in here]
+        points = merge_sorted(*map(reversed, each), reverse=True) if backwards else merge_sorted(*each)
+        return (point for point, _ in groupby(points))
+
+
+def _grid_points(shift: Span, within: Span, step: Seconds) -> range:
+    before = max(0, within[0] - shift[0])
+    return range(shift[0] + -(-before // step) * step, min(shift[1], within[1]), step)
+
+
+@dataclass(frozen=True)
+class ServiceSchedule:
+    """A service with the agendas of its workers and rooms, as of one moment."""
+
+    service: Service
+    agendas: Sequence[Agenda]
+    # The busy time of each room; None: the service needs no room.
+    rooms: Mapping[SubjectNo, Sequence[Span]] | None
+    now: Seconds
+    expired_holds: Sequence[ExpiredHold] = ()
+
+    def slots(self, within: Span) -> Iterator[Slot]:
+        """The slots that start in a span, sorted; computed one by one."""
+        return merge_sorted(*(self._slots_of(agenda, within) for agenda in self.agendas))
+
+    def slots_backwards(self, within: Span) -> Iterator[Slot]:
+        """The same, latest start first; slots of one start are still ordered by worker."""
+        each = (self._slots_of(agenda, within, backwards=True) for agenda in self.agendas)
+        return merge_sorted(*each, key=lambda slot: (-slot.starts, slot.worker_id))
+
+    def _slots_of(self, agenda: Agenda, within: Span, *, backwards: bool = False) -> Iterator[Slot]:
+        first, last = max(within[0], self.earliest), min(within[1], self.latest(agenda))
+        spans = self._free_starts(agenda, (first, last))
+        for span in reversed(spans) if backwards else spans:
+            for starts in agenda.grid(span, self.step, backwards=backwards):
+                yield self._slot(agenda, starts)
+
+    def _free_starts(self, agenda: Agenda, within: Span) -> list[Span]:
+        """The starts without a conflict, on the grid or not."""
+        worked = merge((start, end - self.duration + 1) for start, end in agenda.open_hours)
+        blocked = self._blocked_starts(agenda.busy)
+        if self._starts_without_room:
+            blocked = merge([*blocked, *self._starts_without_room])
+        possible = intersect(worked, [within])
+        free = subtract(possible, blocked)
+        if not agenda.sessions:
+            return free
+        joinable = [
+            (begins, begins + 1) for begins, session in agenda.sessions.items() if session.seats_left > 0
+        ]
+        return merge([*free, *intersect(possible, sorted(joinable))])
+
+    @cached_property
+    def _starts_without_room(self) -> list[Span]:
+        """The starts for which every room is busy; all, if the service needs a room and has none."""
+        if self.rooms is None:
+            return []
+        return reduce(intersect, map(self._blocked_starts, self.rooms.values()), [ALWAYS])
+
+    def _blocked_starts(self, busy: Iterable[Span]) -> list[Span]:
+        """The starts whose claim would overlap busy time."""
+        terms = self.service.terms
+        before = self.duration + terms.buffer_after_minutes * 60 - 1
+        return merge((start - before, end + terms.buffer_before_minutes * 60) for start, end in busy)
+
+    def conflicts(self, agenda: Agenda, starts: Seconds) -> list[Conflict]:
+        """Why this time is not a slot; empty if it is one."""
+        found: list[Conflict] = []
+        if starts < self.earliest:
+            found.append("too_soon")
+        if starts >= self.latest(agenda):
+            found.append("beyond_horizon")
+        # Only the shifts around the time: `agenda.shifts` covers weeks, for each of many workers.
+        shifts = agenda.hours.shifts((starts, starts + self.duration))
+        if not covers(merge(shifts), starts, starts + self.duration):
+            found.append("outside_hours")
+        elif not any(start <= starts and (starts - start) % self.step == 0 for start, _ in shifts):
+            found.append("off_grid")
+        taken = self._taken(agenda, starts)
+        return [*found, taken] if taken else found
+
+    def _taken(self, agenda: Agenda, starts: Seconds) -> Conflict | None:
+        session = agenda.sessions.get(starts)
+        if session is not None:
+            return None if session.seats_left > 0 else "full"
+        if overlaps(agenda.busy, *self.claim(starts)):
+            return "busy"
+        if self.rooms is not None and self.free_room(starts) is None:
+            return "no_room"
+        return None
+
+    def _slot(self, agenda: Agenda, starts: Seconds) -> Slot:
+        session = agenda.sessions.get(starts)
+        if session is not None:
+            return Slot(starts, agenda.worker.id, session.finishes, session.seats_left)
+        return Slot(starts, agenda.worker.id, starts + self.duration, self.service.terms.capacity)
+
+    def claim(self, starts: Seconds) -> Span:
+        """The time that a booking occupies: with its buffers."""
+        terms = self.service.terms
+        return (
+            starts - terms.buffer_before_minutes * 60,
+            starts + self.duration + terms.buffer_after_minutes * 60,
+        )
+
+    def free_room(self, starts: Seconds) -> SubjectNo | None:
+        """The free room with the lowest number."""
+        claim = self.claim(starts)
+        rooms = self.rooms or {}
+        return next((no for no, busy in sorted(rooms.items()) if not overlaps(busy, *claim)), None)
+
+    def expired_sessions(self, nos: Collection[SubjectNo], span: Span) -> set[SessionId]:
+        """The sessions of expired holds that still occupy these subjects' time in a span."""
+        return {
+            hold.session_id
+            for hold in self.expired_holds
+            if hold.subject_no in nos and hold.span[0] < span[1] and hold.span[1] > span[0]
+        }
+
+    @property
+    def duration(self) -> Seconds:
+        return self.service.terms.duration_minutes * 60
+
+    @property
+    def step(self) -> Seconds:
+        return self.service.terms.slot_step_minutes * 60
+
+    @property
+    def earliest(self) -> Seconds:
+        """The first start that respects the notice, which is elapsed time: clock changes do not matter."""
+        return self.now + self.service.terms.min_notice_minutes * 60
+
+    def latest(self, agenda: Agenda) -> Seconds:
+        """Starts are before this. The horizon is in calendar days of the worker, to the same local time."""
+        return days_later(agenda.worker.time_zone, self.now, self.service.terms.horizon_days) + 1
+
+
+def nearest(slots: Iterable[Slot], to: Seconds, *, limit: int) -> list[Slot]:
+    """The slots that start nearest to a moment, sorted; of two at the same distance, the earlier."""
+    by_distance = sorted(slots, key=lambda slot: (abs(slot.starts - to), slot))
+    return sorted(by_distance[:limit])
+
+
+def least_booked(agendas: Iterable[Agenda]) -> Agenda:
+    """The agenda with the least booked time; of equals, the one that has been idle longest."""
+    return min(agendas, key=lambda agenda: (agenda.booked_seconds, agenda.idle_since, agenda.worker.no))

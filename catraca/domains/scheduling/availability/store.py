@@ -1,0 +1,147 @@
+"""One statement reads all that decides which times of a service can be booked."""
+
+from collections.abc import Sequence
+from datetime import date
+
+import msgspec
+
+from catraca.domains.scheduling.agendas.store import WORKER, Override, by_day, worker_of
+from catraca.domains.scheduling.availability.model import Agenda, ExpiredHold, ServiceSchedule, Session
+from catraca.domains.scheduling.calendar_math.hours import (
+    UTC_DAYS_AFTER,
+    UTC_DAYS_BEFORE,
+    Hours,
+    WeeklyRule,
+)
+from catraca.domains.scheduling.calendar_math.spans import Seconds, Span
+from catraca.domains.scheduling.calendar_math.zones import to_datetime
+from catraca.domains.scheduling.catalog.model import Service
+from catraca.domains.scheduling.catalog.store import TERM_NAMES, service_of
+from catraca.domains.scheduling.shared.model import ServiceId, SessionId, SubjectId
+from catraca.platform.database import Db, Row
+
+_decode_rules = msgspec.json.Decoder(list[tuple[int, int, int, date | None, date | None]]).decode
+_decode_overrides = msgspec.json.Decoder(list[Override]).decode
+# Start, id, end, capacity, seats taken.
+_decode_sessions = msgspec.json.Decoder(list[tuple[int, SessionId, int, int, int]]).decode
+
+_TERMS = ", ".join(f"v.{name} AS term_{name}" for name in TERM_NAMES)
+
+# One row for each worker and room of the service; one row without a subject if there is none.
+_SCHEDULE = f"""
+    WITH expired AS MATERIALIZED (
+      SELECT id, session_id FROM appointments
+      WHERE status = 'HELD' AND expires_at <= (SELECT clock_timestamp())),
+    -- Sessions in which all seats are expired holds. Few: their timers close them.
+    expired_sessions AS MATERIALIZED (
+      SELECT session_id FROM expired
+      EXCEPT SELECT a.session_id FROM expired JOIN appointments a USING (session_id)
+      WHERE a.id NOT IN (SELECT id FROM expired))
+    SELECT s.kind, {WORKER}, (SELECT epoch_s(clock_timestamp())) AS now, v.id AS service_id, {_TERMS},
+      CASE WHEN s.kind = 'worker' THEN (
+        SELECT json_agg(json_build_array(weekday, start_minute, end_minute, valid_from, valid_to))::text
+        FROM worker_rules r WHERE r.subject_no = s.no) END AS rules,
+      -- The reason for these days is next to UTC_DAYS_BEFORE.
+      CASE WHEN s.kind = 'worker' THEN (
+        SELECT json_agg(json_build_array(day, start_minute, end_minute))::text
+        FROM worker_overrides o WHERE o.subject_no = s.no
+          AND o.day >= ($3::timestamptz AT TIME ZONE 'UTC')::date - {UTC_DAYS_BEFORE}
+          AND o.day <= (($4::timestamptz + v.duration_minutes * interval '1 minute') AT TIME ZONE 'UTC')::date
+            + {UTC_DAYS_AFTER}) END AS overrides,
+      claimed.*
+    FROM services v
+    LEFT JOIN (service_subjects ss JOIN subjects s ON s.no = ss.subject_no
+        AND (s.kind = 'room' OR NOT s.retired AND ($2::uuid IS NULL OR s.id = $2)))
+      ON ss.service_id = v.id
+    LEFT JOIN LATERAL (
+      SELECT array_agg(epoch_s(starts_at)::bigint) FILTER (WHERE NOT is_expired) AS busy_starts,
+        array_agg(epoch_s(ends_at)::bigint) FILTER (WHERE NOT is_expired) AS busy_ends,
+        sum(epoch_s(finishes_at) - epoch_s(begins_at)) FILTER (WHERE NOT is_expired)::bigint
+          AS booked_seconds,
+        max(epoch_s(finishes_at)) FILTER (WHERE NOT is_expired AND finishes_at <= $5)::bigint AS idle_since,
+        array_agg(epoch_s(starts_at)::bigint) FILTER (WHERE is_expired) AS expired_starts,
+        array_agg(epoch_s(ends_at)::bigint) FILTER (WHERE is_expired) AS expired_ends,
+        array_agg(coalesce(session_id, id)) FILTER (WHERE is_expired) AS expired_ids,
+        (json_agg(json_build_array(
+            epoch_s(begins_at)::bigint, id, epoch_s(finishes_at)::bigint, capacity, seats_taken))
+          FILTER (WHERE seats_taken > 0))::text AS sessions
+      FROM (
+        SELECT claims.*, coalesce(session_id, id) IN (SELECT session_id FROM expired_sessions) AS is_expired,
+          CASE WHEN v.capacity > 1 AND service_id = v.id THEN (
+            SELECT count(*) FROM appointments a
+            WHERE a.session_id = claims.id AND a.id NOT IN (SELECT id FROM expired)) END AS seats_taken
+        FROM claims
+        WHERE claim_box(subject_no, starts_at, ends_at) && claim_box(s.no,
+          $3::timestamptz - v.buffer_before_minutes * interval '1 minute',
+          $4::timestamptz + (v.duration_minutes + v.buffer_after_minutes) * interval '1 minute')) AS c
+    ) AS claimed ON true
+    WHERE v.id = $1 ORDER BY s.no
+"""  # noqa: S608
+
+
+async def read_schedule(
+    db: Db, service_id: ServiceId, worker_id: SubjectId | None, within: Span, *, idle_before: Seconds
+) -> ServiceSchedule | None:
+    """The schedule for starts in a span, of one worker or all; None if there is no such service.
+
+    `idle_since` of an agenda is the end of its last session before `idle_before`.
+    """
+    rows = await db.fetch(
+        _SCHEDULE,
+        service_id,
+        worker_id,
+        to_datetime(within[0]),
+        to_datetime(within[1]),
+        to_datetime(idle_before),
+    )
+    if not rows:
+        return None
+    service = _service_of(rows[0])
+    worked = (within[0], within[1] + service.terms.duration_minutes * 60)
+    rooms = [row for row in rows if row["kind"] == "room"]
+    agendas = [_agenda_of(row, worked) for row in rows if row["kind"] == "worker"]
+    return ServiceSchedule(
+        service,
+        [] if service.terms.retired else agendas,
+        # A service with rooms needs one, also if all of them are retired.
+        {row["no"]: _busy(row) for row in rooms if not row["retired"]} if rooms else None,
+        int(rows[0]["now"]),
+        [hold for row in rows if row["expired_ids"] for hold in _expired_holds(row)],
+    )
+
+
+def _service_of(row: Row) -> Service:
+    return service_of({"id": row["service_id"], **{name: row[f"term_{name}"] for name in TERM_NAMES}})
+
+
+def _agenda_of(row: Row, worked: Span) -> Agenda:
+    worker = worker_of(row)
+    rules = [WeeklyRule(*rule) for rule in _decode_rules(row["rules"])] if row["rules"] else []
+    overrides = by_day(_decode_overrides(row["overrides"])) if row["overrides"] else {}
+    return Agenda(
+        worker,
+        Hours(worker.time_zone, rules, overrides, worker.holidays),
+        worked,
+        _busy(row),
+        _sessions(row["sessions"]) if row["sessions"] else {},
+        row["booked_seconds"] or 0,
+        row["idle_since"] or 0,
+    )
+
+
+def _busy(row: Row) -> Sequence[Span]:
+    # The index returns them in no order; sorting so few is faster here.
+    starts = row["busy_starts"]
+    return sorted(zip(starts, row["busy_ends"], strict=True)) if starts else ()
+
+
+def _sessions(text: str) -> dict[Seconds, Session]:
+    return {
+        begins: Session(own_id, finishes, capacity, seats_taken)
+        for begins, own_id, finishes, capacity, seats_taken in _decode_sessions(text)
+    }
+
+
+def _expired_holds(row: Row) -> list[ExpiredHold]:
+    each = zip(row["expired_starts"], row["expired_ends"], row["expired_ids"], strict=True)
+    return [ExpiredHold(row["no"], (start, end), session_id) for start, end, session_id in each]

@@ -1,0 +1,1 @@
+"""Book, reschedule, swap, confirm and cancel appointments, record no-shows, send reminders."""

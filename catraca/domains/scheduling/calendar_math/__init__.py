@@ -1,0 +1,1 @@
+"""Time spans, time zones, working hours and public holidays. Pure: no database, no clock."""

@@ -1,0 +1,1 @@
+"""Calendar files (iCalendar) of appointments, and calendar links of workers."""

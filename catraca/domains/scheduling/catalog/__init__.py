@@ -1,0 +1,1 @@
+"""Services, rooms, and which worker does which service in which rooms."""

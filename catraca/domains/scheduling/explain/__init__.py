@@ -1,0 +1,1 @@
+"""Why a time can or cannot be booked, worker by worker."""

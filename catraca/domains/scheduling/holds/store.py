@@ -1,0 +1,65 @@
+"""Statements on holds."""
+
+from datetime import timedelta
+
+from catraca.domains.people import UserId
+from catraca.domains.scheduling.appointments.model import Appointment, BookingRequest
+from catraca.domains.scheduling.appointments.store import READ, SELECTED, WITH_WORKER, appointment_of
+from catraca.domains.scheduling.calendar_math.zones import to_datetime
+from catraca.domains.scheduling.shared.model import AppointmentId
+from catraca.platform.database import Db
+
+
+async def advisory_lock_client(db: Db, client_id: UserId) -> None:
+    """One transaction at a time makes holds for a client: holds are counted."""
+    await db.execute(
+        "SELECT pg_advisory_xact_lock(hashtextextended('scheduling.holds ' || $1::uuid, 0))", client_id
+    )
+
+
+async def find_hold(db: Db, client_id: UserId, request: BookingRequest) -> Appointment | None:
+    """The hold that the client has on the requested time, not of a group."""
+    row = await db.fetchrow(
+        f"""
+        {READ} WHERE a.client_id = $1 AND a.service_id = $2 AND a.starts_at = $4 AND a.capacity = 1
+          AND a.status = 'HELD' AND a.expires_at > clock_timestamp() AND ($3::uuid IS NULL OR w.id = $3)
+        """,
+        client_id,
+        request.service_id,
+        request.worker_id,
+        to_datetime(request.starts),
+    )
+    return None if row is None else appointment_of(row)
+
+
+async def book_hold(db: Db, hold_id: AppointmentId) -> Appointment | None:
+    """Book a hold that has not expired; None if it has, or is no hold any more."""
+    row = await db.fetchrow(
+        f"""
+        WITH booked AS (
+          UPDATE appointments SET status = 'BOOKED', expires_at = NULL, hold_no = NULL,
+            changed_at = clock_timestamp()
+          WHERE id = $1 AND status = 'HELD' AND expires_at > clock_timestamp() RETURNING *)
+        {SELECTED} FROM booked {WITH_WORKER}
+        """,  # noqa: S608
+        hold_id,
+    )
+    return None if row is None else appointment_of(row)
+
+
+async def delete_expired_holds(db: Db, *, older_than: timedelta, limit: int) -> int:
+    """Returns how many. Offers to open waitlist entries stay: such an entry is not offered a time twice."""
+    return await db.fetchval(
+        """
+        WITH dead AS (
+          SELECT id FROM appointments h
+          WHERE status = 'EXPIRED' AND changed_at < (SELECT clock_timestamp() - $1::interval)
+            AND NOT EXISTS (SELECT FROM waitlist_entries e
+              WHERE e.id = h.waitlist_entry_id AND e.status IN ('WAITING', 'OFFERED'))
+          ORDER BY changed_at LIMIT $2 FOR UPDATE SKIP LOCKED),
+        gone AS (DELETE FROM appointments a USING dead WHERE a.id = dead.id RETURNING 1)
+        SELECT count(*) FROM gone
+        """,
+        older_than,
+        limit,
+    )

@@ -1,0 +1,1 @@
+"""Export and erasure of personal data: clients, workers, and clients without an account."""

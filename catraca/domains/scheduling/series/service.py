@@ -1,0 +1,177 @@
+"""Book, read and cancel series."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import UUID
+
+from catraca.domains.scheduling.agendas.model import Worker
+from catraca.domains.scheduling.appointments.model import (
+    UPCOMING_STATUSES,
+    Appointment,
+    BookingRequest,
+    Client,
+    Party,
+)
+from catraca.domains.scheduling.appointments.service import (
+    choose_agenda,
+    lock_appointments,
+    party_of,
+    read_schedule_around,
+    reserve_seat,
+)
+from catraca.domains.scheduling.appointments.store import undone_if_refused
+from catraca.domains.scheduling.availability.model import Conflict, ServiceSchedule, Slot, least_booked
+from catraca.domains.scheduling.availability.service import (
+    alternatives_to,
+    around,
+    read_schedule,
+    slots_as_data,
+)
+from catraca.domains.scheduling.booking.service import cancel_locked, publish_booked
+from catraca.domains.scheduling.calendar_math.spans import Seconds
+from catraca.domains.scheduling.calendar_math.zones import to_datetime
+from catraca.domains.scheduling.errors import SeriesTaken, SlotNotOffered, SlotTaken
+from catraca.domains.scheduling.series import store
+from catraca.domains.scheduling.series.model import Recurrence, occurrences
+from catraca.domains.scheduling.shared.model import AppointmentId, BookingRules, SeriesId, SubjectId
+from catraca.domains.scheduling.shared.store import lock_for_services
+from catraca.platform.auth import Principal
+from catraca.platform.database import Db
+from catraca.platform.errors import NotFound
+from catraca.platform.ids import new_id
+
+find_worker_id = store.read_worker_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedOccurrence:
+    """A time of the series that could not be booked."""
+
+    starts: Seconds
+    code: str
+    conflicts: Sequence[Conflict]
+    alternatives: Sequence[Slot]
+
+    def as_data(self) -> dict[str, Any]:
+        """For the data of a refusal."""
+        return {
+            "starts_at": to_datetime(self.starts),
+            "code": self.code,
+            "faults": list(self.conflicts),
+            "alternatives": slots_as_data(self.alternatives),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    id: SeriesId
+    appointments: Sequence[Appointment]
+    failed: Sequence[FailedOccurrence] = ()
+
+
+async def book_series(
+    db: Db,
+    request: BookingRequest,
+    recurrence: Recurrence,
+    client: Client,
+    *,
+    skip_failed: bool,
+    rules: BookingRules,
+) -> Series:
+    """Book all times with one worker, or none; with `skip_failed`, those that can be booked, if any can.
+
+    The agendas are locked before the first read: no other booking comes in between.
+    """
+    await lock_for_services(db, [request.service_id], request.worker_id)
+    worker = await _choose_worker(db, request, recurrence)
+    booked: list[Appointment] = []
+    refused: dict[Seconds, str] = {}
+    for starts in occurrences(worker.time_zone, request.starts, recurrence):
+        try:
+            async with undone_if_refused(db):
+                one = replace(request, worker_id=worker.id, starts=starts)
+                booked.append(await reserve_seat(db, one, client))
+        except (SlotTaken, SlotNotOffered) as refusal:
+            refused[starts] = refusal.code
+    # Explained after the others are booked: their times are no alternatives.
+    failed = [await _explain(db, request, worker.id, starts, code) for starts, code in refused.items()]
+    if not booked or (failed and not skip_failed):
+        raise SeriesTaken(failed=[one.as_data() for one in failed])
+    series_id = SeriesId(new_id())
+    await store.set_series(db, series_id, [one.id for one in booked])
+    for one in booked:
+        await publish_booked(db, one, rules)
+    return Series(id=series_id, appointments=await store.read_series(db, series_id), failed=failed)
+
+
+async def _choose_worker(db: Db, request: BookingRequest, recurrence: Recurrence) -> Worker:
+    """The worker who is free most often; of several, the least booked."""
+    schedule = await read_schedule_around(db, request)
+    if not schedule.agendas:
+        choose_agenda(schedule, request)
+    if len(schedule.agendas) == 1:
+        return schedule.agendas[0].worker
+    free = await _count_free(db, schedule, request, recurrence)
+    most = max(free[agenda.worker.id] for agenda in schedule.agendas)
+    return least_booked(agenda for agenda in schedule.agendas if free[agenda.worker.id] == most).worker
+
+
+async def _count_free(
+    db: Db, schedule: ServiceSchedule, request: BookingRequest, recurrence: Recurrence
+) -> Counter[SubjectId]:
+    """How many of the times, by its own local time, each worker is free."""
+    wanted = {
+        agenda.worker.id: {
+            starts
+            for starts in occurrences(agenda.worker.time_zone, request.starts, recurrence)
+            if starts < schedule.latest(agenda)
+        }
+        for agenda in schedule.agendas
+    }
+    free = Counter[SubjectId]()
+    for starts in sorted(set[Seconds]().union(*wanted.values())):
+        there = await read_schedule(
+            db, request.service_id, request.worker_id, (starts, starts + 1), idle_before=starts
+        )
+        free.update(
+            agenda.worker.id
+            for agenda in there.agendas
+            if starts in wanted.get(agenda.worker.id, ()) and not there.conflicts(agenda, starts)
+        )
+    return free
+
+
+async def _explain(
+    db: Db, request: BookingRequest, worker_id: SubjectId, starts: Seconds, code: str
+) -> FailedOccurrence:
+    schedule = await read_schedule(db, request.service_id, worker_id, around(starts), idle_before=starts)
+    conflicts: list[Conflict] = [
+        conflict for agenda in schedule.agendas for conflict in schedule.conflicts(agenda, starts)
+    ]
+    alternatives = alternatives_to(schedule, starts)
+    return FailedOccurrence(starts=starts, code=code, conflicts=conflicts, alternatives=alternatives)
+
+
+async def get_series(db: Db, caller: Principal, series_id: UUID) -> list[tuple[Appointment, Party]]:
+    """The appointments to which the caller is a party, and which party; 404 if there are none."""
+    found: list[tuple[Appointment, Party]] = [
+        (one, party) for one in await store.read_series(db, series_id) if (party := party_of(caller, one))
+    ]
+    if not found:
+        raise NotFound
+    return found
+
+
+async def cancel_series(
+    db: Db, caller: Principal, series_id: UUID, *, reason: str | None
+) -> list[Appointment]:
+    """Cancel the caller's appointments of a series that have not begun. Safe to repeat."""
+    found = await get_series(db, caller, series_id)
+    parties: dict[AppointmentId, Party] = {one.id: party for one, party in found}
+    locked = await lock_appointments(db, *sorted(parties))
+    for one in sorted(locked, key=lambda one: (one.starts_at, one.id)):
+        if one.status in UPCOMING_STATUSES and not one.has_begun:
+            await cancel_locked(db, one, by=parties[one.id], reason=reason)
+    return [one for one in await store.read_series(db, series_id) if one.id in parties]

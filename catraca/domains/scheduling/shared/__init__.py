@@ -1,0 +1,1 @@
+"""What the features of scheduling share: ids, request fields, query parameters, turns."""

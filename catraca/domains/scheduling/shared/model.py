@@ -1,0 +1,40 @@
+"""Ids, names, and the rules that the API role sets for bookings."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final, NewType
+from uuid import UUID
+
+# A subject has an agenda: a worker or a room.
+SubjectId = NewType("SubjectId", UUID)
+# A subject's short number, for the index on claims. Internal: never in an answer.
+SubjectNo = NewType("SubjectNo", int)
+ServiceId = NewType("ServiceId", UUID)
+# A session is the claim on a worker's time in which clients have seats.
+SessionId = NewType("SessionId", UUID)
+# Holds have such an id, too: a hold that is booked becomes the appointment of the same id.
+AppointmentId = NewType("AppointmentId", UUID)
+SeriesId = NewType("SeriesId", UUID)
+EntryId = NewType("EntryId", UUID)
+
+# PostgreSQL and Python can represent every moment of these years.
+FIRST_MOMENT: Final = datetime(1970, 1, 1, tzinfo=UTC)
+LAST_MOMENT: Final = datetime(2200, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BookingRules:
+    # How long before an appointment its reminder is due.
+    reminder: timedelta
+    hold_ttl: timedelta
+    # Per client.
+    max_holds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Names of services, and of workers and rooms, by id."""
+
+    services: Mapping[UUID, str]
+    subjects: Mapping[UUID, str]
