@@ -6,7 +6,7 @@ from time import perf_counter, time
 from uuid import uuid4
 
 from bench.news.world import LIMIT_SECONDS, Measured, World, counting, open_world, record_events
-from catraca.platform.bus import Consumer
+from catraca.platform.bus import QueueWorker
 from catraca.platform.bus.relay import Relay
 from catraca.platform.database import outbox
 
@@ -70,7 +70,7 @@ async def latency_milliseconds(database_url: str, amqp_url: str | None, *, count
 
 async def _run(world: World, handled, until) -> None:
     stopping = asyncio.Event()
-    consumer = Consumer(
+    consumer = QueueWorker(
         world.queue,
         counting(world.queue, handled),
         topology=world.topology,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from time import time
 from uuid import UUID, uuid4
 
-from catraca.platform.bus import Message, Queue, Topology, Transport, handlers_for
+from catraca.platform.bus import EventHandlers, Message, Queue, Topology, Transport
 from catraca.platform.bus.postgres import PostgresBus
 from catraca.platform.database import PREFER_INDEXES, Database, Db, outbox
 from catraca.platform.event import Event
@@ -95,7 +95,7 @@ async def keep_sent(database: Database, count: int) -> None:
 
 def counting(queue: Queue, handled: Callable[[Measured], None]):
     """Handlers that only tell of each event: what is measured is the way there."""
-    handles = handlers_for(queue.name)
+    handles = EventHandlers[()](queue.name)
 
     @handles(Measured)
     async def count(_db: Db, event: Measured, _message: Message) -> None:

@@ -65,7 +65,7 @@ def chosen_roles(roles: Sequence[str]) -> list[str]:
 
 def _check_wiring() -> None:
     """Before any port or connection is opened: with news that nobody would get there is nothing to serve."""
-    from catraca.roles.consuming import check_wiring
+    from catraca.roles.consumers import check_wiring
 
     check_wiring()
 

@@ -9,7 +9,7 @@ from catraca.platform.database.timers import TimerHandlers
 from catraca.roles.agents.driver_patrol import DriverPatrol
 from catraca.roles.agents.ride_gauges import RideGauges
 from catraca.roles.agents.timer_gauges import TimerGauges
-from catraca.roles.consuming import consume
+from catraca.roles.consumers import consume
 from catraca.roles.domain_rules import matcher_of
 from catraca.roles.parts import Parts
 from catraca.roles.runner import Life, all_of

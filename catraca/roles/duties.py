@@ -1,38 +1,25 @@
-"""What each queue has to say of its dead letters: which bodies it can read, and whom a discard concerns."""
+"""What can be done with the dead letters of each queue: check an edited body, act on a discard."""
 
 from collections.abc import Sequence
 from contextlib import suppress
 from uuid import UUID
 
 from catraca.domains import onboarding
-from catraca.domains.analytics import handlers as analytics_handlers
 from catraca.domains.dead_letters import Duties, OpenLetter, QueueDuty
-from catraca.domains.notifications.messages import handlers as notification_handlers
 from catraca.domains.onboarding import BadSignUp
-from catraca.domains.onboarding import handlers as onboarding_handlers
 from catraca.events import SIGN_UP_QUEUE
-from catraca.platform.bus import QueueHandlers, Topology
+from catraca.platform.bus import Topology
 from catraca.platform.database import Db
-from catraca.roles import consuming
+from catraca.roles.consumers import declared_handlers
 
 
 def queue_duties(topology: Topology) -> Duties:
-    """Of the queues that take replays: they are consumed here, and what dies there is kept."""
+    """For every queue that is consumed and whose dead letters are kept, so that they can be replayed."""
     dying = {queue.name for queue in topology.live if queue.dead_letters_to is not None}
-    ordinary = {
-        one.queue: QueueDuty(check=one.check)
-        for one in consuming.HANDLED
-        if isinstance(one, QueueHandlers) and one.queue in dying
-    }
-    figures = {queue: QueueDuty(check=analytics_handlers.reader.check) for queue in analytics_handlers.EVENTS}
-    told = {
-        queue: QueueDuty(check=notification_handlers.reader.check) for queue in notification_handlers.EVENTS
-    }
+    checks = {one.queue: one.check for one in declared_handlers() if one.queue in dying}
     return {
-        **ordinary,
-        **figures,
-        **told,
-        SIGN_UP_QUEUE: QueueDuty(onboarding_handlers.check_body, _reject_sign_ups),
+        queue: QueueDuty(check, _reject_sign_ups) if queue == SIGN_UP_QUEUE else QueueDuty(check)
+        for queue, check in checks.items()
     }
 
 
@@ -44,7 +31,7 @@ async def _reject_sign_ups(db: Db, letters: Sequence[OpenLetter]) -> None:
 
 
 def _sign_up_of(letter: OpenLetter) -> UUID | None:
-    """Whose it is; None for what never was a sign-up, so that nobody waits for it."""
+    """The id of the sign-up. None if the message never was a sign-up."""
     with suppress(BadSignUp):
         return onboarding.read_sign_up(letter.body, request_id=letter.message_id).id
     return letter.headers.aggregate_id

@@ -3,7 +3,7 @@
 from catraca.roles.agents.dead_letter_gauges import DeadLetterGauges
 from catraca.roles.agents.queue_gauges import QueueGauges
 from catraca.roles.agents.retention_pruner import RetentionPruner
-from catraca.roles.consuming import consume
+from catraca.roles.consumers import consume
 from catraca.roles.parts import Parts
 from catraca.roles.runner import Life, all_of
 

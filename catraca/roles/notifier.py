@@ -1,6 +1,6 @@
 """The role that tells people what happened."""
 
-from catraca.roles.consuming import consume
+from catraca.roles.consumers import consume
 from catraca.roles.parts import Parts
 from catraca.roles.runner import Life
 

@@ -4,7 +4,7 @@ import pytest
 
 from catraca.events import SIGN_UP_EXCHANGE, SIGN_UP_QUEUE, TOPOLOGY, SignUpFlow, make_topology
 from catraca.events.topology import sign_up_queue
-from catraca.roles.consuming import check_wiring
+from catraca.roles.consumers import check_wiring
 from catraca.roles.parts import open_parts
 from catraca.settings import read_settings
 

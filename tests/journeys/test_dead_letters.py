@@ -16,11 +16,11 @@ from structlog.testing import capture_logs
 
 from catraca.domains.dead_letters.handlers import store_dead_letter
 from catraca.events import UserCreated
-from catraca.platform.bus import Headers, Message, Queue, Topology, handlers_for
+from catraca.platform.bus import EventHandlers, Headers, Message, Queue, Topology
 from catraca.platform.database import Db
 from catraca.platform.event import encode
 from catraca.platform.ids import new_id
-from catraca.roles import consuming
+from catraca.roles import consumers
 from catraca.roles.parts import Parts, open_parts
 from catraca.settings import Settings
 from tests.conftest import bearer, free_port, listening
@@ -157,8 +157,8 @@ async def post(
     async def note(db: Db, queue: Queue, message: Message) -> None:
         await db.execute("INSERT INTO effects VALUES ($1, $2)", queue.name, message.id)
 
-    welcoming, counting = handlers_for(welcomes.name), handlers_for(counts.name)
-    keeping = handlers_for(grave.name)
+    welcoming, counting = EventHandlers[()](welcomes.name), EventHandlers[()](counts.name)
+    keeping = EventHandlers[()](grave.name)
     keeping.anything(store_dead_letter)
 
     @welcoming(UserCreated)
@@ -171,8 +171,7 @@ async def post(
     async def count(db: Db, message: Message) -> None:
         await note(db, counts, message)
 
-    for known in ("HANDLERS", "HANDLED"):
-        monkeypatch.setattr(consuming, known, (welcoming, counting, keeping))
+    monkeypatch.setattr(consumers, "HANDLERS", ((welcoming,), (counting,), (keeping,)))
     async with (
         quietly(),
         opened(stack, settings, topology, broker) as parts,

@@ -12,7 +12,7 @@ import pytest
 
 from catraca.events import TOPOLOGY
 from catraca.roles import ROLES
-from catraca.roles.consuming import check_wiring
+from catraca.roles.consumers import check_wiring
 from tests.servers import Stack, free_port
 from tests.support.wirings import FAULTS
 
@@ -22,7 +22,7 @@ REFUSALS = {
     " publish it.",
     "unconsumed queue": "nobody consumes abandoned_queue, so it would only fill: give role housekeeper its"
     " handlers, or mark it as planned.",
-    "unknown role": "abandoned_queue is for role plumber, which there is not: name one of api, relay,"
+    "unknown role": "abandoned_queue is for role plumber, which does not exist: name one of api, relay,"
     " dispatcher, notifier, ingester, housekeeper.",
     "dead-letter cycle": "dead letters of dead_letter_queue come back to it by dlx: send them elsewhere, or"
     " nowhere.",

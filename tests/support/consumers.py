@@ -6,11 +6,12 @@ Reads its `Errand`, pickled, from standard input.
 import asyncio
 import pickle
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from catraca.platform.bus import Consumer, Message, QueueHandlers, Topology, Transport
-from catraca.platform.bus.batch_worker import BatchHandlers, Batching
+from catraca.platform.bus import EventHandlers, Message, QueueHandlers, QueueWorker, Topology, Transport
+from catraca.platform.bus.handlers import EventReader
 from catraca.platform.bus.postgres import PostgresBus, subscription
 from catraca.platform.database import Database, Db
 from catraca.platform.telemetry import configure_logging
@@ -33,10 +34,9 @@ async def hold_for_ever(_db: Db, message: Message) -> None:
     await asyncio.Event().wait()
 
 
-async def hold_all_for_ever(_db: Db, messages: Sequence[Message]) -> Mapping[int, Exception]:
+async def hold_all_for_ever(_db: Db, messages: Sequence[Message]) -> None:
     print(*(message.id for message in messages), flush=True)
     await asyncio.Event().wait()
-    return {}
 
 
 async def as_it_is(message: Message) -> Message:
@@ -49,14 +49,17 @@ async def consume(errand: Errand) -> None:
     await consumer.run(asyncio.Event())
 
 
-def _consumer(errand: Errand, database: Database) -> Consumer | Batching[Message]:
+def _consumer(errand: Errand, database: Database) -> QueueWorker[Any]:
     queue, transport = errand.topology.queue(errand.queue), _transport(errand, database)
+    handlers: QueueHandlers[Any]
     if errand.batching:
-        pipeline = BatchHandlers(queue=queue.name, keys=None, prepare=as_it_is, write=hold_all_for_ever)
-        return Batching(queue, pipeline, topology=errand.topology, transport=transport, database=database)
-    handlers = QueueHandlers(errand.queue)
-    handlers.anything(hold_for_ever)
-    return Consumer(queue, handlers, topology=errand.topology, transport=transport, database=database)
+        handlers = QueueHandlers(
+            queue=queue.name, keys=None, prepare=as_it_is, write=hold_all_for_ever, check=EventReader().check
+        )
+    else:
+        handlers = each = EventHandlers[()](errand.queue)
+        each.anything(hold_for_ever)
+    return QueueWorker(queue, handlers, topology=errand.topology, transport=transport, database=database)
 
 
 def _transport(errand: Errand, database: Database) -> Transport:

@@ -26,11 +26,9 @@ from catraca.events import (
     RideRequested,
     RideStarted,
 )
-from catraca.platform.bus import Message
-from catraca.platform.bus.batch_worker import BatchHandlers
-from catraca.platform.bus.handlers import EventReader
+from catraca.platform.bus import Message, batch_handlers
 from catraca.platform.database import Db
-from catraca.platform.event import Event, key_of
+from catraca.platform.event import Event
 
 # Which events come by which queue. Those of which `fact_of` makes nothing are only counted.
 EVENTS: Mapping[str, tuple[type[Event], ...]] = {
@@ -56,21 +54,16 @@ EVENTS: Mapping[str, tuple[type[Event], ...]] = {
         NoDriversAvailable,
     ),
 }
-reader = EventReader(kind for kinds in EVENTS.values() for kind in kinds)
 
 
-def make_handlers(rule: AlertRule) -> tuple[BatchHandlers[Happening], ...]:
-    """One for each queue; `rule` says when somebody is to be told."""
-
-    async def write(db: Db, happenings: Sequence[Happening]) -> Mapping[int, Exception]:
-        await service.count_happenings(db, happenings, rule=rule)
-        return {}
-
-    return tuple(
-        BatchHandlers(queue=queue, keys={key_of(kind) for kind in kinds}, prepare=_prepare, write=write)
-        for queue, kinds in EVENTS.items()
-    )
+def _prepare(event: Event, message: Message) -> Happening:
+    return Happening(message.key, fact_of(event))
 
 
-async def _prepare(message: Message) -> Happening:
-    return Happening(message.key, fact_of(reader.read(message)))
+async def _write(db: Db, happenings: Sequence[Happening], rule: AlertRule) -> None:
+    await service.count_happenings(db, happenings, rule=rule)
+
+
+HANDLERS = tuple(
+    batch_handlers(queue, kinds, prepare=_prepare, write=_write) for queue, kinds in EVENTS.items()
+)

@@ -1,9 +1,9 @@
 """Keeps a line of every event: which one, about what, in which order."""
 
-from catraca.platform.bus import Message, handlers_for
+from catraca.platform.bus import EventHandlers, Message
 from catraca.platform.database import Db, audit
 
-handles = handlers_for("audit_log_queue")
+handles = EventHandlers[()]("audit_log_queue")
 
 
 @handles.anything

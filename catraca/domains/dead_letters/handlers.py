@@ -1,11 +1,11 @@
 """Whatever died in any queue comes here, and is written down."""
 
 from catraca.domains.dead_letters import store
-from catraca.platform.bus import Message, handlers_for
+from catraca.platform.bus import EventHandlers, Message
 from catraca.platform.database import Db
 
-handles = handlers_for("dead_letter_queue")
-sign_up_handles = handlers_for("raffle_dlq")
+handles = EventHandlers[()]("dead_letter_queue")
+sign_up_handles = EventHandlers[()]("raffle_dlq")
 
 
 @handles.anything

@@ -3,7 +3,6 @@
 And from the new person to a letter that says welcome, with a link to set a first password.
 """
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
@@ -12,8 +11,7 @@ from catraca.domains import people
 from catraca.domains.onboarding import model, service
 from catraca.domains.onboarding.model import Seal, SignUp
 from catraca.events import SIGN_UP_QUEUE, UserCreated
-from catraca.platform.bus import Message, QueueHandlers, Unreadable, handlers_for
-from catraca.platform.bus.batch_worker import BatchHandlers
+from catraca.platform.bus import EventHandlers, Message, QueueHandlers, Unreadable
 from catraca.platform.database import Db
 from catraca.platform.mail import Mailer
 
@@ -24,8 +22,7 @@ async def _prepare(message: Message) -> SignUp:
     return _read(message.body, request_id=message.id)
 
 
-def check_body(_key: str, body: bytes) -> None:
-    """Raise `Unreadable` for a body that could not become a person."""
+def _check(_key: str, body: bytes) -> None:
     _read(body, request_id=ANY_REQUEST)
 
 
@@ -36,12 +33,9 @@ def _read(body: bytes, *, request_id: UUID) -> SignUp:
         raise Unreadable(bad.code) from bad
 
 
-async def _write(db: Db, sign_ups: Sequence[SignUp]) -> Mapping[int, Exception]:
-    await service.write_sign_ups(db, sign_ups)
-    return {}
-
-
-handles = BatchHandlers(queue=SIGN_UP_QUEUE, keys={SIGN_UP_QUEUE}, prepare=_prepare, write=_write)
+sign_ups = QueueHandlers[SignUp](
+    queue=SIGN_UP_QUEUE, keys={SIGN_UP_QUEUE}, prepare=_prepare, write=service.write_sign_ups, check=_check
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,21 +48,19 @@ class Welcome:
     link_lifetime: timedelta
 
 
-def welcome_handlers(welcome: Welcome | None) -> QueueHandlers:
-    """Without a mail server nobody is written to; an operator can still hand out links."""
-    handles = handlers_for("notification_users_queue")
+# Without a mail server there is no `Welcome`, and no mail is sent; an operator can still hand out links.
+welcomes = EventHandlers[Welcome | None]("notification_users_queue")
 
-    @handles(UserCreated)
-    async def send_welcome(db: Db, event: UserCreated, message: Message) -> None:
-        if welcome is None or not event.signed_up:
-            return
-        # A repeat after a crash carries the same link, so whichever letter is opened works.
-        token = welcome.seal.password_token(message.id)
-        person = await people.offer_first_password(
-            db, people.UserId(event.user_id), token=token, lifetime=welcome.link_lifetime
-        )
-        if person is not None:
-            link = f"{welcome.password_page_url}#token={token}"
-            await welcome.mailer.send(model.welcome_letter(person, link, lifetime=welcome.link_lifetime))
 
-    return handles
+@welcomes(UserCreated)
+async def send_welcome(db: Db, event: UserCreated, message: Message, welcome: Welcome | None) -> None:
+    if welcome is None or not event.signed_up:
+        return
+    # A repeat after a crash has the same link, so either mail works.
+    token = welcome.seal.password_token(message.id)
+    person = await people.offer_first_password(
+        db, people.UserId(event.user_id), token=token, lifetime=welcome.link_lifetime
+    )
+    if person is not None:
+        link = f"{welcome.password_page_url}#token={token}"
+        await welcome.mailer.send(model.welcome_letter(person, link, lifetime=welcome.link_lifetime))

@@ -1,8 +1,8 @@
-"""The bus: events from the outbox to every queue bound to them, on RabbitMQ or in PostgreSQL alike."""
+"""The bus: delivers events from the outbox to every queue bound to them, on RabbitMQ or in PostgreSQL."""
 
-from catraca.platform.bus.handlers import QueueHandlers, Unreadable, handlers_for
+from catraca.platform.bus.handlers import EventHandlers, QueueHandlers, Unreadable, batch_handlers
 from catraca.platform.bus.message import Delivery, Headers, Message
-from catraca.platform.bus.queue_worker import Consumer
+from catraca.platform.bus.queue_worker import QueueWorker
 from catraca.platform.bus.topology import Queue, Topology, TopologyRefused, check_topology
 from catraca.platform.bus.transport import (
     BusAway,
@@ -15,20 +15,21 @@ from catraca.platform.bus.transport import (
 
 __all__ = [
     "BusAway",
-    "Consumer",
     "Delivery",
+    "EventHandlers",
     "Headers",
     "Message",
     "PublishFailed",
     "Queue",
     "QueueFull",
     "QueueHandlers",
+    "QueueWorker",
     "Subscription",
     "Topology",
     "TopologyRefused",
     "Transport",
     "Unreadable",
     "Unroutable",
+    "batch_handlers",
     "check_topology",
-    "handlers_for",
 ]

@@ -1,30 +1,45 @@
-"""How a domain says what it does with an event.
+"""How a domain declares what it does with the messages of a queue.
 
-    handles = handlers_for("matching_service_queue")
+One function per event type:
+
+    handles = EventHandlers[Matcher]("matching_service_queue")
 
     @handles(RideRequested)
-    async def start_matching(db: Db, event: RideRequested, message: Message) -> None: ...
+    async def start_search(db: Db, event: RideRequested, message: Message, matcher: Matcher) -> None: ...
 
-A handler gets an open transaction in which its inbox row is already written, so it runs once for each event
-whatever is delivered how often. It never commits, and it raises what it cannot handle.
+Or one function per batch:
+
+    handles = batch_handlers("analytics_events_queue", KINDS, prepare=fact_of_message, write=count_facts)
+
+Declarations stand at module level and need no settings. The types in brackets are what the functions need
+beside the message: `bind` supplies it later, as their last arguments.
+
+A function gets an open transaction in which the inbox row of each message is already written, so it applies
+each event once, however often the event is delivered. It never commits, and raises if it cannot handle one.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Iterable
-from typing import Any, Self, TypeVar
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, Self, TypeAlias, TypeVar, TypeVarTuple
 
 import msgspec
+import structlog
 
 from catraca.platform.bus.message import Message
 from catraca.platform.database import Db
 from catraca.platform.event import Event, key_of
 
 E = TypeVar("E", bound=Event)
-Handler = Callable[[Db, E, Message], Awaitable[None]]
-AnyHandler = Callable[[Db, Message], Awaitable[None]]
+T = TypeVar("T")
+Needs = TypeVarTuple("Needs")
+EventFunction: TypeAlias = Callable[[Db, E, Message, *Needs], Awaitable[None]]
+MessageFunction: TypeAlias = Callable[[Db, Message, *Needs], Awaitable[None]]
+# Which messages of a batch are faulty, by their place in it.
+Faults = Mapping[int, Exception]
 
 
 class Unreadable(Exception):
-    """The body is not what its key promises, and no retry will change that; the code says how."""
+    """The body is not what its key promises, and no retry can change that; `code` is the reason."""
 
     def __init__(self, code: str) -> None:
         super().__init__(code)
@@ -32,7 +47,7 @@ class Unreadable(Exception):
 
     @classmethod
     def because(cls, error: Exception) -> Self:
-        """What decoding raised, without its words: those quote values."""
+        """From a decoding error, without its text: it may quote personal data."""
         return cls("wrong_shape" if isinstance(error, msgspec.ValidationError) else "malformed_json")
 
 
@@ -41,74 +56,128 @@ DECODING_FAULTS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class UnknownKey(Exception):
-    """No handler here for this key; a newer version of us, perhaps starting just now, may have one."""
+    """No handler for this key; a newer version of Catraca, perhaps starting just now, may have one."""
 
 
-class QueueHandlers:
-    """Everything one queue's consumer can do: one handler a key, or one for whatever comes."""
+@dataclass(slots=True, kw_only=True)
+class QueueHandlers(Generic[T, *Needs]):
+    """The handlers of one queue, as the queue worker runs them."""
+
+    queue: str
+    # The handled keys. None: all of them.
+    keys: Collection[str] | None
+    # Reads one message. Raises its fault; `Unreadable` if no retry can change that.
+    prepare: Callable[[Message], Awaitable[T]]
+    # Applies prepared messages in an open transaction, and may return the faults of single ones.
+    write: Callable[[Db, Sequence[T], *Needs], Awaitable[Faults | None]]
+    # Raises `Unreadable` for a body that a message with this key must not have. Unknown keys: any JSON.
+    check: Callable[[str, bytes], None]
+
+    def bind(self, *needs: *Needs) -> "QueueHandlers[T]":
+        """The same handlers with what they need."""
+
+        async def write(db: Db, prepared: Sequence[T]) -> Faults | None:
+            return await self.write(db, prepared, *needs)
+
+        return QueueHandlers(
+            queue=self.queue, keys=self.keys, prepare=self.prepare, write=write, check=self.check
+        )
+
+
+AnyHandlers: TypeAlias = QueueHandlers[Any, *tuple[Any, ...]]
+
+
+class Call(NamedTuple):
+    """A function to call with these arguments; `trace` is the request that caused the message."""
+
+    function: Callable[..., Awaitable[None]]
+    arguments: tuple[Any, ...]
+    trace: str | None
+
+
+class EventHandlers(QueueHandlers[Call, *Needs], Generic[*Needs]):
+    """One function per event type, or one function for every message."""
 
     def __init__(self, queue: str) -> None:
-        self.queue = queue
-        self._by_key: dict[str, tuple[msgspec.json.Decoder[Any], Handler[Any]]] = {}
-        self._anything: AnyHandler | None = None
+        self._events = EventReader()
+        self._by_key: dict[str, Callable[..., Awaitable[None]]] = {}
+        self._for_all: Callable[..., Awaitable[None]] | None = None
+        super().__init__(
+            queue=queue,
+            keys=self._by_key.keys(),
+            prepare=self._prepare,
+            write=self._call_each,
+            check=self._events.check,
+        )
 
-    @property
-    def keys(self) -> Collection[str] | None:
-        """The keys it has handlers for; None when it takes everything."""
-        return None if self._anything else self._by_key.keys()
+    def __call__(self, *kinds: type[E]) -> Callable[[EventFunction[E, *Needs]], EventFunction[E, *Needs]]:
+        """Decorate the function for events of these types."""
 
-    def __call__(self, kind: type[E]) -> Callable[[Handler[E]], Handler[E]]:
-        def add(handler: Handler[E]) -> Handler[E]:
-            key = key_of(kind)
-            assert key not in self._by_key, f"{self.queue} already has a handler for {key}"
-            self._by_key[key] = (msgspec.json.Decoder(kind), handler)
-            return handler
+        def add(function: EventFunction[E, *Needs]) -> EventFunction[E, *Needs]:
+            for kind in kinds:
+                key = key_of(kind)
+                assert key not in self._by_key, f"{self.queue} already has a handler for {key}"
+                self._events.add(kind)
+                self._by_key[key] = function
+            return function
 
         return add
 
-    def anything(self, handler: AnyHandler) -> AnyHandler:
-        """Take every message as it is, its body unread; for logs and dead letters."""
-        self._anything = handler
-        return handler
+    def anything(self, function: MessageFunction[*Needs]) -> MessageFunction[*Needs]:
+        """Decorate a function for every message, its body not decoded: for logs and dead letters."""
+        self._for_all = function
+        self.keys = None
+        return function
 
-    def check(self, key: str, body: bytes) -> None:
-        """Raise `Unreadable` for a body that a message with this key could not be handled with.
+    async def _prepare(self, message: Message) -> Call:
+        if self._for_all is not None:
+            return Call(self._for_all, (message,), message.headers.trace)
+        event = self._events.read(message)
+        return Call(self._by_key[message.key], (event, message), message.headers.trace)
 
-        Where nobody here has read such a message before, it need only be JSON.
-        """
-        decoder, _ = self._by_key.get(key, (_any_json, None))
-        _decoded(decoder, body)
-
-    async def run(self, db: Db, message: Message) -> None:
-        """Hand the message to its handler, in this transaction."""
-        if self._anything is not None:
-            await self._anything(db, message)
-            return
-        found = self._by_key.get(message.key)
-        if found is None:
-            raise UnknownKey(message.key)
-        decoder, handler = found
-        await handler(db, _decoded(decoder, message.body), message)
+    async def _call_each(self, db: Db, calls: Sequence[Call], *needs: *Needs) -> None:
+        for function, arguments, trace in calls:
+            with structlog.contextvars.bound_contextvars(request_id=trace):
+                await function(db, *arguments, *needs)
 
 
 class EventReader:
-    """Reads the bodies of some kinds of events, for handlers that take messages in batches."""
+    """Decodes the bodies of some types of events."""
 
-    def __init__(self, kinds: Iterable[type[Event]]) -> None:
-        self._by_key: dict[str, msgspec.json.Decoder[Any]] = {
-            key_of(kind): msgspec.json.Decoder(kind) for kind in kinds
-        }
+    def __init__(self, kinds: Iterable[type[Event]] = ()) -> None:
+        self._decoders: dict[str, msgspec.json.Decoder[Any]] = {}
+        for kind in kinds:
+            self.add(kind)
+
+    def add(self, kind: type[Event]) -> None:
+        self._decoders[key_of(kind)] = msgspec.json.Decoder(kind)
 
     def read(self, message: Message) -> Any:
-        """The event; raises `UnknownKey`, or `Unreadable`."""
-        decoder = self._by_key.get(message.key)
+        """The event; raises `UnknownKey` or `Unreadable`."""
+        decoder = self._decoders.get(message.key)
         if decoder is None:
             raise UnknownKey(message.key)
         return _decoded(decoder, message.body)
 
     def check(self, key: str, body: bytes) -> None:
-        """Raise `Unreadable` for a body that a message with this key could not be handled with."""
-        _decoded(self._by_key.get(key, _any_json), body)
+        _decoded(self._decoders.get(key, _any_json), body)
+
+
+def batch_handlers(
+    queue: str,
+    kinds: Collection[type[Event]],
+    *,
+    prepare: Callable[[Any, Message], T],
+    write: Callable[[Db, Sequence[T], *Needs], Awaitable[Faults | None]],
+) -> QueueHandlers[T, *Needs]:
+    """One function per batch; `prepare` returns what `write` needs of an event and its message."""
+    reader = EventReader(kinds)
+
+    async def read_and_prepare(message: Message) -> T:
+        return prepare(reader.read(message), message)
+
+    keys = {key_of(kind) for kind in kinds}
+    return QueueHandlers(queue=queue, keys=keys, prepare=read_and_prepare, write=write, check=reader.check)
 
 
 _any_json = msgspec.json.Decoder[Any]()
@@ -119,8 +188,3 @@ def _decoded(decoder: msgspec.json.Decoder[Any], body: bytes) -> Any:
         return decoder.decode(body)
     except DECODING_FAULTS as error:
         raise Unreadable.because(error) from error
-
-
-def handlers_for(queue: str) -> QueueHandlers:
-    """The handlers of one queue; each queue belongs to one domain, in whose `handlers.py` they stand."""
-    return QueueHandlers(queue)

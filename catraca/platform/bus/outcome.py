@@ -1,8 +1,8 @@
-"""Sees to it that something becomes of every delivery, and tells a bad message from a bad day.
+"""Decides the outcome of each delivery, and tells a faulty message from an outage.
 
-A *message fault* (this message cannot be handled) counts: retried a few times, later and later, then a dead
-letter. An *infrastructure fault* (database, Redis or broker away) counts nothing: what is in hand is kept,
-and waits. Messages are acknowledged after the commit.
+A *message fault* (this message cannot be handled) counts: the message is retried a few times with growing
+delays, then it is a dead letter. An *outage* (database, Redis or broker away) does not count: the consumer
+keeps its messages and waits. Messages are acknowledged after the commit.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from prometheus_client import Counter, Histogram
 
 from catraca.platform.bus.handlers import Unreadable
 from catraca.platform.bus.message import Delivery
-from catraca.platform.bus.outage_retry import Patience, Stopped
+from catraca.platform.bus.outage_retry import OutageRetry, Stopped
 from catraca.platform.bus.topology import Queue, Topology
 from catraca.platform.bus.transport import Subscription
 from catraca.platform.clock import monotonic_seconds
@@ -23,33 +23,47 @@ from catraca.platform.database import Database
 log = structlog.get_logger()
 
 OUTCOMES = Counter(
-    "catraca_bus_messages_total", "Messages taken from queues, by what became of them.", ["queue", "outcome"]
+    "catraca_bus_messages_total", "Messages taken from queues, by outcome.", ["queue", "outcome"]
 )
 FAULTS = Counter(
-    "catraca_bus_faults_total", "Messages that could not be handled, by the reason.", ["queue", "reason"]
+    "catraca_bus_faults_total", "Messages that could not be handled, by reason.", ["queue", "reason"]
 )
 HANDLER_SECONDS = Histogram(
     "catraca_bus_handler_seconds",
-    "From taking messages up to their commit, for one transaction.",
+    "Duration of one transaction, from its start to its commit.",
     ["queue"],
     buckets=(0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5),
 )
-PAUSES = Counter("catraca_bus_pauses_total", "Times a consumer waited because a server was away.", ["queue"])
+BATCH_SIZES = Histogram(
+    "catraca_bus_batch_messages",
+    "Messages written in one transaction.",
+    ["queue"],
+    buckets=(1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2500),
+)
+LATENCY_SECONDS = Histogram(
+    "catraca_bus_latency_seconds",
+    "From publishing a message to the commit of its batch, of the oldest message in each batch.",
+    ["queue"],
+    buckets=(0.01, 0.05, 0.1, 0.5, 1, 2, 5, 15, 60, 300, 1800),
+)
+PAUSES = Counter(
+    "catraca_bus_pauses_total", "Times a consumer waited because a server was unavailable.", ["queue"]
+)
 
 T = TypeVar("T")
 Apply = Callable[[Sequence[Delivery]], Awaitable[None]]
 
 
-class Verdicts(Exception):
-    """Of these deliveries some cannot be applied, each for its reason; nothing was committed."""
+class BatchFaults(Exception):
+    """Some deliveries of a batch cannot be applied, each with its error; nothing was committed."""
 
     def __init__(self, faults: Mapping[Delivery, Exception]) -> None:
         super().__init__(f"{len(faults)} faults")
         self.faults = faults
 
 
-class Settling:
-    """Of one subscription's deliveries. Everything here raises `Stopped` when it is time to stop instead."""
+class DeliverySettler:
+    """Settles the deliveries of one subscription. Every method raises `Stopped` if it is time to stop."""
 
     def __init__(
         self,
@@ -63,52 +77,43 @@ class Settling:
         self._queue = queue
         self._subscription = subscription
         self._delays_seconds = topology.delays_of(queue)
-        self._patience = Patience(database, stopping, paused=PAUSES.labels(queue.name).inc)
+        self._retry = OutageRetry(database, stopping, on_pause=PAUSES.labels(queue.name).inc)
 
     async def settle(self, deliveries: Sequence[Delivery], apply: Apply) -> None:
-        """Apply them, all in one transaction if it goes; else in halves, and halves of those.
+        """Apply all in one transaction; if that fails, in halves, and halves of those.
 
-        `apply` commits all or raises. One bad message so costs a few transactions, and never its neighbours.
+        `apply` commits all or raises. So a faulty message costs a few transactions and never its neighbours.
         """
-        readable = [delivery for delivery in deliveries if delivery.unreadable is None]
-        parts = [readable] if readable else []
-        for delivery in deliveries if len(readable) < len(deliveries) else ():
-            if delivery.unreadable is not None:
-                await self.bury(delivery)
+        parts = [deliveries]
         while parts:
             part = parts.pop()
             try:
-                applied = await self._patience.through(lambda part=part: _apply_living(part, apply))
+                applied = await self._retry.run(lambda part=part: _apply_current(part, apply))
             except Stopped:
                 raise
-            except Verdicts as verdicts:
-                for delivery, error in verdicts.faults.items():
+            except BatchFaults as batch:
+                for delivery, error in batch.faults.items():
                     await self.fault(delivery, error)
-                parts.append([delivery for delivery in part if delivery not in verdicts.faults])
-            except Exception as error:  # noqa: BLE001 - a message fault is whatever its handler raises
+                parts.append([delivery for delivery in part if delivery not in batch.faults])
+            except Exception as error:  # noqa: BLE001 - any error of a handler is a message fault
                 if len(part) == 1:
                     await self.fault(part[0], error)
-                else:  # the first half first: order is kept
+                else:  # the first half first, to keep the order
                     half = (len(part) + 1) // 2
                     parts += [part[half:], part[:half]]
             else:
                 await self._subscription.done(applied)
-                await self._see_off(part, applied)
+                await self._settle_skipped(part, applied)
 
-    async def bury(self, delivery: Delivery) -> None:
-        """A delivery that its transport found unreadable."""
-        await self.fault(delivery, Unreadable(delivery.unreadable or "unreadable"))
-
-    async def through(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Do it, through any outage."""
-        return await self._patience.through(work)
+    async def through_outages(self, work: Callable[[], Awaitable[T]]) -> T:
+        return await self._retry.run(work)
 
     async def fault(self, delivery: Delivery, error: Exception) -> None:
-        """This message cannot be handled: try it again later, or give it up."""
-        await self._patience.through(lambda: self._fault(delivery, error))
+        """Retry the message later, or give it up if it has no retries left."""
+        await self._retry.run(lambda: self._fault(delivery, error))
 
-    async def _see_off(self, part: Sequence[Delivery], applied: Sequence[Delivery]) -> None:
-        """Those that were no longer ours, or no longer news."""
+    async def _settle_skipped(self, part: Sequence[Delivery], applied: Sequence[Delivery]) -> None:
+        """Deliveries that lapsed or became stale before they could be applied."""
         for delivery in part if len(applied) < len(part) else ():
             if delivery.lapsed:
                 OUTCOMES.labels(self._queue.name, "lapsed").inc()
@@ -130,7 +135,7 @@ class Settling:
             await self._subscription.retry(
                 delivery, delay_seconds=self._delays_seconds[retries], reason=reason
             )
-            self._tell("retried", delivery, reason, error)
+            self._report("retried", delivery, reason, error)
             FAULTS.labels(self._queue.name, reason).inc()
 
     async def _give_up(self, delivery: Delivery, reason: str, error: Exception) -> None:
@@ -138,17 +143,17 @@ class Settling:
             await self._drop(delivery, "dropped")
         elif self._queue.dead_letters_to is not None:
             await self._subscription.dead_letter(delivery, reason=reason)
-            self._tell("dead", delivery, reason, error)
-        else:  # It stays; tried for ever, but seldom, so that it does not turn in circles.
+            self._report("dead", delivery, reason, error)
+        else:  # The message stays and is retried for ever, with the longest delay.
             await self._subscription.retry(delivery, delay_seconds=self._delays_seconds[-1], reason=reason)
-            self._tell("retried", delivery, reason, error)
+            self._report("retried", delivery, reason, error)
         FAULTS.labels(self._queue.name, reason).inc()
 
     async def _drop(self, delivery: Delivery, outcome: str) -> None:
         await self._subscription.done([delivery])
         OUTCOMES.labels(self._queue.name, outcome).inc()
 
-    def _tell(self, outcome: str, delivery: Delivery, reason: str, error: Exception) -> None:
+    def _report(self, outcome: str, delivery: Delivery, reason: str, error: Exception) -> None:
         OUTCOMES.labels(self._queue.name, outcome).inc()
         message = delivery.message
         (log.error if outcome == "dead" else log.warning)(
@@ -162,12 +167,12 @@ class Settling:
         )
 
 
-async def _apply_living(part: Sequence[Delivery], apply: Apply) -> Sequence[Delivery]:
-    """Looked at anew at each try: a broker may have taken some back meanwhile, and news grows old."""
-    living = [delivery for delivery in part if not (delivery.lapsed or _is_stale(delivery))]
-    if living:
-        await apply(living)
-    return living
+async def _apply_current(part: Sequence[Delivery], apply: Apply) -> Sequence[Delivery]:
+    """Apply what is neither lapsed nor stale; checked at each try, because an outage takes time."""
+    current = [delivery for delivery in part if not (delivery.lapsed or _is_stale(delivery))]
+    if current:
+        await apply(current)
+    return current
 
 
 def _is_stale(delivery: Delivery) -> bool:
@@ -175,6 +180,6 @@ def _is_stale(delivery: Delivery) -> bool:
 
 
 def reason_of(error: Exception) -> str:
-    """A code, never the error's words: those quote values."""
+    """A code, never the error's text: it may quote personal data."""
     code = getattr(error, "code", None)
     return code if isinstance(code, str) else type(error).__name__

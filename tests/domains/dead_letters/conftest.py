@@ -9,7 +9,7 @@ import pytest
 from catraca.domains.dead_letters import Duties, OpenLetter, QueueDuty
 from catraca.domains.dead_letters.routes import DeadLetterParts
 from catraca.events import UserCreated
-from catraca.platform.bus import Message, handlers_for
+from catraca.platform.bus import EventHandlers, Message
 from catraca.platform.database import Database, Db
 from catraca.platform.http.health import Health
 from catraca.roles.api import build_app
@@ -62,7 +62,7 @@ def told(all_told: Told) -> Told:
 @pytest.fixture(scope="session")
 def duties(own: Parts, all_told: Told) -> Duties:
     """Those of the real queues, and of one that is particular about its messages."""
-    strict = handlers_for(STRICT)
+    strict = EventHandlers[()](STRICT)
 
     @strict(UserCreated)
     async def welcome(_db: Db, _event: UserCreated, _message: Message) -> None: ...

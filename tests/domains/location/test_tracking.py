@@ -12,12 +12,12 @@ import pytest
 from structlog.testing import capture_logs
 
 from catraca.domains.location import Ping, ShownPosition, Tracking, decode_positions, encode_positions
-from catraca.domains.location.handlers import tracking_handlers
+from catraca.domains.location.handlers import tracking
 from catraca.domains.location.model import DriverId
 from catraca.domains.location.service.showing import show_positions
 from catraca.events import TOPOLOGY, DriverUpdated
 from catraca.platform.bus import Headers, Message, Transport
-from catraca.platform.bus.batch_worker import Batching
+from catraca.platform.bus.queue_worker import QueueWorker
 from catraca.platform.clock import now
 from catraca.platform.database import Db
 from catraca.platform.event import key_of
@@ -64,8 +64,8 @@ async def passenger_of(town: Town, ride_id: UUID) -> UUID:
 async def watching(town: Town, bus: Transport) -> AsyncIterator[Screen]:
     """A consumer of positions, until the block ends."""
     screen, stopping = Screen(), asyncio.Event()
-    handlers = tracking_handlers(screen.show)
-    consumer = Batching(QUEUE, handlers, topology=TOPOLOGY, transport=bus, database=town.parts.database)
+    handlers = tracking.bind(screen.show)
+    consumer = QueueWorker(QUEUE, handlers, topology=TOPOLOGY, transport=bus, database=town.parts.database)
     running = asyncio.create_task(consumer.run(stopping))
     try:
         yield screen

@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from catraca.domains.matching import Matcher, Rules, Terms
-from catraca.domains.matching.search.handlers import matching_handlers
+from catraca.domains.matching.search.handlers import HANDLERS
 from catraca.domains.matching.search.jobs import matching_timers
 from catraca.domains.matching.search.service import MATCHING_DUE, MATCHING_WAKE
 from catraca.platform.bus import Message, QueueHandlers
@@ -93,9 +93,11 @@ class MatchingHarness:
     async def deliver(self, *messages: Message) -> None:
         """Handle messages as the consumers do: a repeated message is handled once."""
         for message in messages:
-            for handlers in matching_handlers(self.matcher):
+            for handlers in HANDLERS:
                 if message.key in (handlers.keys or ()):
-                    await self.town.parts.database.run(partial(_apply, handlers=handlers, message=message))
+                    await self.town.parts.database.run(
+                        partial(_apply, handlers=handlers.bind(self.matcher), message=message)
+                    )
 
     async def deliver_all(self, about: UUID, *keys: str) -> None:
         """Deliver all messages about it, also those that the handling adds."""
@@ -178,6 +180,6 @@ def message_of(event: Event) -> Message:
     return Message(id=new_id(), exchange=event.exchange, key=key_of(type(event)), body=encode(event))
 
 
-async def _apply(db: Db, handlers: QueueHandlers, message: Message) -> None:
+async def _apply(db: Db, handlers: QueueHandlers[Any], message: Message) -> None:
     if await inbox.insert_new(db, handlers.queue, [message.id]):
-        await handlers.run(db, message)
+        await handlers.write(db, [await handlers.prepare(message)])

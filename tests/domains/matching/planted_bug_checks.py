@@ -5,7 +5,7 @@ from uuid import UUID, uuid4
 
 from catraca import settings
 from catraca.domains.matching.search import model
-from catraca.domains.matching.search.handlers import matching_handlers
+from catraca.domains.matching.search.handlers import HANDLERS
 from catraca.domains.matching.search.service import MATCHING_WAKE
 from catraca.platform.bus import queue_worker
 from catraca.platform.bus.postgres import PostgresBus
@@ -137,21 +137,22 @@ async def crash_loses_no_message(harness: MatchingHarness) -> None:
 
     harness.matcher.advance_search = advance_and_die  # type: ignore[method-assign, assignment]
     bus, queue = PostgresBus(parts.database, parts.topology), parts.topology.queue("matching_service_queue")
-    handlers = next(one for one in matching_handlers(harness.matcher) if one.queue == queue.name)
-    worker = queue_worker.Consumer(
+    handlers = next(one for one in HANDLERS if one.queue == queue.name).bind(harness.matcher)
+    worker = queue_worker.QueueWorker(
         queue, handlers, topology=parts.topology, transport=bus, database=parts.database
     )
     ride_id = await harness.town.rides.request()
     await bus.publish(await harness.messages(ride_id, "ride.requested"))
-    subscription = await bus.subscribe(queue, when_ready=parts.database.is_up)
+    subscription = worker._subscription = await bus.subscribe(queue, when_ready=parts.database.is_up)
     try:
         deliveries = await subscription.next(1)
+        values = {one: await handlers.prepare(one.message) for one in deliveries}
         try:
-            await worker._apply(subscription, deliveries)
+            await worker._apply(deliveries, values)
         except _Crash:
             dies = False
         assert not dies
-        await worker._apply(subscription, deliveries)
+        await worker._apply(deliveries, values)
     finally:
         await subscription.close()
     assert await harness.asked_drivers(ride_id) == [driver_id]

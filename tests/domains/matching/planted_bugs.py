@@ -72,7 +72,11 @@ class ServiceBug:
     def plant(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Replace the module's functions and classes everywhere by those of the altered copy."""
         original, copy = import_module(self.module), altered(self.module, self.old, self.new)
-        ours = {name: thing for name, thing in vars(original).items() if _is_defined_in(thing, self.module)}
+        ours = {
+            name: thing
+            for name, thing in vars(original).items()
+            if name == "HANDLERS" or _is_defined_in(thing, self.module)
+        }
         for module_name, module in list(sys.modules.items()):
             if module_name.startswith(("catraca.", "tests.domains.matching.")):
                 for name, thing in list(vars(module).items()):
@@ -348,8 +352,8 @@ SERVICE_BUGS = (
     ServiceBug(
         "the message is acknowledged before the work is committed",
         "catraca.platform.bus.queue_worker",
-        "admitted = await subscription.admit(db, deliveries)",
-        "admitted = await self._database.run(lambda own: subscription.admit(own, deliveries))",
+        "admitted = await self._subscription.admit(db, deliveries)",
+        "admitted = await self._database.run(lambda own: self._subscription.admit(own, deliveries))",
         checks.crash_loses_no_message,
     ),
     ServiceBug(
@@ -369,8 +373,8 @@ SERVICE_BUGS = (
     ServiceBug(
         "a driver who refused stays locked",
         "catraca.domains.matching.search.handlers",
-        "ride_id=event.ride_id)\n        await matcher.advance_search",
-        "ride_id=event.offer_id)\n        await matcher.advance_search",
+        "ride_id=event.ride_id)\n    await matcher.advance_search",
+        "ride_id=event.offer_id)\n    await matcher.advance_search",
         checks.refusal_releases_the_driver,
     ),
     ServiceBug(

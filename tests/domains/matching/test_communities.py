@@ -5,7 +5,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from catraca.domains.matching.search.handlers import matching_handlers
+from catraca.domains.matching.search.handlers import HANDLERS
 from catraca.domains.matching.search.service import MATCHING_WAKE
 from catraca.events import DriverLeftCommunity
 from tests.domains.geofences.village import METERS_A_DEGREE, Village, square
@@ -147,7 +147,7 @@ async def test_driver_leaving_the_fence_keeps_the_offer(harness: MatchingHarness
         driver_id=own, community_id=village.community.id, lat=village.lat, lng=village.lng
     )
     message = message_of(left)
-    assert [one.queue for one in matching_handlers(harness.matcher) if message.key in (one.keys or ())] == [
+    assert [one.queue for one in HANDLERS if message.key in (one.keys or ())] == [
         "matching_availability_queue"
     ]
     await harness.deliver(message)

@@ -7,9 +7,8 @@ from typing import Any
 from prometheus_client import Histogram
 
 from catraca.platform.bus import Message, Queue
-from catraca.platform.bus.batch_worker import BATCH_SIZES, LATENCY_SECONDS
 from catraca.platform.bus.handlers import Unreadable
-from catraca.platform.bus.outcome import FAULTS, HANDLER_SECONDS, OUTCOMES
+from catraca.platform.bus.outcome import BATCH_SIZES, FAULTS, HANDLER_SECONDS, LATENCY_SECONDS, OUTCOMES
 from catraca.platform.database import Db
 from tests.platform.bus.world import World, on_every_bus
 from tests.servers import until

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -120,7 +121,7 @@ async def test_as_many_batches_are_written_at_once_as_the_queue_allows_and_no_mo
     await world.open(queue)
     prepared.open()
     many_hands = asyncio.Semaphore(12)
-    async with world.batching(queue, writing.write, prepare=prepared.prepare, hands=many_hands):
+    async with world.batching(queue, writing.write, prepare=prepared.prepare, slots=many_hands):
         await world.publish(*(world.message() for _ in range(12)))
         await writing.until_inside(3)
         await until(lambda: prepared.came == 12)  # six full batches, three of them waiting
@@ -149,7 +150,7 @@ async def test_pipelines_share_their_hands_with_other_consumers(world: World) ->
     queue, writing = batched(world, batch=2, concurrency=3), Turnstile()
     await world.open(queue)
     hands = asyncio.Semaphore(2)
-    async with world.batching(queue, writing.write, hands=hands):
+    async with world.batching(queue, writing.write, slots=hands):
         await world.publish(*(world.message() for _ in range(6)))
         await writing.until_inside(2)
         assert hands.locked()
@@ -175,7 +176,7 @@ async def test_who_stops_writes_at_once_what_is_prepared_and_gives_back_the_rest
         await world.publish(*waiting)
         stopping.set()
         # Another gets what this one had not taken up, and nothing else.
-        async with world.consuming(queue, bus=world.connect()):
+        async with world.consuming(replace(queue, fill_seconds=0), bus=world.connect()):
             await world.until_applied(queue, 4)
         assert sorted(await world.ids(queue)) == sorted(message.id for message in waiting)
         preparing.open()

@@ -6,7 +6,7 @@ from uuid import uuid4
 import pytest
 
 from catraca.events import UserCreated
-from catraca.platform.bus import Message, QueueHandlers, handlers_for
+from catraca.platform.bus import EventHandlers, Message
 from catraca.platform.bus.handlers import Unreadable
 from catraca.platform.database import Db
 from catraca.platform.event import encode
@@ -15,8 +15,8 @@ SOUND = encode(UserCreated(user_id=uuid4(), roles=()))
 
 
 @pytest.fixture
-def handles() -> QueueHandlers:
-    handles = handlers_for("some_queue")
+def handles() -> EventHandlers[()]:
+    handles = EventHandlers[()]("some_queue")
 
     @handles(UserCreated)
     async def welcome(_db: Db, _event: UserCreated, _message: Message) -> None:
@@ -25,7 +25,7 @@ def handles() -> QueueHandlers:
     return handles
 
 
-def test_what_a_handler_could_read_is_well(handles: QueueHandlers) -> None:
+def test_what_a_handler_could_read_is_well(handles: EventHandlers[()]) -> None:
     handles.check("user.created", SOUND)
     handles.check("user.created", SOUND[:-1] + b', "brought_by": "a friend"}')
 
@@ -41,21 +41,21 @@ def test_what_a_handler_could_read_is_well(handles: QueueHandlers) -> None:
         (SOUND.replace(b"user.created", b"user.rejected"), "wrong_shape"),
     ],
 )
-def test_what_it_could_not_read_says_how(handles: QueueHandlers, body: bytes, code: str) -> None:
+def test_what_it_could_not_read_says_how(handles: EventHandlers[()], body: bytes, code: str) -> None:
     with pytest.raises(Unreadable) as refused:
         handles.check("user.created", body)
     assert refused.value.code == code
 
 
 @pytest.mark.parametrize("body", [b"{}", b"null", b"[1]", SOUND])
-def test_where_nobody_knows_the_key_json_is_enough(handles: QueueHandlers, body: bytes) -> None:
+def test_where_nobody_knows_the_key_json_is_enough(handles: EventHandlers[()], body: bytes) -> None:
     handles.check("user.new", body)
     with pytest.raises(Unreadable):
         handles.check("user.new", body + b"}")
 
 
 def test_a_queue_that_takes_anything_takes_json() -> None:
-    handles = handlers_for("some_queue")
+    handles = EventHandlers[()]("some_queue")
 
     @handles.anything
     async def keep(_db: Any, _message: Message) -> None: ...

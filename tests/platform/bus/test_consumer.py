@@ -11,7 +11,7 @@ from structlog.contextvars import get_contextvars
 from structlog.testing import capture_logs
 
 from catraca.platform.bus import BusAway, Delivery, Message, outage_retry
-from catraca.platform.bus.outcome import Apply, Settling
+from catraca.platform.bus.outcome import Apply, DeliverySettler
 from catraca.platform.database import Db
 from catraca.platform.errors import Busy, DatabaseUnavailable, OutcomeUnknown
 from catraca.platform.pauses import within
@@ -141,13 +141,15 @@ async def test_bad_messages_in_a_batch_neither_harm_nor_repeat_nor_reorder_their
 
 def _sizes_of_what_is_settled(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     sizes: list[int] = []
-    settle = Settling.settle
+    settle = DeliverySettler.settle
 
-    async def settle_and_tell(settling: Settling, deliveries: Sequence[Delivery], apply: Apply) -> None:
+    async def settle_and_tell(
+        settling: DeliverySettler, deliveries: Sequence[Delivery], apply: Apply
+    ) -> None:
         sizes.append(len(deliveries))
         await settle(settling, deliveries, apply)
 
-    monkeypatch.setattr(Settling, "settle", settle_and_tell)
+    monkeypatch.setattr(DeliverySettler, "settle", settle_and_tell)
     return sizes
 
 
@@ -241,7 +243,7 @@ async def test_consumers_share_their_hands(world: World) -> None:
         at_work -= 1
 
     hands = asyncio.Semaphore(2)
-    async with world.consuming(first, work, hands=hands), world.consuming(second, work, hands=hands):
+    async with world.consuming(first, work, slots=hands), world.consuming(second, work, slots=hands):
         await world.publish(*(world.message() for _ in range(8)))
         await world.until_applied(first, 8)
         await world.until_applied(second, 8)

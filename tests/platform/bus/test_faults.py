@@ -5,7 +5,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from catraca.domains.dead_letters.store import insert_dead_letter
-from catraca.platform.bus import Message, Queue, QueueHandlers
+from catraca.platform.bus import EventHandlers, Message, Queue
 from catraca.platform.bus.outcome import OUTCOMES
 from catraca.platform.database import Db
 from catraca.platform.errors import NotFound
@@ -163,13 +163,13 @@ async def test_where_dead_letters_go_nowhere_a_message_stays_and_is_tried_seldom
     assert found == message.with_headers(retries=3, retry_reason="ValueError")
 
 
-def _strict(queue: Queue, handled: list[Event]) -> QueueHandlers:
+def _strict(queue: Queue, handled: list[Event]) -> EventHandlers[()]:
     class Happened(Event, frozen=True, kw_only=True, tag=KEY):
         exchange = "of no importance"
         about = "thing_id"
         thing_id: UUID
 
-    handlers = QueueHandlers(queue.name)
+    handlers = EventHandlers[()](queue.name)
 
     @handlers(Happened)
     async def handle(_db: Db, event: Happened, _message: Message) -> None:

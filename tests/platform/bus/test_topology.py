@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from catraca.events import TOPOLOGY
 from catraca.platform.bus import Queue, Topology, TopologyRefused, check_topology
 from catraca.platform.bus.topology import RetryQueue, matches
-from catraca.roles.consuming import check_wiring
+from catraca.roles.consumers import check_wiring
 
 KEYS = st.lists(st.sampled_from(["ride", "x", "started", ""]), max_size=5).map(".".join)
 PATTERNS = st.lists(st.sampled_from(["ride", "x", "started", "", "*", "#"]), max_size=5).map(".".join)

@@ -9,8 +9,16 @@ from uuid import UUID, uuid4
 import msgspec
 import pytest
 
-from catraca.platform.bus import Consumer, Message, Queue, QueueHandlers, Topology, Transport
-from catraca.platform.bus.batch_worker import BatchHandlers, Batching
+from catraca.platform.bus import (
+    EventHandlers,
+    Message,
+    Queue,
+    QueueHandlers,
+    QueueWorker,
+    Topology,
+    Transport,
+)
+from catraca.platform.bus.handlers import EventReader
 from catraca.platform.bus.message import Headers
 from catraca.platform.bus.relay import Relay
 from catraca.platform.database import Database, Db, outbox
@@ -89,16 +97,16 @@ class World:
         self, queue: Queue, handle: Handle | None = None, *, bus: Transport | None = None, **options: Any
     ) -> AsyncIterator[asyncio.Event]:
         """A consumer, until the block ends or the event is set; what its handlers do is in `applied`."""
-        handlers = QueueHandlers(queue.name)
+        handlers = EventHandlers[()](queue.name)
         handlers.anything(self.noting(queue, handle))
         async with self.running(queue, handlers, bus=bus, **options) as stopping:
             yield stopping
 
     @asynccontextmanager
     async def running(
-        self, queue: Queue, handlers: QueueHandlers, *, bus: Transport | None = None, **options: Any
+        self, queue: Queue, handlers: QueueHandlers[Any], *, bus: Transport | None = None, **options: Any
     ) -> AsyncIterator[asyncio.Event]:
-        consumer = Consumer(
+        worker = QueueWorker(
             queue,
             handlers,
             topology=self.topology,
@@ -106,7 +114,7 @@ class World:
             database=self.database,
             **options,
         )
-        async with until_over(consumer.run) as stopping:
+        async with until_over(worker.run) as stopping:
             yield stopping
 
     @asynccontextmanager
@@ -116,35 +124,25 @@ class World:
         write: Write | None = None,
         *,
         prepare: Prepare | None = None,
-        bus: Transport | None = None,
         **options: Any,
     ) -> AsyncIterator[asyncio.Event]:
-        """A pipeline, until the block ends or the event is set; what it has written is in `applied`."""
-        pipeline = Batching(
-            queue,
-            self._batch_handlers(queue, prepare, write),
-            topology=self.topology,
-            transport=bus or self.bus,
-            database=self.database,
-            **options,
-        )
-        async with until_over(pipeline.run) as stopping:
-            yield stopping
+        """A consumer with one handler per batch, until the block ends or the event is set."""
 
-    def _batch_handlers(
-        self, queue: Queue, prepare: Prepare | None, write: Write | None
-    ) -> BatchHandlers[Message]:
         async def look_at(message: Message) -> Message:
             if prepare is not None:
                 await prepare(message)
             return message
 
-        async def note_and_write(db: Db, messages: Sequence[Message]) -> Mapping[int, Exception]:
+        async def note_and_write(db: Db, messages: Sequence[Message]) -> Mapping[int, Exception] | None:
             for message in messages:
                 await note(db, queue.name, message)
-            return await write(db, messages) if write is not None else {}
+            return await write(db, messages) if write is not None else None
 
-        return BatchHandlers(queue=queue.name, keys=None, prepare=look_at, write=note_and_write)
+        handlers = QueueHandlers[Message](
+            queue=queue.name, keys=None, prepare=look_at, write=note_and_write, check=EventReader().check
+        )
+        async with self.running(queue, handlers, **options) as stopping:
+            yield stopping
 
     def noting(self, queue: Queue, handle: Handle | None = None) -> Handle:
         async def note_and_handle(db: Db, message: Message) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import uvloop
 
-from catraca.platform.bus import Consumer, Transport
+from catraca.platform.bus import QueueWorker, Transport
 from catraca.platform.bus import relay as relay_module
 from catraca.platform.bus.postgres import subscription
 from catraca.platform.bus.relay import Relay
@@ -89,7 +89,7 @@ class Process:
             return [Relay(watch(database, relays_commit(self._fate)), transport).run(self._life.stopping)]
         handlers = world.world_handlers(lambda: self._fate.pass_by("in_handler"))
         return [
-            Consumer(
+            QueueWorker(
                 queue, handlers[queue.name], topology=world.WORLD, transport=transport, database=database
             ).run(self._life.stopping)
             for queue in world.WORLD.live

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from uuid import UUID
 
 from catraca.domains.dead_letters import handlers as dead_letter_handlers
-from catraca.platform.bus import Message, Queue, QueueHandlers, Topology, handlers_for
+from catraca.platform.bus import EventHandlers, Message, Queue, Topology
 from catraca.platform.database import Db, outbox
 from catraca.platform.event import Event, key_of
 from catraca.platform.ids import new_id
@@ -139,9 +139,9 @@ def _drops() -> int:
     return random.randint(1, 2) if random.random() < DROPPED_SHARE else 0
 
 
-def world_handlers(passing: Callable[[], None]) -> dict[str, QueueHandlers]:
+def world_handlers(passing: Callable[[], None]) -> dict[str, EventHandlers[()]]:
     """The handlers of every queue; `passing` is called for each effect before its commit."""
-    dead = handlers_for(DEAD.name)
+    dead = EventHandlers[()](DEAD.name)
     dead.anything(dead_letter_handlers.store_dead_letter)
     appliers = {
         queue.name: _appliers(queue.name, passing, clumsy=queue in (BATCHED, CLUMSY))
@@ -150,8 +150,8 @@ def world_handlers(passing: Callable[[], None]) -> dict[str, QueueHandlers]:
     return {**appliers, DEAD.name: dead}
 
 
-def _appliers(consumer: str, passing: Callable[[], None], *, clumsy: bool) -> QueueHandlers:
-    handles = handlers_for(consumer)
+def _appliers(consumer: str, passing: Callable[[], None], *, clumsy: bool) -> EventHandlers[()]:
+    handles = EventHandlers[()](consumer)
 
     async def apply(db: Db, event: ParcelEvent, message: Message) -> None:
         await db.execute(

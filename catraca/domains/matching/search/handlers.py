@@ -23,7 +23,7 @@ from catraca.events import (
     RideReassigning,
     RideRequested,
 )
-from catraca.platform.bus import Message, QueueHandlers, handlers_for
+from catraca.platform.bus import EventHandlers, Message
 from catraca.platform.clock import now
 from catraca.platform.database import Db
 from catraca.platform.geo import Place
@@ -35,122 +35,103 @@ LAG_SECONDS = Histogram(
     buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30),
 )
 
-
-def matching_handlers(matcher: Matcher) -> tuple[QueueHandlers, ...]:
-    """Return one set of handlers for each queue of matching."""
-    return (
-        _start_handlers(matcher),
-        _retry_handlers(matcher),
-        _end_handlers(matcher),
-        _availability_handlers(matcher),
-        _ride_handlers(matcher),
-    )
+starts = EventHandlers[Matcher]("matching_service_queue")
+retries = EventHandlers[Matcher]("matching_retry_queue")
+ends = EventHandlers[Matcher]("matching_timeout_queue")
+availability = EventHandlers[Matcher]("matching_availability_queue")
+ride_updates = EventHandlers[Matcher]("ride_updates_queue")
+HANDLERS = (starts, retries, ends, availability, ride_updates)
 
 
-def _start_handlers(matcher: Matcher) -> QueueHandlers:
-    handles = handlers_for("matching_service_queue")
-
-    async def start_search(db: Db, event: RideRequested | RideReassigning, message: Message) -> None:
-        await matcher.advance_search(db, event.ride_id)
-        _observe_lag(handles, event.timestamp)
-
-    handles(RideRequested)(start_search)
-    handles(RideReassigning)(start_search)
-    return handles
+@starts(RideRequested, RideReassigning)
+async def start_search(
+    db: Db, event: RideRequested | RideReassigning, message: Message, matcher: Matcher
+) -> None:
+    await matcher.advance_search(db, event.ride_id)
+    _observe_lag(starts, event.timestamp)
 
 
-def _retry_handlers(matcher: Matcher) -> QueueHandlers:
-    handles = handlers_for("matching_retry_queue")
-
-    async def ask_next_driver(db: Db, event: DriverRejected | DriverTimeout, message: Message) -> None:
-        await location.let_go(matcher.redis, [event.driver_id], ride_id=event.ride_id)
-        await matcher.advance_search(db, event.ride_id)
-        await matcher.wake_searches_near(db, [event.driver_id], but=event.ride_id)
-        _observe_lag(handles, event.timestamp)
-
-    handles(DriverRejected)(ask_next_driver)
-    handles(DriverTimeout)(ask_next_driver)
-    return handles
+@retries(DriverRejected, DriverTimeout)
+async def ask_next_driver(
+    db: Db, event: DriverRejected | DriverTimeout, message: Message, matcher: Matcher
+) -> None:
+    await location.let_go(matcher.redis, [event.driver_id], ride_id=event.ride_id)
+    await matcher.advance_search(db, event.ride_id)
+    await matcher.wake_searches_near(db, [event.driver_id], but=event.ride_id)
+    _observe_lag(retries, event.timestamp)
 
 
-def _end_handlers(matcher: Matcher) -> QueueHandlers:
-    handles = handlers_for("matching_timeout_queue")
-
-    async def release(db: Db, event: MatchingTimeout | NoDriversAvailable, message: Message) -> None:
-        held = await rides.lock_for_search(db, rides.RideId(event.ride_id))
-        if held is not None:
-            await release_drivers(matcher.redis, held)
-
-    handles(MatchingTimeout)(release)
-    handles(NoDriversAvailable)(release)
-    return handles
+@ends(MatchingTimeout, NoDriversAvailable)
+async def release(
+    db: Db, event: MatchingTimeout | NoDriversAvailable, message: Message, matcher: Matcher
+) -> None:
+    held = await rides.lock_for_search(db, rides.RideId(event.ride_id))
+    if held is not None:
+        await release_drivers(matcher.redis, held)
 
 
-def _availability_handlers(matcher: Matcher) -> QueueHandlers:
-    handles = handlers_for("matching_availability_queue")
+@availability(DriverOffline)
+async def withdraw_offers(db: Db, event: DriverOffline, message: Message, matcher: Matcher) -> None:
+    """Keeps the offers of a driver who is online again by now."""
+    if not await location.online_among(db, [event.driver_id]):
+        await rides.withdraw_offers(db, people.UserId(event.driver_id))
 
-    @handles(DriverOffline)
-    async def withdraw_offers(db: Db, event: DriverOffline, message: Message) -> None:
-        """Keeps the offers of a driver who is online again by now."""
-        if not await location.online_among(db, [event.driver_id]):
-            await rides.withdraw_offers(db, people.UserId(event.driver_id))
 
-    @handles(DriverOnline)
-    async def wake_near_online_driver(db: Db, event: DriverOnline, message: Message) -> None:
-        if event.lat is None or event.lng is None:
-            await matcher.wake_searches_near(db, [event.driver_id])
-        else:
-            await matcher.wake_searches(db, Place(event.lat, event.lng))
-
-    @handles(DriverEnteredCommunity)
-    async def wake_in_community(db: Db, event: DriverEnteredCommunity, message: Message) -> None:
+@availability(DriverOnline)
+async def wake_near_online_driver(db: Db, event: DriverOnline, message: Message, matcher: Matcher) -> None:
+    if event.lat is None or event.lng is None:
+        await matcher.wake_searches_near(db, [event.driver_id])
+    else:
         await matcher.wake_searches(db, Place(event.lat, event.lng))
 
-    @handles(DriverLeftCommunity)
-    async def ignore(db: Db, event: DriverLeftCommunity, message: Message) -> None:
-        """An open offer stays valid, and no search has a new candidate."""
 
-    @handles(DriverIdle)
-    async def wake_near_idle_driver(db: Db, event: DriverIdle, message: Message) -> None:
-        await matcher.wake_searches_near(db, [event.driver_id])
-
-    return handles
+@availability(DriverEnteredCommunity)
+async def wake_in_community(
+    db: Db, event: DriverEnteredCommunity, message: Message, matcher: Matcher
+) -> None:
+    await matcher.wake_searches(db, Place(event.lat, event.lng))
 
 
-def _ride_handlers(matcher: Matcher) -> QueueHandlers:
-    handles = handlers_for("ride_updates_queue")
-
-    @handles(DriverAccepted)
-    async def confirm(db: Db, event: DriverAccepted, message: Message) -> None:
-        result = await matcher.advance_search(db, event.ride_id)
-        if result is not None:
-            released = await confirm_match(
-                db, matcher.redis, event, result.held, started_at=result.started_at
-            )
-            await matcher.wake_searches_near(db, released)
-        _observe_lag(handles, event.timestamp)
-
-    @handles(RideCompleted)
-    async def release_driver(db: Db, event: RideCompleted, message: Message) -> None:
-        await location.let_go(matcher.redis, [event.driver_id], ride_id=event.ride_id)
-        await matcher.wake_searches_near(db, [event.driver_id])
-
-    @handles(RideCancelled)
-    async def stop_search(db: Db, event: RideCancelled, message: Message) -> None:
-        result = await matcher.advance_search(db, event.ride_id)
-        if result is not None:
-            released = await release_drivers(matcher.redis, result.held)
-            driver = [] if event.driver_id is None else [event.driver_id]
-            await matcher.wake_searches_near(db, [*driver, *released])
-        _observe_lag(handles, event.timestamp)
-
-    @handles(RideReassigning)
-    async def release_previous_driver(db: Db, event: RideReassigning, message: Message) -> None:
-        await location.let_go(matcher.redis, [event.previous_driver_id], ride_id=event.ride_id)
-        await matcher.wake_searches_near(db, [event.previous_driver_id], but=event.ride_id)
-
-    return handles
+@availability(DriverLeftCommunity)
+async def ignore(db: Db, event: DriverLeftCommunity, message: Message, matcher: Matcher) -> None:
+    """An open offer stays valid, and no search has a new candidate."""
 
 
-def _observe_lag(handles: QueueHandlers, event_at: datetime) -> None:
+@availability(DriverIdle)
+async def wake_near_idle_driver(db: Db, event: DriverIdle, message: Message, matcher: Matcher) -> None:
+    await matcher.wake_searches_near(db, [event.driver_id])
+
+
+@ride_updates(DriverAccepted)
+async def confirm(db: Db, event: DriverAccepted, message: Message, matcher: Matcher) -> None:
+    result = await matcher.advance_search(db, event.ride_id)
+    if result is not None:
+        released = await confirm_match(db, matcher.redis, event, result.held, started_at=result.started_at)
+        await matcher.wake_searches_near(db, released)
+    _observe_lag(ride_updates, event.timestamp)
+
+
+@ride_updates(RideCompleted)
+async def release_driver(db: Db, event: RideCompleted, message: Message, matcher: Matcher) -> None:
+    await location.let_go(matcher.redis, [event.driver_id], ride_id=event.ride_id)
+    await matcher.wake_searches_near(db, [event.driver_id])
+
+
+@ride_updates(RideCancelled)
+async def stop_search(db: Db, event: RideCancelled, message: Message, matcher: Matcher) -> None:
+    result = await matcher.advance_search(db, event.ride_id)
+    if result is not None:
+        released = await release_drivers(matcher.redis, result.held)
+        driver = [] if event.driver_id is None else [event.driver_id]
+        await matcher.wake_searches_near(db, [*driver, *released])
+    _observe_lag(ride_updates, event.timestamp)
+
+
+@ride_updates(RideReassigning)
+async def release_previous_driver(db: Db, event: RideReassigning, message: Message, matcher: Matcher) -> None:
+    await location.let_go(matcher.redis, [event.previous_driver_id], ride_id=event.ride_id)
+    await matcher.wake_searches_near(db, [event.previous_driver_id], but=event.ride_id)
+
+
+def _observe_lag(handles: EventHandlers[Matcher], event_at: datetime) -> None:
     LAG_SECONDS.labels(handles.queue).observe(max(0.0, (now() - event_at).total_seconds()))

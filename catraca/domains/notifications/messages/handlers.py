@@ -24,11 +24,9 @@ from catraca.events import (
     RideStarted,
     SlotOffered,
 )
-from catraca.platform.bus import Message
-from catraca.platform.bus.batch_worker import BatchHandlers
-from catraca.platform.bus.handlers import EventReader
+from catraca.platform.bus import Message, batch_handlers
 from catraca.platform.database import Db
-from catraca.platform.event import Event, key_of
+from catraca.platform.event import Event
 
 EVENTS: Mapping[str, tuple[type[Event], ...]] = {
     "notification_rides_queue": (
@@ -51,21 +49,16 @@ EVENTS: Mapping[str, tuple[type[Event], ...]] = {
         SlotOffered,
     ),
 }
-reader = EventReader(kind for kinds in EVENTS.values() for kind in kinds)
 
 
-def notification_handlers(notifier: Notifier) -> tuple[BatchHandlers[SourceEvent], ...]:
-    """Return one set of handlers for each queue."""
-
-    async def write(db: Db, sources: Sequence[SourceEvent]) -> Mapping[int, Exception]:
-        await notifier.notify(db, sources)
-        return {}
-
-    return tuple(
-        BatchHandlers(queue=queue, keys={key_of(kind) for kind in kinds}, prepare=_prepare, write=write)
-        for queue, kinds in EVENTS.items()
-    )
+def _prepare(event: Event, message: Message) -> SourceEvent:
+    return SourceEvent(message.id, event)
 
 
-async def _prepare(message: Message) -> SourceEvent:
-    return SourceEvent(message.id, reader.read(message))
+async def _write(db: Db, sources: Sequence[SourceEvent], notifier: Notifier) -> None:
+    await notifier.notify(db, sources)
+
+
+HANDLERS = tuple(
+    batch_handlers(queue, kinds, prepare=_prepare, write=_write) for queue, kinds in EVENTS.items()
+)

@@ -1,0 +1,135 @@
+"""Which queues are handled, and the consumers of one role's queues."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from catraca.domains.analytics import AlertRule
+from catraca.domains.analytics import handlers as analytics_handlers
+from catraca.domains.audit import handlers as audit_handlers
+from catraca.domains.dead_letters import handlers as dead_letter_handlers
+from catraca.domains.location import ShownPosition, encode_positions
+from catraca.domains.location import handlers as location_handlers
+from catraca.domains.location.service.showing import Show
+from catraca.domains.matching.search import handlers as matching_handlers
+from catraca.domains.notifications import NOTIFICATIONS_CHANNEL, POSITIONS_CHANNEL, Notifier
+from catraca.domains.notifications.messages import handlers as notification_handlers
+from catraca.domains.notifications.push import handlers as push_handlers
+from catraca.domains.onboarding import Seal
+from catraca.domains.onboarding import handlers as onboarding_handlers
+from catraca.domains.onboarding.handlers import Welcome
+from catraca.events import EVENTS, SIGN_UP_EXCHANGE, SIGN_UP_QUEUE, TOPOLOGY
+from catraca.platform import redis_pubsub
+from catraca.platform.bus import QueueHandlers, QueueWorker, Topology, TopologyRefused, check_topology
+from catraca.platform.bus.handlers import AnyHandlers
+from catraca.platform.event import Event, key_of
+from catraca.platform.mail import Mailer
+from catraca.platform.redis_client import RedisClient
+from catraca.platform.web_push import Pusher, PushKey
+from catraca.roles import ROLES
+from catraca.roles.domain_rules import alert_rule, matcher_of
+from catraca.roles.parts import Parts
+from catraca.roles.runner import Life, all_of
+from catraca.settings import Settings
+
+
+def _welcome(settings: Settings, _redis: RedisClient) -> Welcome | None:
+    if settings.onboarding.mail_url is None or settings.onboarding.password_page_url is None:
+        return None
+    return Welcome(
+        mailer=Mailer(settings.onboarding.mail_url, sender=settings.onboarding.mail_from),
+        seal=Seal(settings.signing_secret()),
+        password_page_url=settings.onboarding.password_page_url,
+        link_lifetime=settings.people.password_link_ttl,
+    )
+
+
+def _notifier(settings: Settings, redis: RedisClient) -> Notifier:
+    return Notifier(
+        lambda payload: redis_pubsub.publish(redis, NOTIFICATIONS_CHANNEL, payload),
+        currency=settings.fares.currency,
+        pushes=settings.notifications.push_contact is not None,
+    )
+
+
+def _pusher(settings: Settings, _redis: RedisClient) -> Pusher | None:
+    if settings.notifications.push_contact is None:
+        return None
+    return Pusher(PushKey(settings.signing_secret(), contact=settings.notifications.push_contact))
+
+
+def _show_to_sockets(_settings: Settings, redis: RedisClient) -> Show:
+    async def show(positions: Sequence[ShownPosition]) -> None:
+        await redis_pubsub.publish(redis, POSITIONS_CHANNEL, encode_positions(positions))
+
+    return show
+
+
+def _alert_rule(settings: Settings, _redis: RedisClient) -> AlertRule:
+    return alert_rule(settings.analytics)
+
+
+Need = Callable[[Settings, RedisClient], object]
+
+# Every handled queue, with what its handlers need. Queues and keys are known without settings.
+HANDLERS: tuple[tuple[AnyHandlers, *tuple[Need, ...]], ...] = (
+    (audit_handlers.handles,),
+    (dead_letter_handlers.handles,),
+    (dead_letter_handlers.sign_up_handles,),
+    (onboarding_handlers.sign_ups,),
+    (onboarding_handlers.welcomes, _welcome),
+    *((one, matcher_of) for one in matching_handlers.HANDLERS),
+    *((one, _notifier) for one in notification_handlers.HANDLERS),
+    (push_handlers.handles, _pusher),
+    *((one, _alert_rule) for one in analytics_handlers.HANDLERS),
+    (location_handlers.tracking, _show_to_sockets),
+)
+
+
+def declared_handlers() -> list[AnyHandlers]:
+    return [handlers for handlers, *_ in HANDLERS]
+
+
+def bound_handlers(settings: Settings, redis: RedisClient) -> list[QueueHandlers[Any]]:
+    """The handlers of every queue, ready to run."""
+    return [handlers.bind(*(need(settings, redis) for need in needs)) for handlers, *needs in HANDLERS]
+
+
+def check_wiring(
+    topology: Topology = TOPOLOGY,
+    events: tuple[type[Event], ...] = EVENTS,
+    handlers: Iterable[AnyHandlers] | None = None,
+) -> None:
+    """Refuse to start if an event would reach no handler, before anything is published."""
+    # A planned queue may have a role that does not exist yet.
+    strays = [queue for queue in topology.live if queue.role not in ROLES]
+    if strays:
+        known = ", ".join(ROLES)
+        raise TopologyRefused(
+            "\n".join(
+                f"{queue.name} is for role {queue.role}, which does not exist: name one of {known}."
+                for queue in strays
+            )
+        )
+    check_topology(
+        topology,
+        published={key_of(kind): kind.exchange for kind in events} | {SIGN_UP_QUEUE: SIGN_UP_EXCHANGE},
+        handled={one.queue: one.keys for one in handlers or declared_handlers()},
+    )
+
+
+async def consume(parts: Parts, role: str, life: Life) -> None:
+    """Run the consumers of this role's queues until the process stops."""
+    by_queue = {one.queue: one for one in bound_handlers(parts.settings, parts.redis)}
+    workers = [
+        QueueWorker(
+            queue,
+            by_queue[queue.name],
+            topology=parts.topology,
+            transport=parts.bus,
+            database=parts.database,
+            slots=parts.hands,
+        )
+        for queue in parts.topology.live
+        if queue.role == role
+    ]
+    await all_of(life.stopping.wait(), *(worker.run(life.stopping) for worker in workers))
