@@ -1,4 +1,4 @@
-"""A clinic over HTTP: who works there, what is done, who comes. Each test has workers of its own."""
+"""A clinic over HTTP: workers, services and clients. Each test has its own workers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ ALL_WEEK = [{"weekday": weekday, "start": "09:00", "end": "18:00"} for weekday i
 
 @dataclass(frozen=True)
 class Clinic:
-    """`day` is some day soon, on which nobody has anything booked; its hours are 09:00 to 18:00 in `zone`."""
+    """`day` is a near day without bookings; its hours are 09:00 to 18:00 in `zone`."""
 
     api: httpx.AsyncClient
     parts: Parts
@@ -39,7 +39,7 @@ class Clinic:
     async def worker(
         self, *, zone: str = "UTC", rules: Sequence[dict[str, Any]] = ALL_WEEK, **more: Any
     ) -> UUID:
-        """One more worker of the clinic's service."""
+        """Add a worker to the clinic's service."""
         body = {"name": "Ana", "time_zone": zone, **more}
         worker_id = UUID((await self.done("POST", "/workers", body))["worker_id"])
         await self.done("PUT", f"/workers/{worker_id}/rules", list(rules))
@@ -65,7 +65,7 @@ class Clinic:
     async def book(
         self, client: UUID, starts_at: str, *, headers: dict[str, str] | None = None, **more: Any
     ) -> httpx.Response:
-        """As the client, with the clinic's worker; `worker_id=None` for anybody."""
+        """Book as the client with the clinic's worker; `worker_id=None` books with any worker."""
         return await self.api.post(
             f"{BASE}/appointments",
             json=self.wish(starts_at, **more),
@@ -128,7 +128,7 @@ class Clinic:
         return await self.act(self.operator, ids[0], "swap", role="operator", appointment_id=ids[1])
 
     async def slots(self, *, days: int = 1, **query: Any) -> list[dict[str, Any]]:
-        """What is free on `day`, or from then on for so many days."""
+        """The free slots of `day`, or of so many days from then on."""
         params = {
             "service_id": self.service_id,
             "worker_id": self.worker_id,
@@ -153,7 +153,7 @@ class Clinic:
     async def asked(
         self, method: str, path: str, body: Any = None, *, by: dict[str, str] | None = None, **query: Any
     ) -> httpx.Response:
-        """By an operator, or by whoever has these headers."""
+        """Send a request as an operator, or with the given headers."""
         return await self.api.request(
             method,
             f"{BASE}{path}",
@@ -163,7 +163,7 @@ class Clinic:
         )
 
     async def done(self, method: str, path: str, body: Any = None, **query: Any) -> Any:
-        """What an operator asks for, which must be done."""
+        """Send an operator's request, which must succeed."""
         answer = await self.asked(method, path, body, **query)
         assert answer.status_code < 300, answer.text
         return answer.json() if answer.content else None
@@ -182,7 +182,7 @@ class Clinic:
         return list(rows)
 
     async def let_lapse(self, hold_id: object) -> None:
-        """Its time is over by now; nobody has noticed yet."""
+        """Expire the hold; its timer has not fired yet."""
         await self.sql(
             "UPDATE appointments SET expires_at = clock_timestamp() - interval '1 second' WHERE id = $1",
             UUID(str(hold_id)),
@@ -198,7 +198,7 @@ def moment(text: str) -> datetime:
 
 
 async def open_clinic(api: httpx.AsyncClient, parts: Parts, *, zone: str = "UTC", **terms: Any) -> Clinic:
-    """A new one: one worker, one service of an hour every half hour."""
+    """A new clinic with one worker and one service of an hour, bookable every half hour."""
     empty = Clinic(api, parts, uuid4(), uuid4(), uuid4(), zone)
     service_id = await empty.service(**terms)
     at_work = Clinic(api, parts, empty.operator, uuid4(), service_id, zone)

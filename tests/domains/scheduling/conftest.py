@@ -3,7 +3,7 @@ import pytest
 
 from catraca.roles.parts import Parts
 from tests.domains.scheduling.clinic import Clinic, open_clinic
-from tests.domains.scheduling.line import Line
+from tests.domains.scheduling.waitlist import Line
 
 
 @pytest.fixture

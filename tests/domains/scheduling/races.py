@@ -1,4 +1,4 @@
-"""Two who reach for one thing in an order that is fixed: one by hand, the other waits for them."""
+"""Races in a fixed order: one transaction by hand, a request that waits for it."""
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
@@ -22,7 +22,7 @@ WAITING = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datna
 
 
 async def news_of(clinic: Clinic, appointment_id: object) -> list[str]:
-    """What was told of an appointment, in its order: `booked`, `canceled`."""
+    """The events of an appointment in their order: `booked`, `canceled`."""
     rows = await clinic.sql(
         "SELECT routing_key, seq FROM outbox WHERE aggregate_id = $1 UNION ALL"
         " SELECT routing_key, seq FROM outbox_sent WHERE aggregate_id = $1 ORDER BY seq",
@@ -55,12 +55,12 @@ async def book_with(db: Db, clinic: Clinic, client: UUID, clock: str, hold_id: U
 
 
 async def hold_worker(db: Db, worker_id: UUID) -> None:
-    """As whoever writes to that agenda does."""
+    """Lock the worker's row as every writer of the agenda does."""
     await db.execute("SELECT FROM subjects WHERE id = $1 FOR NO KEY UPDATE", worker_id)
 
 
 async def started(clinic: Clinic, request: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
-    """A request that has come as far as it gets: it is done, or waits for whoever holds what it needs."""
+    """A request that has ended, or that waits for a lock."""
     task = asyncio.create_task(request)
 
     async def is_stuck_or_done() -> bool:

@@ -49,7 +49,7 @@ async def test_an_account_is_one_workers_and_somebodys(clinic: Clinic) -> None:
         ({"holidays": {"country": "BR", "state": "XX"}}, "holidays_unknown"),
     ],
 )
-async def test_an_unknown_zone_or_country_is_told_on_making_and_changing(
+async def test_an_unknown_zone_or_country_is_refused_on_create_and_change(
     clinic: Clinic, wrong: dict[str, Any], code: str
 ) -> None:
     body = {"name": "Ana", "time_zone": "UTC", **wrong}
@@ -73,7 +73,7 @@ async def test_an_overnight_shift_goes_on_into_the_next_day(clinic: Clinic) -> N
     await clinic.booked(uuid4(), clinic.at("05:00", days=1))
 
 
-async def test_rules_come_back_as_they_were_sent(clinic: Clinic) -> None:
+async def test_rules_are_returned_as_sent(clinic: Clinic) -> None:
     rules = [
         {"weekday": 1, "start": "00:00", "end": "24:00", "valid_from": None, "valid_to": None},
         {"weekday": 3, "start": "09:00", "end": "12:00", "valid_from": "2026-01-01", "valid_to": None},
@@ -86,7 +86,7 @@ async def test_rules_come_back_as_they_were_sent(clinic: Clinic) -> None:
     assert await clinic.starts() == []
 
 
-async def test_hours_that_change_over_bookings_say_which_lie_outside_and_those_stay(clinic: Clinic) -> None:
+async def test_changed_hours_report_bookings_outside_and_keep_them(clinic: Clinic) -> None:
     client = uuid4()
     kept, *outside = [await clinic.booked(client, clinic.at(clock)) for clock in ("09:00", "13:00", "16:30")]
     canceled = await clinic.booked(client, clinic.at("15:00"))
@@ -107,7 +107,7 @@ async def test_hours_that_change_over_bookings_say_which_lie_outside_and_those_s
     assert changed["outside"] == [kept["appointment_id"], *ids]
 
 
-async def test_a_day_that_is_otherwise_has_those_hours_and_no_others(clinic: Clinic) -> None:
+async def test_an_override_replaces_the_hours_of_its_day(clinic: Clinic) -> None:
     path = f"/workers/{clinic.worker_id}/overrides"
     shifts = [{"start": "07:00", "end": "08:30"}, {"start": "20:00", "end": "21:00"}]
     body = [{"day": str(clinic.day), "shifts": shifts}]
@@ -140,7 +140,7 @@ def off(clinic: Clinic, first: str, last: str, **more: str) -> dict[str, str]:
     return {"starts_at": clinic.at(first), "ends_at": clinic.at(last), **more}
 
 
-async def test_workers_see_to_their_own_agenda_and_to_nobody_elses(clinic: Clinic) -> None:
+async def test_workers_manage_only_their_own_agenda(clinic: Clinic) -> None:
     account = uuid4()
     by = bearer("worker", account)
     await clinic.api.get("/v1/me", headers=by)
@@ -161,7 +161,7 @@ async def test_workers_see_to_their_own_agenda_and_to_nobody_elses(clinic: Clini
     assert (await clinic.asked("PUT", f"/workers/{own}/services", body, by=by)).status_code == 403
 
 
-async def test_what_a_worker_does_and_where_it_is_done_are_told(clinic: Clinic) -> None:
+async def test_services_of_a_worker_and_rooms_of_a_service_are_listed(clinic: Clinic) -> None:
     other = await clinic.service()
     await clinic.serves(clinic.worker_id, clinic.service_id, other)
     path = f"/workers/{clinic.worker_id}/services"
@@ -249,7 +249,7 @@ MALFORMED = [
 
 
 @pytest.mark.parametrize(("method", "path", "body", "where"), MALFORMED)
-async def test_what_has_the_wrong_shape_is_refused_and_says_where(
+async def test_a_malformed_body_is_refused_with_the_field(
     clinic: Clinic, method: str, path: str, body: object, where: str
 ) -> None:
     answer = await clinic.asked(method, path.format(worker=clinic.worker_id), body)
@@ -258,7 +258,7 @@ async def test_what_has_the_wrong_shape_is_refused_and_says_where(
 
 
 async def refusals(clinic: Clinic) -> dict[str, httpx.Response]:
-    """One of each kind whose words are scheduling's own, in the language asked for."""
+    """One refusal of each kind of this domain, in the requested language."""
     worker, service = f"/workers/{clinic.worker_id}", str(clinic.service_id)
     rule = {
         "weekday": 1,
@@ -308,7 +308,7 @@ async def test_refusals_have_words_in_both_languages(clinic: Clinic) -> None:
         assert "{" not in words + said["pt-BR"][code], code
 
 
-async def test_what_changes_an_agenda_is_written_down_with_who_did_it(clinic: Clinic) -> None:
+async def test_agenda_changes_are_audited_with_their_actor(clinic: Clinic) -> None:
     await clinic.done("PUT", f"/workers/{clinic.worker_id}/overrides", [])
     taken = await clinic.done("POST", f"/workers/{clinic.worker_id}/time-off", off(clinic, "09:00", "10:00"))
     await clinic.done("DELETE", f"/workers/{clinic.worker_id}/time-off/{taken['time_off_id']}")

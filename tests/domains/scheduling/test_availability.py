@@ -1,4 +1,4 @@
-"""What is free, over HTTP; and the promise that exactly that can be booked."""
+"""Availability over HTTP: exactly the offered slots can be booked."""
 
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
@@ -93,7 +93,7 @@ async def test_a_full_last_page_has_no_next(clinic: Clinic) -> None:
     assert [moment(slot["starts_at"]) for slot in rest["slots"]] == [moment(clinic.at("17:00"))]
 
 
-async def test_times_are_told_by_the_clocks_of_the_zone_that_is_asked_for(clinic: Clinic) -> None:
+async def test_times_are_shown_in_the_requested_zone(clinic: Clinic) -> None:
     told = (await ask(clinic, time_zone="Asia/Kolkata")).json()["slots"]
     in_utc = (await ask(clinic)).json()["slots"]
     assert [slot["starts_at"][11:] for slot in told[:2]] == ["14:30:00+05:30", "15:00:00+05:30"]
@@ -101,7 +101,7 @@ async def test_times_are_told_by_the_clocks_of_the_zone_that_is_asked_for(clinic
     assert [moment(slot["starts_at"]) for slot in told] == [moment(slot["starts_at"]) for slot in in_utc]
 
 
-async def test_a_client_a_day_behind_books_what_is_morning_for_the_worker(
+async def test_a_client_across_the_date_line_books_the_workers_morning(
     api: httpx.AsyncClient, parts: Parts
 ) -> None:
     """At UTC-11 it is yesterday's morning when at UTC+14 it is this one's."""
@@ -134,7 +134,7 @@ async def test_a_service_without_workers_has_nothing_free(clinic: Clinic) -> Non
     assert await clinic.slots(service_id=nobodys) == []
 
 
-async def test_what_there_is_not_is_not_found(clinic: Clinic) -> None:
+async def test_unknown_ids_are_not_found(clinic: Clinic) -> None:
     await is_refused(clinic, 404, "not_found", service_id=uuid4())
     await is_refused(clinic, 404, "not_found", worker_id=uuid4())
     room = await clinic.room()
@@ -167,7 +167,7 @@ async def test_too_much_or_nothing_at_all_is_refused(clinic: Clinic) -> None:
         ("from_", None, "missing"),
     ],
 )
-async def test_what_is_no_time_or_id_is_told_where_it_stands(
+async def test_a_malformed_time_or_id_is_refused_with_its_place(
     clinic: Clinic, name: str, value: object, code: str
 ) -> None:
     for language in LANGUAGES:
@@ -192,7 +192,7 @@ def _terms(**terms: Any) -> dict[str, Any]:
     return {"name": "Consulta", "duration_minutes": 60, "slot_step_minutes": 30, **terms}
 
 
-async def test_whoever_is_retired_is_not_offered(clinic: Clinic) -> None:
+async def test_retired_workers_are_not_offered(clinic: Clinic) -> None:
     other = await clinic.worker()
     body = {"name": "Ana", "time_zone": "UTC"}
     await clinic.done("PUT", f"/workers/{other}", body | {"retired": True})
@@ -233,7 +233,7 @@ async def test_time_off_and_other_hours_are_seen_at_once(clinic: Clinic) -> None
     assert await clinic.starts() == ["10:00", "23:30"]
 
 
-async def test_nearest_alternatives_are_before_and_after_and_of_anybody(clinic: Clinic) -> None:
+async def test_alternatives_are_before_and_after_with_any_worker(clinic: Clinic) -> None:
     other = await clinic.worker()
     for worker_id in (clinic.worker_id, other):
         off = {"starts_at": clinic.at("11:00"), "ends_at": clinic.at("14:00")}
@@ -251,7 +251,7 @@ async def test_nearest_alternatives_are_before_and_after_and_of_anybody(clinic: 
 
 @pytest.fixture
 async def clinic_without_redis(stack: Stack, settings: Settings) -> AsyncIterator[Clinic]:
-    """One whose Redis has just ended."""
+    """A clinic whose Redis has just ended."""
     async with (
         private_redis(stack) as redis,
         own_parts(stack, settings, redis_url=redis.url) as parts,
@@ -274,14 +274,12 @@ async def test_with_redis_away_the_answers_are_the_same(clinic_without_redis: Cl
     assert moment(booked["starts_at"]) == moment(clinic.at("09:00"))
 
 
-async def test_nobody_is_told_without_a_token(clinic: Clinic) -> None:
+async def test_availability_needs_a_token(clinic: Clinic) -> None:
     answer = await clinic.api.get(f"{BASE}/availability", params={"service_id": str(clinic.service_id)})
     assert answer.status_code == 401
 
 
-async def test_hours_across_a_switch_are_told_by_the_workers_clocks(
-    api: httpx.AsyncClient, parts: Parts
-) -> None:
+async def test_hours_across_a_switch_are_in_the_workers_zone(api: httpx.AsyncClient, parts: Parts) -> None:
     """The next night in New York that has an hour twice."""
     zone = "America/New_York"
     clinic = await open_clinic(api, parts, zone=zone, horizon_days=730, slot_step_minutes=60)

@@ -1,4 +1,4 @@
-"""Booking a time: one claim, one winner."""
+"""Bookings: one slot, one winner."""
 
 import asyncio
 from uuid import uuid4
@@ -23,7 +23,7 @@ async def test_a_free_time_is_booked_and_then_no_longer_offered(clinic: Clinic) 
     ]
 
 
-async def test_of_two_who_overlap_the_second_is_told_the_nearest_that_are_free(clinic: Clinic) -> None:
+async def test_an_overlapping_booking_gets_the_nearest_alternatives(clinic: Clinic) -> None:
     await clinic.booked(uuid4(), clinic.at("09:00"))
     lost = await clinic.book(uuid4(), clinic.at("09:30"))
     assert lost.status_code == 409
@@ -71,7 +71,7 @@ async def test_a_hold_that_is_over_counts_for_nothing(clinic: Clinic) -> None:
     await clinic.booked(uuid4(), clinic.at("09:00"))
 
 
-async def test_whoever_has_the_least_booked_gets_it_then_whoever_was_idle_longest(clinic: Clinic) -> None:
+async def test_the_least_booked_worker_is_chosen_then_the_idlest(clinic: Clinic) -> None:
     short = await clinic.service(duration_minutes=30)
     workers = [clinic.worker_id, await clinic.worker(), await clinic.worker()]
     for worker_id in workers:
@@ -87,7 +87,7 @@ async def test_whoever_has_the_least_booked_gets_it_then_whoever_was_idle_longes
     assert {slot["worker_id"] for slot in lost.json()["alternatives"]} == {str(one) for one in workers}
 
 
-async def test_of_many_at_once_who_take_anybody_each_free_worker_gets_one(clinic: Clinic) -> None:
+async def test_concurrent_bookings_for_any_worker_use_each_free_worker(clinic: Clinic) -> None:
     workers = {str(clinic.worker_id), *[str(await clinic.worker()) for _ in range(3)]}
     answers = await asyncio.gather(
         *(clinic.book(uuid4(), clinic.at("09:00"), worker_id=None) for _ in range(10))
@@ -96,7 +96,7 @@ async def test_of_many_at_once_who_take_anybody_each_free_worker_gets_one(clinic
     assert {answer.json()["worker_id"] for answer in answers if answer.is_success} == workers
 
 
-async def test_a_service_nobody_does_and_one_that_is_retired_say_so(clinic: Clinic) -> None:
+async def test_services_without_workers_or_retired_are_refused_clearly(clinic: Clinic) -> None:
     nobodys = await clinic.service()
     refused = await clinic.book(uuid4(), clinic.at("09:00"), service_id=nobodys, worker_id=None)
     assert (refused.status_code, refused.json()["faults"]) == (422, ["no_worker"])
@@ -106,7 +106,7 @@ async def test_a_service_nobody_does_and_one_that_is_retired_say_so(clinic: Clin
     assert (refused.status_code, refused.json()["code"]) == (409, "service_retired")
 
 
-async def test_a_time_that_is_never_offered_is_told_from_one_that_is_taken(clinic: Clinic) -> None:
+async def test_a_slot_never_offered_differs_from_a_taken_one(clinic: Clinic) -> None:
     await clinic.booked(uuid4(), clinic.at("09:00"))
     for clock, faults in (
         ("08:00", ["outside_hours"]),
@@ -124,7 +124,7 @@ async def test_a_time_that_is_never_offered_is_told_from_one_that_is_taken(clini
     assert beyond.json()["faults"] == ["beyond_horizon"]
 
 
-async def test_operators_book_for_people_without_an_account_and_they_alone(clinic: Clinic) -> None:
+async def test_only_operators_book_for_clients_without_an_account(clinic: Clinic) -> None:
     jorge = {"name": "Seu Jorge", "contact": "+5571987654321"}
     wish = clinic.wish(clinic.at("09:00"), client=jorge)
     for role in ("passenger", "worker"):
@@ -148,7 +148,7 @@ async def test_operators_book_for_people_without_an_account_and_they_alone(clini
         {"user_id": str(uuid4()), "contact": "x"},
     ],
 )
-async def test_whom_it_is_for_must_be_clear(clinic: Clinic, client: dict[str, str]) -> None:
+async def test_the_client_of_a_booking_must_be_unambiguous(clinic: Clinic, client: dict[str, str]) -> None:
     answer = await clinic.asked("POST", "/appointments", clinic.wish(clinic.at("09:00"), client=client))
     assert answer.status_code == 422
     (error,) = answer.json()["errors"]
@@ -165,7 +165,7 @@ async def test_a_service_account_books_for_its_clients(clinic: Clinic) -> None:
     assert canceled.json()["canceled_by"] == "client"
 
 
-async def test_what_is_agreed_is_told_by_the_workers_clocks(api: httpx.AsyncClient, parts: Parts) -> None:
+async def test_agreed_times_are_in_the_workers_zone(api: httpx.AsyncClient, parts: Parts) -> None:
     clinic = await open_clinic(api, parts, zone="America/Bahia")
     booked = await clinic.booked(uuid4(), clinic.at("09:00"))
     assert moment(booked["starts_at"]) == moment(f"{clinic.day}T12:00:00+00:00")
@@ -173,7 +173,7 @@ async def test_what_is_agreed_is_told_by_the_workers_clocks(api: httpx.AsyncClie
     assert (booked["time_zone"], booked["tzdata_version"]) == ("America/Bahia", TZDATA_VERSION)
 
 
-async def test_a_body_that_is_none_is_refused_before_anybody_waits_in_line(clinic: Clinic) -> None:
+async def test_an_invalid_body_is_refused_before_the_queue(clinic: Clinic) -> None:
     headers = bearer() | {"content-type": "application/json"}
     path = f"{BASE}/appointments"
     for content, status in ((b"{", 400), (b"[]", 422), (b'"x"', 422), (b'{"worker_id": 7}', 422), (b"", 422)):

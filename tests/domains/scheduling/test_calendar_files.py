@@ -89,12 +89,12 @@ def test_an_appointment_is_an_event_with_all_that_calendars_need() -> None:
         ("CANCELED", "CANCELLED"),
     ],
 )
-def test_what_was_canceled_is_said_so_in_the_standards_spelling(status: Status, told: str) -> None:
+def test_canceled_entries_use_the_standards_spelling(status: Status, told: str) -> None:
     (event,) = read(written(appointment(status=status)))
     assert event["status"] == told
 
 
-def test_nobody_learns_who_comes_and_a_workers_own_calendar_names_nobody() -> None:
+def test_calendars_never_name_clients() -> None:
     for of_worker in (False, True):
         calendar = written(appointment(canceled_by="client", status="CANCELED"), of_worker=of_worker).decode()
         assert not [part for part in ("Maria", "5571", "moved away") if part in calendar]
@@ -120,11 +120,11 @@ def test_any_name_comes_back_as_it_was_and_lines_are_folded(service: str, worker
     assert event["location"] == room
 
 
-def test_the_same_appointments_make_the_same_file_and_none_is_one_too() -> None:
+def test_a_calendar_file_is_deterministic_even_when_empty() -> None:
     assert written(appointment()) == written(appointment())
     assert read(write_calendar([], named(), title="Ana")) == []
 
 
-def test_whoever_writes_no_calendar_does_not_load_the_library() -> None:
+def test_the_calendar_library_is_imported_only_when_used() -> None:
     code = "import sys, catraca.roles.api; sys.exit('icalendar' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0

@@ -14,7 +14,7 @@ from catraca.domains.scheduling.calendars.store import appointments_around
 from catraca.domains.scheduling.shared.model import SubjectNo
 from tests.conftest import bearer
 from tests.domains.scheduling.clinic import BASE, Clinic, moment
-from tests.domains.scheduling.past import move_back
+from tests.domains.scheduling.past_appointments import move_back
 from tests.support.http import served
 
 TYPE = "text/calendar; charset=utf-8"
@@ -42,7 +42,7 @@ async def link(clinic: Clinic, headers: dict[str, str] | None = None) -> str:
 
 
 async def feed(clinic: Clinic, path: str) -> dict[str, dict[str, Any]]:
-    """What is in the calendar, by appointment."""
+    """The entries of the calendar, by appointment."""
     answer = await clinic.api.get(path)
     assert (answer.status_code, answer.headers["content-type"]) == (200, TYPE)
     events = icalendar.Calendar.from_ical(answer.content).events  # type: ignore[attr-defined]
@@ -126,7 +126,7 @@ async def test_a_workers_calendar_is_read_by_its_address_alone(clinic: Clinic) -
     assert "X-WR-CALNAME:Ana\r\n" in answer.text
 
 
-async def test_an_address_is_made_by_the_worker_or_an_operator_and_ends_the_one_before(
+async def test_a_new_feed_link_replaces_the_old_one(
     clinic: Clinic,
 ) -> None:
     doctor = uuid4()
@@ -163,7 +163,7 @@ async def test_an_address_is_made_by_the_worker_or_an_operator_and_ends_the_one_
     ]
 
 
-async def test_the_secret_is_told_once_and_kept_nowhere(clinic: Clinic) -> None:
+async def test_the_feed_secret_is_shown_once_and_not_stored(clinic: Clinic) -> None:
     headers = bearer("operator", clinic.operator) | {"idempotency-key": "calendar"}
     first, second = await link(clinic, headers), await link(clinic, headers)
     assert first != second, "a repeat makes another: the answer was not kept"
@@ -202,7 +202,7 @@ async def test_the_secret_is_in_no_log_and_no_figure(clinic: Clinic) -> None:
         assert secret not in figures
 
 
-async def test_an_address_that_is_none_is_answered_in_the_same_words(clinic: Clinic) -> None:
+async def test_unknown_and_revoked_feed_links_get_the_same_answer(clinic: Clinic) -> None:
     ended = await link(clinic)
     await link(clinic)
     answers = [
@@ -234,7 +234,7 @@ async def test_a_calendar_goes_from_a_month_ago_to_a_year_ahead(clinic: Clinic) 
     assert [ids[one] for one in found] == ["a month ago", "last week", "in a year"], "in order"
 
 
-async def test_what_was_canceled_is_told_for_a_month(clinic: Clinic) -> None:
+async def test_canceled_appointments_stay_in_the_feed_for_a_month(clinic: Clinic) -> None:
     client = uuid4()
     lately, earlier = [
         (await clinic.booked(client, clinic.at(clock)))["appointment_id"] for clock in ("09:00", "11:00")
@@ -271,7 +271,7 @@ async def test_a_calendar_that_is_as_it_was_is_not_sent_again(clinic: Clinic) ->
     assert changed.headers["etag"] != first.headers["etag"]
 
 
-async def test_whoever_reads_calendars_is_counted_as_a_stranger(clinic: Clinic) -> None:
+async def test_feed_readers_count_as_anonymous_callers(clinic: Clinic) -> None:
     path = await link(clinic)
     async with (
         served(clinic.parts, rate_limit_anonymous="3/hour") as here,

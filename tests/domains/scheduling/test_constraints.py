@@ -1,4 +1,4 @@
-"""That agendas do not overlap is the schema's rule: whoever writes past the code is refused as well."""
+"""The schema itself prevents overlaps, also for SQL that bypasses the code."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -179,7 +179,7 @@ async def test_nothing_that_is_taken_can_be_taken_past_the_code(api: httpx.Async
     assert [await scene.clinic.sql(query) for query in everything] == before
 
 
-async def test_what_only_touches_is_no_overlap(api: httpx.AsyncClient, parts: Parts) -> None:
+async def test_adjacent_claims_do_not_overlap(api: httpx.AsyncClient, parts: Parts) -> None:
     scene = await a_scene(api, parts)
     await scene.attempt(OFF % ("1 h", "30 min"))
     await scene.attempt(OFF % ("-1 h", "-1 h"))
@@ -216,7 +216,7 @@ MISTOLD = {
 }
 
 
-async def test_what_was_told_and_did_not_happen_is_seen(broken: Scene) -> None:
+async def test_an_event_without_its_change_is_detected(broken: Scene) -> None:
     for name, words in MISTOLD.items():
         await broken.attempt(words)
         assert await broken.broken() == {"every appointment event has its change"}, name
@@ -229,7 +229,7 @@ async def test_what_was_told_and_did_not_happen_is_seen(broken: Scene) -> None:
     assert await broken.broken() == both
 
 
-async def test_a_reminder_tells_of_no_change(broken: Scene) -> None:
+async def test_a_reminder_event_needs_no_change(broken: Scene) -> None:
     reminder = TELL.format(about="{booked}", key="appointment.reminder_due")
     await broken.attempt(reminder)
     assert await broken.broken() == set()
@@ -244,7 +244,7 @@ UNTOLD = {
 
 
 @pytest.mark.parametrize("name", list(UNTOLD))
-async def test_what_happened_and_was_not_told_is_seen(broken: Scene, name: str) -> None:
+async def test_a_change_without_its_event_is_detected(broken: Scene, name: str) -> None:
     await broken.attempt(UNTOLD[name].replace("%%", "%"))
     assert "every change of an appointment has its event" in await broken.broken()
 

@@ -1,4 +1,4 @@
-"""Whatever frees a time that somebody waits for, they are offered it."""
+"""Every way of freeing time leads to a waitlist offer."""
 
 from uuid import UUID, uuid4
 
@@ -7,7 +7,7 @@ import httpx
 from catraca.roles.parts import Parts
 from tests.conftest import bearer
 from tests.domains.scheduling.clinic import BASE, Clinic, moment, open_clinic, service_body
-from tests.domains.scheduling.line import Line, cancel, taken
+from tests.domains.scheduling.waitlist import Line, cancel, taken
 
 
 async def test_time_left_by_moving_is_offered(clinic: Clinic, line: Line) -> None:
@@ -64,14 +64,14 @@ async def test_hours_that_are_widened_are_offered(clinic: Clinic, line: Line) ->
         await line.becomes(client, "OFFERED")
 
 
-async def test_what_is_free_when_one_joins_is_offered_at_once(clinic: Clinic, line: Line) -> None:
+async def test_a_free_slot_is_offered_as_soon_as_a_client_joins(clinic: Clinic, line: Line) -> None:
     client = await line.join("09:00", "18:00")
     async with line.dispatching():
         offer = (await line.becomes(client, "OFFERED"))["offer"]
     assert moment(offer["starts_at"]) == moment(clinic.at("09:00"))
 
 
-async def test_what_becomes_free_without_a_word_is_found_by_looking_again(clinic: Clinic, line: Line) -> None:
+async def test_silently_freed_time_is_found_by_the_periodic_search(clinic: Clinic, line: Line) -> None:
     terms = {"duration_minutes": 60, "slot_step_minutes": 30}
     await clinic.done("PUT", f"/services/{clinic.service_id}", service_body(**terms, horizon_days=1))
     client = await line.join()
@@ -87,7 +87,7 @@ async def test_what_becomes_free_without_a_word_is_found_by_looking_again(clinic
         await line.becomes(client, "OFFERED")
 
 
-async def test_what_was_freed_while_no_dispatcher_ran_is_offered_later(clinic: Clinic, line: Line) -> None:
+async def test_time_freed_without_a_dispatcher_is_offered_later(clinic: Clinic, line: Line) -> None:
     owner = await taken(clinic)
     client = await line.join()
     async with line.dispatching():
@@ -149,7 +149,7 @@ async def test_a_freed_seat_of_a_group_is_offered(api: httpx.AsyncClient, parts:
     assert await line.status(second) == "WAITING"
 
 
-async def test_whoever_waits_for_one_worker_is_not_offered_another(clinic: Clinic, line: Line) -> None:
+async def test_a_wait_for_one_worker_gets_no_other_workers_slot(clinic: Clinic, line: Line) -> None:
     other = await clinic.worker()
     owner = await taken(clinic)
     await taken(clinic, worker_id=other)

@@ -58,7 +58,7 @@ async def test_a_session_keeps_the_capacity_it_was_opened_with(clinic: Clinic) -
     assert (await clinic.book(uuid4(), clinic.at("10:00"))).status_code == 409
 
 
-async def test_a_group_that_became_a_service_for_one_takes_nobody_more(clinic: Clinic) -> None:
+async def test_a_group_reduced_to_one_accepts_no_more_clients(clinic: Clinic) -> None:
     await clinic.booked(uuid4(), clinic.at("09:00"))
     await clinic.done("PUT", f"/services/{clinic.service_id}", service_body(capacity=1))
     assert await seats_left(clinic, "09:00") is None
@@ -80,7 +80,7 @@ async def test_a_client_moves_into_and_out_of_a_group_and_the_others_stay(clinic
     assert (await seats_left(clinic, "09:00"), await seats_left(clinic, "11:00")) == (None, 1)
 
 
-async def test_who_was_alone_in_a_group_takes_its_time_along(clinic: Clinic) -> None:
+async def test_moving_the_only_member_frees_the_groups_time(clinic: Clinic) -> None:
     client = uuid4()
     booked = await clinic.booked(client, clinic.at("09:00"))
     assert (await moved(clinic, client, booked, "09:30")).status_code == 200
@@ -89,7 +89,7 @@ async def test_who_was_alone_in_a_group_takes_its_time_along(clinic: Clinic) -> 
 
 
 @pytest.mark.parametrize("came_first", [True, False])
-async def test_a_seat_whose_hold_is_over_is_free_for_whoever_comes(clinic: Clinic, came_first: bool) -> None:
+async def test_the_seat_of_an_expired_hold_can_be_booked(clinic: Clinic, came_first: bool) -> None:
     async def sit() -> None:
         await clinic.booked(uuid4(), clinic.at("09:00"))
 
@@ -104,7 +104,7 @@ async def test_a_seat_whose_hold_is_over_is_free_for_whoever_comes(clinic: Clini
     assert (await clinic.book(uuid4(), clinic.at("09:00"))).status_code == 409
 
 
-async def test_a_seat_whose_hold_is_over_is_free_for_whoever_moves_there(clinic: Clinic) -> None:
+async def test_the_seat_of_an_expired_hold_can_be_moved_to(clinic: Clinic) -> None:
     client = uuid4()
     booked = await clinic.booked(client, clinic.at("11:00"))
     await clinic.booked(uuid4(), clinic.at("09:00"))
@@ -134,7 +134,9 @@ async def test_two_swap_between_groups_that_are_full(clinic: Clinic) -> None:
 
 
 @pytest.mark.parametrize("alone_first", [True, False])
-async def test_one_who_is_alone_swaps_with_one_of_a_full_group(clinic: Clinic, alone_first: bool) -> None:
+async def test_a_single_appointment_swaps_with_a_full_groups_member(
+    clinic: Clinic, alone_first: bool
+) -> None:
     nine = await clinic.booked(uuid4(), clinic.at("09:00"))
     await clinic.booked(uuid4(), clinic.at("09:00"))
     eleven = await clinic.booked(uuid4(), clinic.at("11:00"))
@@ -150,8 +152,8 @@ async def test_two_of_one_group_are_where_the_other_is(clinic: Clinic) -> None:
     assert swapped.json()["appointments"] == pair
 
 
-async def test_who_leaves_while_the_last_other_hold_ends_leaves_nothing_taken(clinic: Clinic) -> None:
-    """Neither sees the other gone; whoever is second must."""
+async def test_leaving_while_the_last_hold_expires_frees_the_session(clinic: Clinic) -> None:
+    """Neither transaction sees the other's seat gone; the second to commit must free the session."""
     client = uuid4()
     booked = await clinic.booked(client, clinic.at("09:00"))
     hold_id = await clinic.held(uuid4(), clinic.at("09:00"))
@@ -163,7 +165,7 @@ async def test_who_leaves_while_the_last_other_hold_ends_leaves_nothing_taken(cl
     assert await claims_of(clinic, clinic.worker_id) == []
 
 
-async def test_who_moves_while_the_last_other_hold_ends_leaves_nothing_taken(clinic: Clinic) -> None:
+async def test_moving_while_the_last_hold_expires_frees_the_session(clinic: Clinic) -> None:
     client = uuid4()
     booked = await clinic.booked(client, clinic.at("09:00"))
     hold_id = await clinic.held(uuid4(), clinic.at("09:00"))
@@ -177,7 +179,7 @@ async def test_who_moves_while_the_last_other_hold_ends_leaves_nothing_taken(cli
 
 
 @pytest.mark.parametrize("comes", ["new", "from elsewhere"])
-async def test_whoever_joins_while_a_hold_ends_waits_and_has_its_seat(clinic: Clinic, comes: str) -> None:
+async def test_joining_during_a_holds_expiry_waits_and_gets_the_seat(clinic: Clinic, comes: str) -> None:
     await clinic.booked(uuid4(), clinic.at("09:00"))
     hold_id = await clinic.held(uuid4(), clinic.at("09:00"))
     client = uuid4()
@@ -195,8 +197,8 @@ async def test_whoever_joins_while_a_hold_ends_waits_and_has_its_seat(clinic: Cl
     assert await seats_left(clinic, "09:00") is None
 
 
-async def test_whoever_joins_what_is_freed_this_moment_opens_it_anew_or_is_told(clinic: Clinic) -> None:
-    """The only client leaves as another joins: nobody gets a seat in a session that there is not."""
+async def test_joining_a_session_being_freed_reopens_it_or_is_refused(clinic: Clinic) -> None:
+    """The only client leaves while another joins: no seat may be in a session that was freed."""
     for _ in range(10):
         client = uuid4()
         booked = await clinic.booked(client, clinic.at("09:00"))

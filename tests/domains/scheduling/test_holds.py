@@ -26,7 +26,7 @@ CLOCKS = ["09:00", "10:00", "11:00", "12:00", "13:00", "14:00", "15:00", "16:00"
 
 
 async def expire(clinic: Clinic, hold_id: UUID) -> None:
-    """What its timer does."""
+    """Run the hold's timer."""
     await clinic.parts.database.run(lambda db: holds.expire_hold(db, hold_id))
 
 
@@ -40,7 +40,7 @@ async def timers_of(clinic: Clinic, subject_id: object) -> set[str]:
     return {row["kind"].removeprefix("scheduling.") for row in rows}
 
 
-async def test_a_hold_says_until_when_and_what(clinic: Clinic) -> None:
+async def test_a_hold_shows_its_slot_and_expiry(clinic: Clinic) -> None:
     answer = await clinic.hold(uuid4(), clinic.at("09:00"))
     held = answer.json()
     assert set(held) == {"hold_id", "service_id", "worker_id", "starts_at", "ends_at", "expires_at"}
@@ -92,7 +92,7 @@ async def test_of_many_holds_at_once_a_client_gets_just_as_many_as_one_may(clini
     assert {answer.json()["code"] for answer in answers if answer.is_error} == {"too_many_holds"}
 
 
-async def test_of_two_holds_of_a_client_at_once_the_second_waits_for_its_number(clinic: Clinic) -> None:
+async def test_concurrent_holds_of_a_client_are_numbered_in_turn(clinic: Clinic) -> None:
     client, other = uuid4(), await clinic.worker()
     await clinic.api.get("/v1/me", headers=bearer("passenger", client))
     async with by_hand(clinic) as db:
@@ -102,7 +102,7 @@ async def test_of_two_holds_of_a_client_at_once_the_second_waits_for_its_number(
     assert (await second).status_code == 201, (await second).text
 
 
-async def test_whoever_holds_a_time_and_holds_it_again_has_one_hold(clinic: Clinic) -> None:
+async def test_a_repeated_hold_is_one_hold(clinic: Clinic) -> None:
     client = uuid4()
     answers = await asyncio.gather(*(clinic.hold(client, clinic.at("09:00")) for _ in range(5)))
     assert {answer.status_code for answer in answers} == {201}
@@ -123,7 +123,7 @@ async def test_a_hold_is_booked_once_however_often_that_is_asked(clinic: Clinic)
     assert await timers_of(clinic, hold_id) == {"reminder_due"}
 
 
-async def test_a_hold_of_anothers_is_none(clinic: Clinic) -> None:
+async def test_another_clients_hold_is_not_found(clinic: Clinic) -> None:
     hold_id = await clinic.held(uuid4(), clinic.at("09:00"))
     thief = uuid4()
     assert (await clinic.book(thief, clinic.at("09:00"), hold_id=hold_id)).status_code == 404
@@ -132,7 +132,7 @@ async def test_a_hold_of_anothers_is_none(clinic: Clinic) -> None:
     assert await status_of(clinic, hold_id) == "HELD"
 
 
-async def test_what_contradicts_a_hold_is_refused_and_says_where(clinic: Clinic) -> None:
+async def test_a_booking_that_contradicts_its_hold_is_refused(clinic: Clinic) -> None:
     client, other = uuid4(), await clinic.service()
     worker_id = await clinic.worker()
     hold_id = await clinic.held(client, clinic.at("09:00"))
@@ -146,7 +146,7 @@ async def test_what_contradicts_a_hold_is_refused_and_says_where(clinic: Clinic)
         answer = await clinic.book(client, starts_at, hold_id=hold_id, **fields)
         assert (answer.status_code, answer.json()["code"]) == (422, "hold_contradicted")
         assert answer.json()["fields"] == wrong
-    # Whoever leaves the worker out means the one that is held.
+    # Without a worker, the booking means the held one.
     booked = await clinic.booked(client, clinic.at("09:00"), worker_id=None, hold_id=hold_id)
     assert booked["worker_id"] == str(clinic.worker_id)
 
@@ -171,7 +171,7 @@ async def test_the_timer_of_a_hold_that_was_booked_does_nothing(clinic: Clinic) 
     assert await status_of(clinic, hold_id) == "BOOKED"
 
 
-async def test_a_hold_given_back_is_free_at_once_and_can_be_given_back_again(clinic: Clinic) -> None:
+async def test_a_released_hold_is_free_at_once_and_release_repeats(clinic: Clinic) -> None:
     client = uuid4()
     hold_id = await clinic.held(client, clinic.at("09:00"))
     for _ in range(2):
@@ -182,7 +182,7 @@ async def test_a_hold_given_back_is_free_at_once_and_can_be_given_back_again(cli
     assert (await clinic.book(client, clinic.at("09:00"), hold_id=hold_id)).status_code == 409
 
 
-async def test_giving_back_what_was_booked_leaves_it_booked(clinic: Clinic) -> None:
+async def test_releasing_a_booked_hold_keeps_the_booking(clinic: Clinic) -> None:
     client = uuid4()
     hold_id = await clinic.held(client, clinic.at("09:00"))
     await clinic.booked(client, clinic.at("09:00"), hold_id=hold_id)

@@ -1,4 +1,4 @@
-"""What other systems of this kind have got wrong, each once."""
+"""Faults of other booking systems, one test each."""
 
 import asyncio
 from datetime import timedelta
@@ -13,7 +13,7 @@ from tests.domains.scheduling.races import book_with, by_hand, claims_of, news_o
 from tests.servers import on_one_stack, until
 
 
-async def test_nine_to_ten_and_half_past_nine_to_half_past_ten_are_not_both_booked(clinic: Clinic) -> None:
+async def test_half_overlapping_bookings_are_refused(clinic: Clinic) -> None:
     await clinic.booked(uuid4(), clinic.at("09:00"))
     lost = await clinic.book(uuid4(), clinic.at("09:30"))
     assert (lost.status_code, lost.json()["code"]) == (409, "slot_taken")
@@ -21,8 +21,8 @@ async def test_nine_to_ten_and_half_past_nine_to_half_past_ten_are_not_both_book
     assert await clinic.overlaps() == []
 
 
-async def test_of_two_who_wait_for_confirmation_there_never_were_two(clinic: Clinic) -> None:
-    """What is booked and not confirmed yet has its time as surely."""
+async def test_unconfirmed_bookings_cannot_overlap(clinic: Clinic) -> None:
+    """An unconfirmed booking reserves its time like a confirmed one."""
     clients = [uuid4() for _ in range(4)]
     answers = await asyncio.gather(*(clinic.book(client, clinic.at("09:00")) for client in clients))
     won = [
@@ -54,7 +54,7 @@ async def test_a_hold_is_not_ignored_on_any_path(clinic: Clinic) -> None:
     assert (off.status_code, off.json()["holds"]) == (409, [held["hold_id"]])
 
 
-async def test_the_time_of_a_canceled_appointment_can_be_booked_as_often_as_it_is_canceled(
+async def test_canceled_time_can_be_booked_again_and_again(
     clinic: Clinic,
 ) -> None:
     for _ in range(3):
@@ -81,9 +81,7 @@ async def test_an_appointment_strictly_inside_another_is_refused(
     assert await clinic.overlaps() == []
 
 
-async def test_the_last_seat_goes_to_one_of_those_who_race_for_it(
-    api: httpx.AsyncClient, parts: Parts
-) -> None:
+async def test_the_last_seat_has_one_winner(api: httpx.AsyncClient, parts: Parts) -> None:
     clinic = await open_clinic(api, parts, capacity=3)
     await clinic.booked(uuid4(), clinic.at("09:00"))
     await clinic.booked(uuid4(), clinic.at("09:00"))
@@ -109,7 +107,7 @@ async def test_two_appointments_swap_their_times_in_one_step(clinic: Clinic) -> 
     assert await clinic.overlaps() == []
 
 
-async def test_a_hold_used_in_time_is_a_booking_whatever_happened_during_payment(clinic: Clinic) -> None:
+async def test_a_hold_used_in_time_becomes_a_booking(clinic: Clinic) -> None:
     client = uuid4()
     held = (await clinic.hold(client, clinic.at("09:00"))).json()
     await clinic.done("PUT", f"/workers/{clinic.worker_id}/rules", [])
@@ -122,7 +120,7 @@ async def test_a_hold_used_in_time_is_a_booking_whatever_happened_during_payment
     assert moment(booked["ends_at"]) - moment(booked["starts_at"]) == timedelta(hours=1)
 
 
-async def test_a_hold_that_lapsed_during_payment_books_what_is_still_free(clinic: Clinic) -> None:
+async def test_an_expired_hold_books_time_that_is_still_free(clinic: Clinic) -> None:
     client = uuid4()
     held = (await clinic.hold(client, clinic.at("09:00"))).json()
     await clinic.let_lapse(held["hold_id"])
@@ -131,7 +129,7 @@ async def test_a_hold_that_lapsed_during_payment_books_what_is_still_free(clinic
     assert await news_of(clinic, booked["appointment_id"]) == ["booked"]
 
 
-async def test_a_hold_that_lapsed_during_payment_takes_nothing_from_who_came_since(clinic: Clinic) -> None:
+async def test_an_expired_hold_takes_nothing_from_a_later_client(clinic: Clinic) -> None:
     client = uuid4()
     held = (await clinic.hold(client, clinic.at("09:00"))).json()
     await clinic.let_lapse(held["hold_id"])
@@ -143,7 +141,7 @@ async def test_a_hold_that_lapsed_during_payment_takes_nothing_from_who_came_sin
 
 
 @on_one_stack
-async def test_a_hold_used_in_the_last_moment_is_not_lost_to_who_comes_before_the_commit(
+async def test_a_hold_used_at_the_last_moment_wins_before_its_commit(
     clinic: Clinic,
 ) -> None:
     """It was in time by the database's clock; that its end passes before the commit changes nothing."""

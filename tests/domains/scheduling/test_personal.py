@@ -1,4 +1,4 @@
-"""What is kept of clients and workers is told to them whole, goes when they do, and goes when it is old."""
+"""Personal data of clients and workers: exported completely, erased on request and after retention."""
 
 import asyncio
 from datetime import timedelta
@@ -14,7 +14,7 @@ from catraca.domains.scheduling import jobs
 from catraca.events import AppointmentBooked
 from tests.conftest import bearer
 from tests.domains.scheduling.clinic import BASE, Clinic, moment
-from tests.domains.scheduling.past import move_back
+from tests.domains.scheduling.past_appointments import move_back
 from tests.servers import until
 
 TRACES = ("Maria", "5571", "moved away")
@@ -70,7 +70,7 @@ async def walk_in(clinic: Clinic, clock: str, name: str = "Maria Souza") -> str:
     return answer.json()["appointment_id"]
 
 
-async def test_an_export_tells_a_client_of_all_appointments(clinic: Clinic) -> None:
+async def test_an_export_has_all_appointments_of_a_client(clinic: Clinic) -> None:
     client = uuid4()
     assert await told(clinic, client) is None
     first = await clinic.booked(client, clinic.at("09:00"))
@@ -89,7 +89,7 @@ async def test_an_export_tells_a_client_of_all_appointments(clinic: Clinic) -> N
     assert moment(kept["booked"][1]["starts_at"]) == moment(clinic.at("11:00"))
 
 
-async def test_an_export_tells_a_worker_what_is_said_of_them_and_not_who_comes(clinic: Clinic) -> None:
+async def test_a_workers_export_has_no_client_data(clinic: Clinic) -> None:
     doctor, worker_id = await a_doctor(clinic)
     client = uuid4()
     await clinic.booked(client, clinic.at("09:00"), worker_id=worker_id)
@@ -107,7 +107,7 @@ async def test_an_export_tells_a_worker_what_is_said_of_them_and_not_who_comes(c
     assert str(client) not in answer.text
 
 
-async def test_what_an_erased_client_has_ahead_is_called_off_and_told(clinic: Clinic) -> None:
+async def test_erasure_cancels_a_clients_future_appointments(clinic: Clinic) -> None:
     client = uuid4()
     booked = (await clinic.booked(client, clinic.at("09:00")))["appointment_id"]
     confirmed = (await clinic.booked(client, clinic.at("11:00")))["appointment_id"]
@@ -133,7 +133,7 @@ async def test_what_an_erased_client_has_ahead_is_called_off_and_told(clinic: Cl
     assert not await clinic.sql("SELECT FROM timers WHERE subject_id = ANY ($1::uuid[])", ids)
 
 
-async def test_of_what_was_stays_when_and_what_for(clinic: Clinic) -> None:
+async def test_past_appointments_keep_time_and_service_after_erasure(clinic: Clinic) -> None:
     client = uuid4()
     past = (await clinic.booked(client, clinic.at("09:00")))["appointment_id"]
     await move_back(clinic, past, days=10)
@@ -149,7 +149,7 @@ async def test_of_what_was_stays_when_and_what_for(clinic: Clinic) -> None:
     assert "moved away" not in seen.text
 
 
-async def test_a_worker_who_leaves_is_nobody_and_their_clients_keep_their_time(clinic: Clinic) -> None:
+async def test_an_erased_workers_clients_keep_their_appointments(clinic: Clinic) -> None:
     doctor, worker_id = await a_doctor(clinic)
     client = uuid4()
     kept = (await clinic.booked(client, clinic.at("09:00"), worker_id=worker_id))["appointment_id"]
@@ -190,7 +190,7 @@ async def test_erasing_twice_changes_nothing_more(clinic: Clinic) -> None:
 
 
 async def test_clients_of_several_workers_leave_while_others_book_with_any(clinic: Clinic) -> None:
-    """Whoever holds agendas holds them in one order: nobody waits in a circle."""
+    """Agendas are locked in one order, so transactions never deadlock."""
     second = await clinic.worker()
     first = clinic.worker_id
     clients = [uuid4() for _ in range(6)]
@@ -215,7 +215,7 @@ async def test_clients_of_several_workers_leave_while_others_book_with_any(clini
     assert await clinic.overlaps() == []
 
 
-async def test_whoever_books_for_somebody_who_leaves_is_not_in_their_way(clinic: Clinic) -> None:
+async def test_booking_for_a_client_does_not_block_their_erasure(clinic: Clinic) -> None:
     """They hold the agenda and then need the person's row; who leaves holds the row and needs the agenda."""
     client = uuid4()
     headers = bearer("passenger", client)
@@ -247,7 +247,7 @@ async def tidied(clinic: Clinic) -> Clinic:
     return clinic
 
 
-async def test_who_came_without_an_account_is_forgotten_after_a_while(tidied: Clinic) -> None:
+async def test_clients_without_an_account_are_erased_after_retention(tidied: Clinic) -> None:
     clinic = tidied
     old, young = await walk_in(clinic, "09:00"), await walk_in(clinic, "11:00")
     off = await walk_in(clinic, "13:00")
@@ -266,7 +266,7 @@ async def test_who_came_without_an_account_is_forgotten_after_a_while(tidied: Cl
     assert (await appointment(clinic, young))["client_name"] == "Maria Souza"
 
 
-async def test_they_are_forgotten_a_bounded_number_at_a_time(tidied: Clinic) -> None:
+async def test_retention_erases_a_bounded_number_at_a_time(tidied: Clinic) -> None:
     clinic = tidied
     for clock in ("09:00", "11:00", "13:00"):
         await move_back(clinic, await walk_in(clinic, clock), days=370)
@@ -312,8 +312,8 @@ async def test_both_use_an_index_however_many_appointments_there_are(clinic: Cli
             assert index in "\n".join(row[0] for row in plan)
 
 
-async def test_an_erased_workers_name_goes_from_what_clients_were_told(clinic: Clinic) -> None:
-    """Told by the notifier; here as it writes it."""
+async def test_an_erased_workers_name_is_removed_from_notifications(clinic: Clinic) -> None:
+    """The notification is written here as the notifier writes it."""
     doctor, worker_id = await a_doctor(clinic)
     client = uuid4()
     booked = await clinic.booked(client, clinic.at("09:00"), worker_id=worker_id)

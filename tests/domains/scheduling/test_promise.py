@@ -26,7 +26,7 @@ shifts = st.builds(lambda start, end: {"start": start, "end": end}, minutes, min
 
 @st.composite
 def plans(draw: st.DrawFn) -> dict[str, Any]:
-    """Somebody's hours on the day of a switch and the next, what is taken of them, and what they do."""
+    """Hours on the day of a clock change and the next, the time taken in them, and the service."""
     return {
         "zone": draw(st.sampled_from(ZONES)),
         "back": draw(st.booleans()),
@@ -54,7 +54,7 @@ def plans(draw: st.DrawFn) -> dict[str, Any]:
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(plan=plans())
-async def test_what_is_offered_can_be_booked_and_nothing_else(
+async def test_offered_slots_are_bookable_and_others_are_refused(
     api: httpx.AsyncClient, parts: Parts, plan: dict[str, Any]
 ) -> None:
     clinic = await open_clinic(api, parts, zone=plan["zone"], **plan["terms"])
@@ -97,7 +97,7 @@ async def _set_up(clinic: Clinic, plan: dict[str, Any]) -> datetime:
 
 
 async def _take_off(clinic: Clinic, path: str, midnight: datetime, taken: list[tuple[int, int]]) -> None:
-    """What overlaps with the last is not taken twice."""
+    """Skip spans that overlap the last one."""
     start = datetime.fromtimestamp(midnight.timestamp(), ZoneInfo("UTC"))
     free_from = 0
     for first, length in sorted(taken):

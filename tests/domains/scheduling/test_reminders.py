@@ -1,4 +1,4 @@
-"""Clients and workers are told of their appointments, and reminded: in time, once, and of what still is."""
+"""Notifications and reminders of appointments: in time, once, and only while they still apply."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ from catraca.roles.parts import Parts
 from catraca.settings import Settings
 from tests.conftest import bearer
 from tests.domains.scheduling.clinic import BASE, Clinic, moment, open_clinic
-from tests.domains.scheduling.past import move_back
+from tests.domains.scheduling.past_appointments import move_back
 from tests.servers import Stack, until
 from tests.support.http import served
 from tests.support.roles import own_parts, working
@@ -27,13 +27,13 @@ ROLES = ("relay", "dispatcher", "notifier", "housekeeper")
 
 @dataclass(frozen=True)
 class Practice:
-    """A clinic with somebody at work who carries news and fires timers."""
+    """A clinic with a running relay, dispatcher and notifier."""
 
     clinic: Clinic
     doctor: UUID
 
     async def told(self, someone: UUID, role: str = "passenger") -> list[dict[str, Any]]:
-        """What they were told, the first first."""
+        """The user's notifications, oldest first."""
         answer = await self.clinic.api.get(
             "/v1/notifications", params={"since": 0}, headers=bearer(role, someone)
         )
@@ -84,7 +84,7 @@ async def practice(own: Parts) -> AsyncIterator[Practice]:
         yield Practice(replace(clinic, worker_id=worker_id), doctor)
 
 
-async def test_both_are_told_in_their_own_words_by_the_clocks_agreed_on(practice: Practice) -> None:
+async def test_reminders_are_in_each_users_language_and_the_agreed_zone(practice: Practice) -> None:
     client = uuid4()
     booked = await practice.booked(client, "14:00")
     notice = await practice.until_told(client, "appointment.booked")
@@ -107,7 +107,7 @@ async def test_a_reminder_comes_a_day_before_to_both_and_once(practice: Practice
     assert notice["data"]["message"] == f"Lembrete: Consulta com Ana, {notice['data']['when']}."
     await practice.until_told(practice.doctor, REMINDER, "worker")
     assert await practice.reminder(appointment_id) is None
-    # What is told later shows that nothing else was on its way.
+    # A later notification shows that no other was pending.
     await practice.clinic.act(client, appointment_id, "cancel")
     await practice.until_told(client, "appointment.canceled")
     await practice.until_told(practice.doctor, "appointment.canceled", "worker")
@@ -148,7 +148,7 @@ async def test_a_canceled_appointment_is_not_reminded_of(practice: Practice) -> 
     assert REMINDER not in await practice.types(client)
 
 
-async def test_what_has_begun_is_not_reminded_of(practice: Practice) -> None:
+async def test_started_appointments_get_no_reminder(practice: Practice) -> None:
     client = uuid4()
     booked = await practice.booked(client, "14:00")
     await move_back(practice.clinic, booked["appointment_id"], days=4)
@@ -162,7 +162,7 @@ async def test_what_has_begun_is_not_reminded_of(practice: Practice) -> None:
     assert [row["routing_key"] for row in told] == ["appointment.booked"]
 
 
-async def test_what_is_booked_or_moved_nearer_than_the_reminder_has_none(practice: Practice) -> None:
+async def test_appointments_nearer_than_the_reminder_get_none(practice: Practice) -> None:
     clinic, client = practice.clinic, uuid4()
     async with (
         served(clinic.parts, appointment_reminder=timedelta(days=5)) as here,
@@ -184,7 +184,7 @@ async def test_what_is_booked_or_moved_nearer_than_the_reminder_has_none(practic
         assert await early.reminder(far["appointment_id"]) == moment(back.json()["starts_at"]) - 5 * DAY
 
 
-async def test_a_hold_that_is_booked_is_reminded_of_and_one_that_is_not_is_not(practice: Practice) -> None:
+async def test_only_booked_holds_get_a_reminder(practice: Practice) -> None:
     client = uuid4()
     held = (await practice.clinic.hold(client, practice.clinic.at("14:00"))).json()
     assert await practice.reminder(held["hold_id"]) is None
@@ -193,7 +193,7 @@ async def test_a_hold_that_is_booked_is_reminded_of_and_one_that_is_not_is_not(p
     assert await practice.types(client) in ([], ["appointment.booked"]), "of the hold nobody was told"
 
 
-async def test_what_became_of_an_appointment_is_on_record_by_ids_alone(practice: Practice) -> None:
+async def test_appointment_events_are_audited_by_ids_only(practice: Practice) -> None:
     clinic = practice.clinic
     operator = bearer("operator", clinic.operator)
     walk_in = {"name": "Maria Souza", "contact": "+5571987654321"}
@@ -218,7 +218,7 @@ async def test_what_became_of_an_appointment_is_on_record_by_ids_alone(practice:
     assert not [part for part in (*walk_in.values(), "moved away", "Ana") if part in whole]
 
 
-async def test_the_housekeeper_takes_what_is_old(practice: Practice) -> None:
+async def test_the_housekeeper_prunes_old_holds(practice: Practice) -> None:
     clinic, client = practice.clinic, uuid4()
     walk_in = await clinic.api.post(
         f"{BASE}/appointments",

@@ -90,7 +90,7 @@ async def test_a_booking_keeps_its_room_when_the_service_has_others(
     assert (await clinic.booked(uuid4(), clinic.at("14:00")))["room_id"] is None
 
 
-async def test_a_closed_room_is_not_given_and_closing_says_what_is_in_the_way(
+async def test_a_closed_room_is_not_used_and_closing_lists_conflicts(
     clinic: Clinic, rooms: tuple[UUID, UUID]
 ) -> None:
     booked = await clinic.booked(uuid4(), clinic.at("09:00"))
@@ -110,7 +110,7 @@ async def test_a_closed_room_is_not_given_and_closing_says_what_is_in_the_way(
     assert (await clinic.asked("POST", f"/rooms/{clinic.worker_id}/time-off", later)).status_code == 404
 
 
-async def test_a_room_whose_hold_is_over_is_free_for_another_worker(clinic: Clinic) -> None:
+async def test_the_room_of_an_expired_hold_is_free_for_another_worker(clinic: Clinic) -> None:
     room_id = await clinic.room()
     await clinic.rooms_for(clinic.service_id, room_id)
     other = await elsewhere(clinic)
@@ -120,8 +120,8 @@ async def test_a_room_whose_hold_is_over_is_free_for_another_worker(clinic: Clin
     assert (await other.booked(uuid4(), other.at("09:00")))["room_id"] == str(room_id)
 
 
-async def test_workers_of_two_services_who_share_rooms_never_wait_in_a_circle(clinic: Clinic) -> None:
-    """Rooms and workers are held in one order, whichever service, worker or room comes first."""
+async def test_services_that_share_rooms_never_deadlock(clinic: Clinic) -> None:
+    """Rooms and workers are locked in one order for every service."""
     rooms = [await clinic.room(), await clinic.room()]
     other_service = await clinic.service()
     await clinic.rooms_for(clinic.service_id, *rooms)
@@ -152,7 +152,7 @@ async def test_workers_of_two_services_who_share_rooms_never_wait_in_a_circle(cl
         assert await claims_of(clinic, room_id) != []
 
 
-async def test_of_two_workers_who_want_the_last_room_one_gets_it(clinic: Clinic) -> None:
+async def test_the_last_room_has_one_winner(clinic: Clinic) -> None:
     room_id = await clinic.room()
     other_service = await clinic.service()
     for service_id in (clinic.service_id, other_service):
@@ -167,7 +167,7 @@ async def test_of_two_workers_who_want_the_last_room_one_gets_it(clinic: Clinic)
     assert len(await claims_of(clinic, room_id)) == 1
 
 
-async def test_two_operators_who_set_a_services_rooms_at_once_both_do(clinic: Clinic) -> None:
+async def test_concurrent_changes_of_a_services_rooms_both_succeed(clinic: Clinic) -> None:
     rooms = [await clinic.room() for _ in range(3)]
     body = {"room_ids": [str(room_id) for room_id in rooms]}
     path = f"/services/{clinic.service_id}/rooms"

@@ -13,7 +13,7 @@ from catraca.domains.scheduling.series.model import Recurrence, occurrences
 from catraca.roles.parts import Parts
 from tests.conftest import bearer
 from tests.domains.scheduling.clinic import BASE, Clinic, moment, open_clinic
-from tests.domains.scheduling.past import move_back
+from tests.domains.scheduling.past_appointments import move_back
 
 
 async def ask(clinic: Clinic, client: UUID, starts_at: str, **more: Any) -> httpx.Response:
@@ -38,7 +38,7 @@ async def appointments_of(clinic: Clinic, client: UUID) -> list[dict[str, Any]]:
     return answer.json()["appointments"]
 
 
-async def test_a_series_is_booked_with_one_worker_at_the_same_time_every_week(clinic: Clinic) -> None:
+async def test_a_weekly_series_keeps_worker_and_local_time(clinic: Clinic) -> None:
     client = uuid4()
     series = await booked(clinic, client, clinic.at("09:00"))
     assert starts_of(series) == [moment(clinic.at("09:00", days=7 * week)) for week in range(4)]
@@ -78,13 +78,13 @@ async def test_a_series_that_skips_books_the_others_and_says_which_failed(clinic
     assert len(await appointments_of(clinic, client)) == 3
 
 
-async def test_a_series_of_which_nothing_can_be_is_refused_whatever_it_asks_for(clinic: Clinic) -> None:
+async def test_a_series_without_any_free_slot_is_refused(clinic: Clinic) -> None:
     refused = await ask(clinic, uuid4(), clinic.at("07:00"), on_conflict="skip")
     assert refused.status_code == 409
     assert [one["faults"] for one in refused.json()["failed"]] == [["outside_hours"]] * 4
 
 
-async def test_what_lies_beyond_the_horizon_fails_alone(api: httpx.AsyncClient, parts: Parts) -> None:
+async def test_dates_beyond_the_horizon_fail_alone(api: httpx.AsyncClient, parts: Parts) -> None:
     clinic = await open_clinic(api, parts, horizon_days=20)
     series = await booked(clinic, uuid4(), clinic.at("09:00"), count=52, on_conflict="skip")
     assert len(series["appointments"]) == 3
@@ -92,7 +92,7 @@ async def test_what_lies_beyond_the_horizon_fails_alone(api: httpx.AsyncClient, 
     assert {one["code"] for one in series["failed"]} == {"slot_not_offered"}
 
 
-async def test_without_a_worker_all_of_it_is_with_whoever_can_do_the_most(clinic: Clinic) -> None:
+async def test_a_series_for_any_worker_takes_the_one_with_most_free_dates(clinic: Clinic) -> None:
     other = await clinic.worker()
     await clinic.booked(uuid4(), clinic.at("09:00", days=7))
     # The other is the busier one, and still the only one who can do all of it.
@@ -102,7 +102,7 @@ async def test_without_a_worker_all_of_it_is_with_whoever_can_do_the_most(clinic
     assert {one["worker_id"] for one in series["appointments"]} == {str(other)}
 
 
-async def test_of_workers_who_can_do_as_much_the_fairest_does_it(clinic: Clinic) -> None:
+async def test_workers_with_equal_dates_are_chosen_fairly(clinic: Clinic) -> None:
     other = await clinic.worker()
     await clinic.booked(uuid4(), clinic.at("12:00"))
     series = await booked(clinic, uuid4(), clinic.at("09:00"), worker_id=None)
@@ -122,7 +122,7 @@ async def test_appointments_of_a_series_do_not_overlap_with_each_other(
     assert await clinic.overlaps() == []
 
 
-async def test_two_who_want_the_same_series_do_not_share_it(clinic: Clinic) -> None:
+async def test_the_same_series_has_one_winner(clinic: Clinic) -> None:
     answers = await asyncio.gather(*(ask(clinic, uuid4(), clinic.at("09:00")) for _ in range(6)))
     assert sorted(answer.status_code for answer in answers) == [201] + [409] * 5
     assert await clinic.overlaps() == []
@@ -136,7 +136,7 @@ async def test_a_repeated_request_books_one_series(clinic: Clinic) -> None:
     assert len(await appointments_of(clinic, client)) == 4
 
 
-async def test_canceling_a_series_frees_what_has_not_begun_and_can_be_repeated(clinic: Clinic) -> None:
+async def test_canceling_a_series_frees_future_dates_and_repeats_safely(clinic: Clinic) -> None:
     client = uuid4()
     series = await booked(clinic, client, clinic.at("09:00"))
     await move_back(clinic, series["appointments"][0]["appointment_id"], days=4)
@@ -176,7 +176,7 @@ def test_across_a_switch_the_clocks_show_the_same_time() -> None:
     ]
 
 
-def test_what_a_switch_does_to_one_is_not_inherited_by_the_next() -> None:
+def test_a_clock_switch_shifts_only_its_own_date() -> None:
     zone = "America/New_York"
     first = datetime(2026, 3, 7, 2, 30, tzinfo=ZoneInfo(zone))
     assert told(zone, first, "day", 3) == [

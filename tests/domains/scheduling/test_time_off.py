@@ -26,7 +26,7 @@ async def test_time_off_takes_its_time_until_it_is_ended(clinic: Clinic) -> None
     await clinic.booked(uuid4(), clinic.at("10:00"))
 
 
-async def test_time_off_over_something_says_what_to_move_first(clinic: Clinic) -> None:
+async def test_time_off_over_bookings_lists_them(clinic: Clinic) -> None:
     path = f"/workers/{clinic.worker_id}/time-off"
     booked = [await clinic.booked(uuid4(), clinic.at(clock)) for clock in ("09:00", "11:00")]
     earlier = await clinic.done("POST", path, off(clinic, "13:00", "14:00"))
@@ -40,7 +40,7 @@ async def test_time_off_over_something_says_what_to_move_first(clinic: Clinic) -
     await clinic.done("POST", path, off(clinic, "14:00", "18:00"))
 
 
-async def test_time_off_counts_the_buffers_of_what_is_booked(clinic: Clinic) -> None:
+async def test_time_off_respects_booked_buffers(clinic: Clinic) -> None:
     await clinic.done("PUT", f"/services/{clinic.service_id}", service_body(buffer_after_minutes=15))
     booked = await clinic.booked(uuid4(), clinic.at("09:00"))
     path = f"/workers/{clinic.worker_id}/time-off"

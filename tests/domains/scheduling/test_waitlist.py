@@ -1,4 +1,4 @@
-"""Waiting for a time: what becomes free is held for whoever has waited for it the longest."""
+"""The waitlist: freed time is offered to the longest wait."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -7,10 +7,10 @@ from uuid import UUID, uuid4
 from catraca.domains.scheduling import jobs
 from tests.conftest import bearer
 from tests.domains.scheduling.clinic import BASE, Clinic, moment
-from tests.domains.scheduling.line import OFFER_TTL, Line, cancel, taken
+from tests.domains.scheduling.waitlist import OFFER_TTL, Line, cancel, taken
 
 
-async def test_a_canceled_time_is_held_for_whoever_has_waited_the_longest(clinic: Clinic, line: Line) -> None:
+async def test_canceled_time_is_offered_to_the_longest_wait(clinic: Clinic, line: Line) -> None:
     owner = await taken(clinic)
     first, second = await line.join(), await line.join()
     assert [(await line.entry(client))["position"] for client in (first, second)] == [1, 2]
@@ -31,7 +31,7 @@ async def test_a_canceled_time_is_held_for_whoever_has_waited_the_longest(clinic
     assert entry["offer"] is None
 
 
-async def test_the_client_is_told_of_the_offer_and_until_when_it_stands(clinic: Clinic, line: Line) -> None:
+async def test_the_client_is_notified_of_the_offer_and_its_expiry(clinic: Clinic, line: Line) -> None:
     owner = await taken(clinic)
     client = await line.join()
     await cancel(clinic, *owner)
@@ -48,9 +48,7 @@ async def test_the_client_is_told_of_the_offer_and_until_when_it_stands(clinic: 
     assert moment(said["expires_at"]) == moment(offer["expires_at"])
 
 
-async def test_an_offer_that_is_given_back_goes_to_the_next_and_is_not_made_again(
-    clinic: Clinic, line: Line
-) -> None:
+async def test_a_declined_offer_goes_to_the_next_and_is_not_repeated(clinic: Clinic, line: Line) -> None:
     owner = await taken(clinic)
     first, second, third = [await line.join() for _ in range(3)]
     async with line.dispatching():
@@ -63,12 +61,12 @@ async def test_an_offer_that_is_given_back_goes_to_the_next_and_is_not_made_agai
             await line.becomes(client, "OFFERED")
             await line.give_back(client)
         await line.settled()
-    # All have declined it: anybody may have it, and they wait for another.
+    # All entries declined it: it is free for everyone, and the entries keep waiting.
     assert [(await line.entry(client))["position"] for client in (first, second, third)] == [1, 2, 3]
     await clinic.booked(uuid4(), clinic.at("09:00"))
 
 
-async def test_whoever_declines_waits_for_another_time(clinic: Clinic, line: Line) -> None:
+async def test_a_declined_client_keeps_waiting_for_other_slots(clinic: Clinic, line: Line) -> None:
     early, late = await taken(clinic, "09:00"), await taken(clinic, "10:00")
     client = await line.join("09:00", "10:30")
     async with line.dispatching():
@@ -94,9 +92,7 @@ async def test_an_offer_that_lapses_goes_to_the_next_and_ends_the_wait(clinic: C
     assert await line.status(first) == "EXPIRED"
 
 
-async def test_an_offer_that_has_lapsed_can_be_taken_before_anybody_notices(
-    clinic: Clinic, line: Line
-) -> None:
+async def test_an_expired_offer_is_bookable_before_its_timer_fires(clinic: Clinic, line: Line) -> None:
     owner = await taken(clinic)
     client = await line.join()
     async with line.dispatching():
@@ -121,9 +117,7 @@ async def test_an_offer_ends_when_the_time_itself_has_come(clinic: Clinic, line:
     assert moment(offer["expires_at"]) == moment(offer["starts_at"]) == soon
 
 
-async def test_what_somebody_declined_is_remembered_for_as_long_as_they_wait(
-    clinic: Clinic, line: Line
-) -> None:
+async def test_declined_slots_are_remembered_during_the_wait(clinic: Clinic, line: Line) -> None:
     client = await line.join()
     entry_id = UUID((await line.entry(client))["entry_id"])
 
@@ -149,7 +143,7 @@ async def test_what_somebody_declined_is_remembered_for_as_long_as_they_wait(
     assert await remembered() == 0
 
 
-async def test_an_offer_is_none_of_the_holds_a_client_may_have(clinic: Clinic, line: Line) -> None:
+async def test_an_offer_does_not_count_as_a_clients_hold(clinic: Clinic, line: Line) -> None:
     owner = await taken(clinic)
     client = await line.join()
     most = clinic.parts.settings.scheduling.max_holds
@@ -162,7 +156,7 @@ async def test_an_offer_is_none_of_the_holds_a_client_may_have(clinic: Clinic, l
     assert refused.json() | {"limit": most, "code": "too_many_holds"} == refused.json()
 
 
-async def test_whoever_leaves_the_line_is_not_offered_anything(clinic: Clinic, line: Line) -> None:
+async def test_a_left_waitlist_entry_gets_no_offer(clinic: Clinic, line: Line) -> None:
     owner = await taken(clinic)
     first, second = await line.join(), await line.join()
     path = f"{BASE}/waitlist/{(await line.entry(first))['entry_id']}"
@@ -175,7 +169,7 @@ async def test_whoever_leaves_the_line_is_not_offered_anything(clinic: Clinic, l
     assert await line.status(first) == "CANCELED"
 
 
-async def test_whoever_leaves_the_line_gives_back_what_is_offered(clinic: Clinic, line: Line) -> None:
+async def test_leaving_the_waitlist_releases_its_offer(clinic: Clinic, line: Line) -> None:
     owner = await taken(clinic)
     first, second = await line.join(), await line.join()
     async with line.dispatching():
@@ -210,7 +204,7 @@ async def test_operators_see_the_whole_line_a_page_at_a_time(clinic: Clinic, lin
     assert seen == [str(client) for client in clients]
 
 
-async def test_nobody_stands_in_more_lines_than_one_may(clinic: Clinic, line: Line) -> None:
+async def test_waitlist_entries_per_client_are_limited(clinic: Clinic, line: Line) -> None:
     client = uuid4()
     for _ in range(20):
         await line.join(client=client)
@@ -225,7 +219,7 @@ async def test_a_range_has_an_order_and_a_length(clinic: Clinic, line: Line) -> 
     assert (endless.status_code, endless.json()["code"]) == (422, "range_too_long")
 
 
-async def test_whoever_is_erased_waits_no_longer(clinic: Clinic, line: Line) -> None:
+async def test_erasure_ends_waitlist_entries(clinic: Clinic, line: Line) -> None:
     owner = await taken(clinic)
     first, second = await line.join(), await line.join()
     async with line.dispatching():

@@ -1,4 +1,4 @@
-"""Many reach for what becomes free: one is offered it, and one has it."""
+"""Races for freed time: one offer, one booking."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -7,11 +7,11 @@ from uuid import UUID, uuid4
 from catraca.domains.scheduling.waitlist import service as waitlist
 from tests.conftest import bearer
 from tests.domains.scheduling.clinic import BASE, Clinic, moment
-from tests.domains.scheduling.line import Line, cancel, invariants_hold, taken
+from tests.domains.scheduling.waitlist import Line, cancel, invariants_hold, taken
 from tests.servers import until
 
 
-async def test_whoever_joins_while_a_time_becomes_free_does_not_overtake(clinic: Clinic, line: Line) -> None:
+async def test_a_late_join_does_not_overtake_earlier_entries(clinic: Clinic, line: Line) -> None:
     owner = await taken(clinic)
     first = await line.join()
     async with line.dispatching():
@@ -40,9 +40,7 @@ async def test_a_client_has_one_offer_at_a_time_and_the_next_when_it_ends(clinic
     assert sorted(one["status"] for one in await line.entries(client)) == ["BOOKED", "OFFERED"]
 
 
-async def test_two_dispatchers_make_one_offer_of_each_time_in_the_order_of_the_line(
-    clinic: Clinic, line: Line
-) -> None:
+async def test_two_dispatchers_make_one_offer_per_slot_in_order(clinic: Clinic, line: Line) -> None:
     clocks = ["09:00", "10:00", "11:00", "12:00"]
     owners = [await taken(clinic, clock) for clock in clocks]
     waiting = [await line.join("09:00", "12:30") for _ in range(7)]
@@ -57,7 +55,7 @@ async def test_two_dispatchers_make_one_offer_of_each_time_in_the_order_of_the_l
     await invariants_hold(clinic)
 
 
-async def test_of_a_stranger_and_whoever_waited_one_gets_the_time(clinic: Clinic, line: Line) -> None:
+async def test_a_direct_booking_and_a_waitlist_offer_have_one_winner(clinic: Clinic, line: Line) -> None:
     async with line.dispatching(2):
         for _ in range(6):
             owner = await taken(clinic)
@@ -82,7 +80,7 @@ async def test_of_a_stranger_and_whoever_waited_one_gets_the_time(clinic: Clinic
     assert await clinic.overlaps() == []
 
 
-async def test_whoever_books_and_gives_back_at_once_does_one_of_them(clinic: Clinic, line: Line) -> None:
+async def test_concurrent_book_and_release_of_an_offer_do_one(clinic: Clinic, line: Line) -> None:
     for clock in ("09:00", "10:00", "11:00", "12:00"):
         first, second = await line.join(clock, clock[:3] + "30"), await line.join(clock, clock[:3] + "30")
         async with line.dispatching(2):
@@ -102,7 +100,7 @@ async def test_whoever_books_and_gives_back_at_once_does_one_of_them(clinic: Cli
     await invariants_hold(clinic)
 
 
-async def test_whoever_leaves_while_an_offer_is_made_is_not_made_it(clinic: Clinic, line: Line) -> None:
+async def test_leaving_during_an_offer_gets_no_offer(clinic: Clinic, line: Line) -> None:
     owner = await taken(clinic)
     client = await line.join()
     async with line.dispatching():

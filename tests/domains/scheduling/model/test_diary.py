@@ -1,4 +1,4 @@
-"""What is offered, and why other times are not: one rule told in two ways."""
+"""Offered slots, and the conflicts of all other times: one rule in two forms."""
 
 from collections.abc import Iterable, Sequence
 from datetime import date, timedelta
@@ -21,7 +21,7 @@ from catraca.domains.scheduling.calendar_math.hours import Hours, WeeklyRule
 from catraca.domains.scheduling.calendar_math.spans import Seconds, Span
 from catraca.domains.scheduling.calendar_math.zones import epoch_of, local_time
 from catraca.domains.scheduling.shared.model import SessionId, SubjectNo
-from tests.domains.scheduling.model.making import (
+from tests.domains.scheduling.model.builders import (
     DAY,
     HOUR,
     agenda,
@@ -65,7 +65,7 @@ def test_a_step_longer_than_the_service_leaves_time_between() -> None:
     assert shown(found) == ["09:00", "09:50", "10:40", "11:30"]
 
 
-def test_whoever_is_there_too_short_is_not_offered() -> None:
+def test_a_shift_shorter_than_the_service_offers_nothing() -> None:
     assert shown(diary(on_monday(), now=EARLIER, duration_minutes=180)) == ["09:00"]
     assert shown(diary(on_monday(), now=EARLIER, duration_minutes=181)) == []
 
@@ -81,7 +81,7 @@ def test_buffers_keep_others_away_and_may_stick_out_of_the_hours() -> None:
     assert found.conflicts(taken, at("09:30")) == found.conflicts(taken, at("10:25")) == ["busy"]
 
 
-def test_what_ends_when_the_next_begins_is_not_in_its_way() -> None:
+def test_adjacent_bookings_do_not_block_each_other() -> None:
     taken = on_monday(busy=[span("10:00", "11:00")])
     assert shown(diary(taken, now=EARLIER)) == ["09:00", "11:00"]
 
@@ -101,7 +101,7 @@ def test_a_slot_may_go_on_from_one_shift_into_the_next() -> None:
     ]
 
 
-def test_where_shifts_overlap_the_points_of_both_grids_are_offered_once() -> None:
+def test_overlapping_shifts_offer_each_grid_point_once() -> None:
     tuesday = MONDAY + timedelta(days=1)
     hours = Hours("UTC", [rule(MONDAY, "22:00", "02:00"), rule(tuesday, "00:20", "03:00")])
     found = diary(on_monday(hours), now=EARLIER, slot_step_minutes=60)
@@ -122,7 +122,7 @@ def test_kolkatas_grid_is_on_the_hours_and_halves_of_its_own_clocks() -> None:
     assert shown(found) == ["03:30", "04:00", "04:30"]
 
 
-def test_where_clocks_go_back_by_half_an_hour_the_grid_goes_on_as_time_does() -> None:
+def test_the_grid_follows_elapsed_time_at_a_half_hour_switch() -> None:
     name, day = "Australia/Lord_Howe", date(2025, 4, 6)
     hours = Hours(name, [rule(day, "01:00", "04:00")])
     within = (clock(name, "2025-04-06T00:00"), clock(name, "2025-04-06T12:00"))
@@ -193,19 +193,19 @@ def test_one_free_room_is_enough_and_the_first_is_taken() -> None:
     assert [found.free_room(at(text)) for text in ("09:30", "10:00", "11:00")] == [None, 7, 5]
 
 
-def test_no_room_is_free_throughout_where_one_is_free_before_and_another_after() -> None:
+def test_two_partly_free_rooms_are_not_one_free_room() -> None:
     taken = {1: [span("09:30", "12:00")], 2: [span("09:00", "09:30")]}
     found = diary(on_monday(), now=EARLIER, rooms=taken)
     assert shown(found) == ["09:30", "10:00", "10:30", "11:00"]
 
 
-def test_where_a_room_is_needed_and_there_is_none_nothing_is_offered() -> None:
+def test_a_service_without_its_room_offers_nothing() -> None:
     found = diary(on_monday(), now=EARLIER, rooms={})
     assert shown(found) == []
     assert found.conflicts(found.agendas[0], at("09:00")) == ["no_room"]
 
 
-def test_a_group_can_be_joined_until_it_is_full_but_nothing_else_begins_in_it() -> None:
+def test_a_group_is_joinable_until_full_and_blocks_other_starts() -> None:
     taken = [span("09:30", "10:30"), span("10:30", "11:30")]
     sessions = {at("09:30"): session(at("10:30"), 3, 2), at("10:30"): session(at("11:30"), 3, 3, no=2)}
     found = diary(on_monday(busy=taken, sessions=sessions), now=EARLIER, rooms={1: taken}, capacity=3)
@@ -225,7 +225,7 @@ def test_a_group_ends_when_it_was_agreed_to_end() -> None:
     assert (second.starts, second.ends, second.seats_left) == (at("10:00"), at("10:30"), 5)
 
 
-def test_only_holds_that_are_over_and_in_the_way_are_told() -> None:
+def test_only_expired_holds_in_the_way_are_returned() -> None:
     ids = [SessionId(worker(number).id) for number in (1, 2, 3)]
     found = ServiceSchedule(
         diary(on_monday()).service,
@@ -242,7 +242,7 @@ def test_only_holds_that_are_over_and_in_the_way_are_told() -> None:
     assert found.expired_sessions({SubjectNo(1), SubjectNo(2)}, span("09:30", "10:01")) == set(ids)
 
 
-def test_all_that_is_wrong_with_a_time_is_told() -> None:
+def test_all_conflicts_of_a_time_are_returned() -> None:
     found = diary(on_monday(busy=[span("12:00", "13:00")]), now=at("12:00"), min_notice_minutes=60)
     assert found.conflicts(found.agendas[0], at("12:01")) == ["too_soon", "outside_hours", "busy"]
     assert found.conflicts(found.agendas[0], at("09:10")) == ["too_soon", "off_grid"]
@@ -268,7 +268,7 @@ def test_no_more_of_a_fine_grid_is_looked_at_than_is_asked_for() -> None:
         assert len(looked_at) < 200
 
 
-def test_whoever_has_the_least_booked_is_next_then_who_waited_longest() -> None:
+def test_the_worker_with_least_booked_time_comes_first_then_the_idlest() -> None:
     def of(no: int, booked: int, idle_since: int) -> Agenda:
         return on_monday(no=no, booked_seconds=booked, idle_since=idle_since)
 
@@ -276,7 +276,7 @@ def test_whoever_has_the_least_booked_is_next_then_who_waited_longest() -> None:
     assert least_booked([of(1, 60, 900), of(2, 0, 950)]).worker.no == 2
 
 
-def test_the_nearest_are_told_in_order_and_of_two_as_near_the_earlier() -> None:
+def test_nearest_slots_are_ordered_and_ties_go_to_the_earlier() -> None:
     def slot(starts: int, no: int = 1) -> Slot:
         return Slot(starts, worker(no).id, starts + 60, 1)
 
@@ -286,8 +286,8 @@ def test_the_nearest_are_told_in_order_and_of_two_as_near_the_earlier() -> None:
     assert [one.worker_id for one in nearest([slot(9, 2), slot(9, 1)], 9, limit=1)] == [worker(1).id]
 
 
-def test_at_one_time_workers_come_in_the_order_of_their_ids_in_either_direction() -> None:
-    """They are read in the order of their numbers, which is another."""
+def test_workers_at_one_time_are_ordered_by_id() -> None:
+    """Workers are read in the order of their numbers, which differs."""
     found = diary([on_monday(no=no) for no in (2, 3, 1)], now=EARLIER)
     ids = [worker(no).id for no in (1, 2, 3)]
     for slots in (found.slots(WITHIN), found.slots_backwards(WITHIN)):
@@ -400,7 +400,7 @@ def candidates(found: ServiceSchedule, of: Agenda, within: Span) -> set[Seconds]
 
 @settings(max_examples=120)
 @given(diaries())
-def test_offered_is_exactly_what_has_no_fault(drawn: tuple[ServiceSchedule, Span]) -> None:
+def test_offered_slots_are_exactly_those_without_conflicts(drawn: tuple[ServiceSchedule, Span]) -> None:
     found, within = drawn
     slots = list(found.slots(within))
     assert slots == sorted(slots)
@@ -413,9 +413,7 @@ def test_offered_is_exactly_what_has_no_fault(drawn: tuple[ServiceSchedule, Span
 
 
 @given(diaries(), st.integers(1, 40))
-def test_backwards_the_same_is_offered_and_a_part_is_a_part_of_the_whole(
-    drawn: tuple[ServiceSchedule, Span], share: int
-) -> None:
+def test_backward_search_offers_the_same_slots(drawn: tuple[ServiceSchedule, Span], share: int) -> None:
     found, within = drawn
     slots = list(found.slots(within))
     backwards = list(found.slots_backwards(within))
@@ -426,7 +424,7 @@ def test_backwards_the_same_is_offered_and_a_part_is_a_part_of_the_whole(
 
 
 @given(diaries())
-def test_a_room_is_free_for_whatever_is_offered_but_what_has_one_already(
+def test_every_offered_slot_has_a_free_room_or_its_own(
     drawn: tuple[ServiceSchedule, Span],
 ) -> None:
     found, within = drawn

@@ -11,7 +11,7 @@ from catraca.domains.scheduling.calendar_math.holidays import Holidays, holiday_
 from catraca.domains.scheduling.calendar_math.hours import Hours, WeeklyRule
 from catraca.domains.scheduling.calendar_math.spans import Span, merge
 from catraca.domains.scheduling.calendar_math.zones import epoch_of, has_day, local_time
-from tests.domains.scheduling.model.making import (
+from tests.domains.scheduling.model.builders import (
     DAY,
     HOUR,
     SWITCHES,
@@ -56,14 +56,14 @@ def test_a_shift_is_as_long_as_clocks_let_it_be(
     assert minutes_worked(zone, day, start, end) == minutes
 
 
-def test_where_clocks_were_set_back_at_midnight_the_night_shift_has_the_hour_twice() -> None:
+def test_a_night_shift_has_the_repeated_midnight_hour_twice() -> None:
     within = (clock(SAO_PAULO, "2018-02-17T12:00"), clock(SAO_PAULO, "2018-02-18T12:00"))
     ((start, end),) = Hours(SAO_PAULO, [rule(date(2018, 2, 17), "22:00", "02:00")]).shifts(within)
     shown = [local_time(SAO_PAULO, moment).strftime("%H:%M") for moment in range(start, end + 1, HOUR)]
     assert shown == ["22:00", "23:00", "23:00", "00:00", "01:00", "02:00"]
 
 
-def test_a_worker_ahead_of_the_date_line_and_a_client_behind_it_mean_the_same_moment() -> None:
+def test_both_sides_of_the_date_line_mean_the_same_moment() -> None:
     """Wednesday morning on Kiritimati is Tuesday morning on Pago Pago, 25 hours behind."""
     wednesday = date(2025, 6, 4)
     within = (
@@ -87,7 +87,7 @@ def test_a_night_shift_belongs_to_the_day_on_which_it_begins() -> None:
     assert hours.shifts((night[0] - DAY, night[0])) == []
 
 
-def test_shifts_of_a_day_that_touch_are_one_and_night_shifts_stay_themselves() -> None:
+def test_adjacent_shifts_merge_and_night_shifts_stay_separate() -> None:
     monday = date(2025, 6, 2)
     hours = Hours(
         "UTC",
@@ -126,7 +126,7 @@ def test_a_rule_holds_from_its_first_day_to_its_last() -> None:
     assert [bool(open_ended.shifts_on(day)) for day in weeks] == [False, False, True, True]
 
 
-def test_holidays_are_those_of_the_country_and_state() -> None:
+def test_holidays_are_of_the_country_and_state() -> None:
     revolution = date(2025, 7, 9)
     assert holiday_on(Holidays("BR", "SP"), revolution) is not None
     assert holiday_on(Holidays("BR"), revolution) is None
@@ -138,7 +138,7 @@ def test_holidays_are_those_of_the_country_and_state() -> None:
     assert not is_known(Holidays("XX"))
 
 
-def test_holidays_have_the_name_that_the_caller_or_else_the_country_knows_them_by() -> None:
+def test_holiday_names_are_in_the_callers_or_countrys_language() -> None:
     christmas = date(2025, 12, 25)
     names = [holiday_on(Holidays("BR"), christmas, language) for language in (None, "pt-BR", "en", "ja")]
     assert names == ["Natal", "Natal", "Christmas Day", "Natal"]
@@ -146,7 +146,7 @@ def test_holidays_have_the_name_that_the_caller_or_else_the_country_knows_them_b
     assert holiday_on(Holidays("BR"), date(2025, 12, 24), "en") is None
 
 
-def test_on_a_holiday_nobody_works_unless_the_day_says_so() -> None:
+def test_a_holiday_has_no_hours_unless_overridden() -> None:
     christmas = date(2025, 12, 25)
     rules = [rule(christmas, "09:00", "18:00")]
     closed = Hours(SAO_PAULO, rules, holidays=Holidays("BR"))
@@ -174,7 +174,7 @@ minutes = st.tuples(st.integers(0, 1439), st.integers(1, 1440)).map(lambda pair:
     st.lists(st.tuples(st.integers(1, 7), minutes), max_size=6),
     st.tuples(st.integers(-2 * DAY, 2 * DAY), st.integers(1, 2 * DAY)),
 )
-def test_the_shifts_of_a_stretch_are_those_of_all_days_that_touch_it(
+def test_shifts_of_a_span_include_every_day_it_touches(
     switch: tuple[str, date], weekly: list[tuple[int, tuple[int, int]]], stretch: tuple[int, int]
 ) -> None:
     name, day = switch
@@ -193,7 +193,7 @@ def test_the_shifts_of_a_stretch_are_those_of_all_days_that_touch_it(
 
 
 @pytest.mark.parametrize(("name", "day"), SWITCHES)
-def test_whoever_always_works_works_without_a_gap(name: str, day: date) -> None:
+def test_round_the_clock_hours_have_no_gap(name: str, day: date) -> None:
     hours = Hours(name, [WeeklyRule(weekday, 0, 1440) for weekday in range(1, 8)])
     within = (epoch_of(name, day, 0) - DAY, epoch_of(name, day, 0) + 2 * DAY)
     ((start, end),) = merge(hours.shifts(within))
@@ -201,7 +201,7 @@ def test_whoever_always_works_works_without_a_gap(name: str, day: date) -> None:
 
 
 @pytest.mark.parametrize(("name", "day"), SWITCHES)
-def test_clocks_show_what_the_rules_say_but_where_they_skip_it(name: str, day: date) -> None:
+def test_local_times_match_the_rules_except_in_a_gap(name: str, day: date) -> None:
     """By a conversion that is not ours: the standard library's, with the machine's own files."""
     hours = Hours(name, overrides={one: [(540, 1020)] for one in days_around(day)})
     noon = epoch_of(name, day, 720)

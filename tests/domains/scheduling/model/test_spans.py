@@ -54,14 +54,14 @@ def test_merged_is_the_same_time_in_as_few_as_can_be(spans: list[Span]) -> None:
 
 
 @given(st.one_of(merged, side_by_side()), st.one_of(merged, side_by_side()))
-def test_what_is_taken_away_is_gone_and_no_more(spans: list[Span], taken: list[Span]) -> None:
+def test_subtraction_removes_exactly_the_given_seconds(spans: list[Span], taken: list[Span]) -> None:
     left = subtract(spans, taken)
     assert seconds(left) == seconds(spans) - seconds(taken)
     assert is_in_order(left)
 
 
 @given(st.one_of(merged, side_by_side()), st.one_of(merged, side_by_side()))
-def test_what_is_in_both_is_kept(some: list[Span], others: list[Span]) -> None:
+def test_intersection_keeps_common_seconds(some: list[Span], others: list[Span]) -> None:
     shared = intersect(some, others)
     assert seconds(shared) == seconds(some) & seconds(others)
     assert is_in_order(shared)
@@ -74,10 +74,10 @@ def test_always_is_around_all_of_it(spans: list[Span]) -> None:
 
 
 @given(merged, stretches)
-def test_what_is_covered_has_all_its_seconds_in_there(spans: list[Span], span: Span) -> None:
+def test_a_covered_span_has_all_its_seconds_inside(spans: list[Span], span: Span) -> None:
     assert covers(spans, *span) == seconds([span]).issubset(seconds(spans))
 
 
 @given(st.one_of(merged, side_by_side()), stretches)
-def test_what_is_touched_has_a_second_in_there(spans: list[Span], span: Span) -> None:
+def test_an_overlapping_span_shares_a_second(spans: list[Span], span: Span) -> None:
     assert overlaps(spans, *span) == bool(seconds([span]) & seconds(spans))

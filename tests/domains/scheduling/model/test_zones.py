@@ -19,7 +19,7 @@ from catraca.domains.scheduling.calendar_math.zones import (
     zone,
     zone_names,
 )
-from tests.domains.scheduling.model.making import DAY, HOUR, clock, switches
+from tests.domains.scheduling.model.builders import DAY, HOUR, clock, switches
 
 NEW_YORK, SAO_PAULO = "America/New_York", "America/Sao_Paulo"
 
@@ -38,7 +38,7 @@ def test_no_other_name_opens_anything(name: str) -> None:
         zone(name)
 
 
-def test_the_rules_are_those_of_the_package_whose_version_is_told() -> None:
+def test_zone_rules_come_from_the_reported_tzdata_version() -> None:
     assert tzdata.IANA_VERSION == TZDATA_VERSION
     # A zone of the machine's own files would be kept by Python, and be this very object.
     assert zone(SAO_PAULO) is not ZoneInfo(SAO_PAULO)
@@ -51,7 +51,7 @@ def test_minutes_past_a_day_are_of_the_next() -> None:
     assert epoch_of(NEW_YORK, day, 2880) == epoch_of(NEW_YORK, day + timedelta(days=2), 0)
 
 
-def test_a_time_that_does_not_exist_is_as_far_after_the_gap_as_it_is_into_it() -> None:
+def test_a_nonexistent_time_moves_past_the_gap_by_its_offset() -> None:
     assert epoch_of(NEW_YORK, date(2025, 3, 9), 150) == clock(NEW_YORK, "2025-03-09T03:30")
     assert epoch_of(SAO_PAULO, date(2018, 11, 4), 0) == clock(SAO_PAULO, "2018-11-04T01:00")
 
@@ -63,7 +63,7 @@ def test_of_a_time_that_exists_twice_the_first_is_meant() -> None:
 
 
 @given(switches, st.integers(-3 * 24 * 60, 3 * 24 * 60))
-def test_what_clocks_show_leads_back_to_the_moment(switch: tuple[str, date], minutes: int) -> None:
+def test_local_time_converts_back_to_the_same_moment(switch: tuple[str, date], minutes: int) -> None:
     name, day = switch
     moment = epoch_of(name, day, 720) // 60 * 60 + minutes * 60
     local = local_time(name, moment)
@@ -76,7 +76,7 @@ def test_what_clocks_show_leads_back_to_the_moment(switch: tuple[str, date], min
     assert again == moment - (int((first - second).total_seconds()) if local.fold else 0)
 
 
-def test_a_day_that_was_leapt_over_is_none() -> None:
+def test_a_skipped_day_has_no_hours() -> None:
     there = [day for day in range(28, 32) if has_day("Pacific/Apia", date(2011, 12, day))]
     assert there == [28, 29, 31]
     assert not has_day("Pacific/Kwajalein", date(1993, 8, 21))

@@ -56,7 +56,7 @@ class Line:
         return await self.entry(client)
 
     async def settled(self) -> None:
-        """Nobody is to be asked any more."""
+        """True when no offer is pending."""
 
         async def nothing_due() -> bool:
             due = await self.clinic.sql(
@@ -101,7 +101,7 @@ class Line:
 
 
 async def taken(clinic: Clinic, clock: str = "09:00", **more: Any) -> tuple[UUID, str]:
-    """Somebody has that time: who, and the appointment."""
+    """Book that time for a new client; returns the client and the appointment."""
     client = uuid4()
     return client, (await clinic.booked(client, clinic.at(clock), **more))["appointment_id"]
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import bearer
 from tests.domains.scheduling.clinic import BASE, Clinic, moment
-from tests.domains.scheduling.past import move_back
+from tests.domains.scheduling.past_appointments import move_back
 from tests.domains.scheduling.races import (
     by_hand,
     claims_of,
@@ -56,7 +56,7 @@ async def test_a_move_that_is_refused_leaves_it_where_it_was(clinic: Clinic) -> 
     assert (await clinic.book(uuid4(), clinic.at("09:00"))).status_code == 409
 
 
-async def test_a_move_is_told_with_where_it_was_and_its_reminder_comes_along(clinic: Clinic) -> None:
+async def test_a_move_publishes_the_old_time_and_moves_the_reminder(clinic: Clinic) -> None:
     client = uuid4()
     booked = await clinic.booked(client, clinic.at("09:00"))
     await clinic.act(client, booked["appointment_id"], "confirm")
@@ -88,7 +88,7 @@ async def test_moved_to_where_it_is_it_stays_as_it_is(clinic: Clinic) -> None:
     assert await news_of(clinic, booked["appointment_id"]) == ["booked"]
 
 
-async def test_a_worker_who_does_not_do_it_is_a_clear_refusal(clinic: Clinic) -> None:
+async def test_a_worker_without_the_service_is_refused_clearly(clinic: Clinic) -> None:
     client = uuid4()
     booked = await clinic.booked(client, clinic.at("09:00"))
     stranger = await clinic.worker()
@@ -100,7 +100,7 @@ async def test_a_worker_who_does_not_do_it_is_a_clear_refusal(clinic: Clinic) ->
     assert await seen(clinic, booked) == booked
 
 
-async def test_a_retired_workers_appointments_can_be_moved_to_another_or_canceled(clinic: Clinic) -> None:
+async def test_a_retired_workers_appointments_can_be_moved_or_canceled(clinic: Clinic) -> None:
     client = uuid4()
     booked = [await clinic.booked(client, clinic.at(clock)) for clock in ("09:00", "10:00")]
     other = await clinic.worker()
@@ -115,7 +115,7 @@ async def test_a_retired_workers_appointments_can_be_moved_to_another_or_cancele
     assert await claims_of(clinic, clinic.worker_id) == []
 
 
-async def test_of_many_who_move_to_one_time_one_gets_it_and_the_others_keep_theirs(clinic: Clinic) -> None:
+async def test_concurrent_moves_to_one_time_have_one_winner(clinic: Clinic) -> None:
     clients = [uuid4() for _ in range(5)]
     clocks = ["09:00", "10:00", "11:00", "12:00", "13:00"]
     booked = [
@@ -130,8 +130,8 @@ async def test_of_many_who_move_to_one_time_one_gets_it_and_the_others_keep_thei
     assert len(await claims_of(clinic, clinic.worker_id)) == 5
 
 
-async def test_an_appointment_that_moves_while_it_is_looked_at_is_looked_at_again(clinic: Clinic) -> None:
-    """Whoever cancels it waits for its worker, finds it with another, and waits for that one as well."""
+async def test_an_appointment_moved_meanwhile_is_read_again(clinic: Clinic) -> None:
+    """A cancellation waits for the worker's lock, finds another worker, and waits for that one too."""
     client, other = uuid4(), await clinic.worker()
     booked = await clinic.booked(client, clinic.at("09:00"))
     appointment_id = UUID(booked["appointment_id"])
@@ -150,7 +150,7 @@ async def test_an_appointment_that_moves_while_it_is_looked_at_is_looked_at_agai
 
 
 @pytest.mark.parametrize("verb", ["cancel", "confirm", "no-show"])
-async def test_what_is_said_twice_is_done_once(clinic: Clinic, verb: str) -> None:
+async def test_repeated_changes_have_one_effect(clinic: Clinic, verb: str) -> None:
     booked = await clinic.booked(uuid4(), clinic.at("09:00"))
     if verb == "no-show":
         await move_back(clinic, booked["appointment_id"], days=7)
@@ -167,7 +167,7 @@ async def test_what_is_said_twice_is_done_once(clinic: Clinic, verb: str) -> Non
     assert await news_of(clinic, booked["appointment_id"]) == ["booked", news]
 
 
-async def test_what_has_ended_stays_ended(clinic: Clinic) -> None:
+async def test_ended_appointments_stay_ended(clinic: Clinic) -> None:
     client = uuid4()
     canceled = await clinic.booked(client, clinic.at("09:00"))
     await clinic.act(client, canceled["appointment_id"], "cancel", reason="Viagem")
@@ -188,7 +188,7 @@ async def test_what_has_ended_stays_ended(clinic: Clinic) -> None:
     assert (await clinic.swap(other, canceled)).json()["code"] == "appointment_over"
 
 
-async def test_a_client_cancels_and_moves_before_it_begins_and_the_worker_also_after(clinic: Clinic) -> None:
+async def test_clients_change_before_the_start_and_workers_also_after(clinic: Clinic) -> None:
     client = uuid4()
     booked = [await clinic.booked(client, clinic.at(clock)) for clock in ("09:00", "10:00")]
     for one in booked:
@@ -211,7 +211,7 @@ async def test_a_client_cancels_and_moves_before_it_begins_and_the_worker_also_a
     assert moment(moved.json()["starts_at"]) == moment(clinic.at("14:00"))
 
 
-async def test_nobody_is_missed_before_the_time_has_come_nor_by_themselves(clinic: Clinic) -> None:
+async def test_no_show_needs_the_start_time_and_not_the_client(clinic: Clinic) -> None:
     client, account = uuid4(), uuid4()
     await clinic.api.get("/v1/me", headers=bearer("worker", account))
     own = await clinic.worker(user_id=str(account))
@@ -240,9 +240,7 @@ async def test_a_worker_sees_to_the_own_appointments_and_to_no_others(clinic: Cl
 
 
 @pytest.mark.parametrize("verb", ["book", "reschedule", "cancel", "confirm"])
-async def test_a_request_repeated_with_its_key_has_one_effect_and_the_same_answer(
-    clinic: Clinic, verb: str
-) -> None:
+async def test_a_repeated_key_has_one_effect_and_the_same_answer(clinic: Clinic, verb: str) -> None:
     client, key = uuid4(), {"idempotency-key": uuid4().hex}
     booked = await clinic.booked(client, clinic.at("09:00")) if verb != "book" else None
 
@@ -265,7 +263,7 @@ async def test_a_request_repeated_with_its_key_has_one_effect_and_the_same_answe
     assert other.status_code == (422 if verb == "cancel" else 200)
 
 
-async def test_what_operators_do_is_written_down_with_who_it_was(clinic: Clinic) -> None:
+async def test_operators_changes_are_audited_with_their_actor(clinic: Clinic) -> None:
     client = uuid4()
     await clinic.api.get("/v1/me", headers=bearer("passenger", client))
     wish = clinic.wish(clinic.at("09:00"), client={"user_id": str(client)})
@@ -287,7 +285,7 @@ async def test_what_operators_do_is_written_down_with_who_it_was(clinic: Clinic)
     ]
 
 
-async def test_to_anybody_else_an_appointment_does_not_exist(clinic: Clinic) -> None:
+async def test_an_appointment_is_not_found_by_other_callers(clinic: Clinic) -> None:
     booked = await clinic.booked(uuid4(), clinic.at("09:00"))
     path = f"{BASE}/appointments/{booked['appointment_id']}"
     for role in ("passenger", "worker", "driver"):

@@ -1,4 +1,4 @@
-"""Why a time is not offered, so that somebody can do something about it."""
+"""Why a time is not offered, with what helps to change it."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -53,7 +53,7 @@ async def terms(clinic: Clinic, **changed: Any) -> None:
     await clinic.done("PUT", f"/services/{clinic.service_id}", body)
 
 
-async def test_what_is_offered_has_no_reasons(clinic: Clinic) -> None:
+async def test_an_offered_slot_has_no_reasons(clinic: Clinic) -> None:
     told = await explain(clinic, clinic.at("09:00"))
     assert told["offered"]
     assert told["reasons"] == []
@@ -79,7 +79,7 @@ async def test_every_reason_has_words_in_the_callers_language(clinic: Clinic, la
         assert reason["message"] == text(f"scheduling.{code}", language)  # type: ignore[arg-type]
 
 
-async def test_too_soon_tells_from_when_on_one_can_book(clinic: Clinic) -> None:
+async def test_too_soon_names_the_earliest_bookable_time(clinic: Clinic) -> None:
     await terms(clinic, min_notice_minutes=6 * 1440)
     before = datetime.now(UTC)
     found = await reasons(clinic, clinic.at("09:00"))
@@ -87,7 +87,7 @@ async def test_too_soon_tells_from_when_on_one_can_book(clinic: Clinic) -> None:
     assert before - timedelta(minutes=5) < earliest < datetime.now(UTC) + timedelta(minutes=5)
 
 
-async def test_beyond_the_horizon_tells_until_when_one_can(api: httpx.AsyncClient, parts: Parts) -> None:
+async def test_beyond_the_horizon_names_the_last_bookable_time(api: httpx.AsyncClient, parts: Parts) -> None:
     """By the worker's calendar."""
     clinic = await open_clinic(api, parts, zone="America/New_York", horizon_days=2)
     found = await reasons(clinic, clinic.at("17:00", days=1), time_zone=clinic.zone)
@@ -98,7 +98,7 @@ async def test_beyond_the_horizon_tells_until_when_one_can(api: httpx.AsyncClien
     )
 
 
-async def test_outside_the_hours_tells_what_is_worked_that_day(clinic: Clinic) -> None:
+async def test_outside_hours_lists_the_hours_of_that_day(clinic: Clinic) -> None:
     night = [{"weekday": weekday, "start": "22:00", "end": "02:00"} for weekday in range(1, 8)]
     await clinic.done("PUT", f"/workers/{clinic.worker_id}/rules", [*ALL_WEEK, *night])
     day = (await reasons(clinic, clinic.at("17:30")))["outside_hours"]["day"]
@@ -113,7 +113,7 @@ async def test_outside_the_hours_tells_what_is_worked_that_day(clinic: Clinic) -
     ]
 
 
-async def test_a_day_closed_by_a_rule_that_is_not_there_or_by_an_override_says_so(clinic: Clinic) -> None:
+async def test_a_closed_day_names_its_cause(clinic: Clinic) -> None:
     closed = [{"day": str(clinic.day), "shifts": []}]
     await clinic.done("PUT", f"/workers/{clinic.worker_id}/overrides", closed)
     day = (await reasons(clinic, clinic.at("09:00")))["outside_hours"]["day"]
@@ -140,14 +140,14 @@ async def test_a_holiday_has_its_name(api: httpx.AsyncClient, parts: Parts) -> N
     assert answer.json()["faults"] == ["outside_hours"]
 
 
-async def test_hours_that_clocks_skip_are_told_as_such(api: httpx.AsyncClient, parts: Parts) -> None:
+async def test_hours_in_a_clock_gap_are_explained(api: httpx.AsyncClient, parts: Parts) -> None:
     clinic, night, worked = await _in_new_york(api, parts, "02:00", "03:00", back=False)
     day = (await reasons(clinic, f"{night}T03:00:00-04:00"))["outside_hours"]["day"]
     assert worked == 0
     assert day == {"day": night, "shifts": [], "closed_by": "clocks"}
 
 
-async def test_off_the_grid_tells_the_times_on_it_before_and_after(clinic: Clinic) -> None:
+async def test_off_grid_names_the_grid_times_around(clinic: Clinic) -> None:
     found = (await reasons(clinic, clinic.at("10:10")))["off_grid"]
     assert [moment(found[name]) for name in ("before", "after")] == [
         moment(clinic.at("10:00")),
@@ -162,7 +162,7 @@ async def test_off_the_grid_tells_the_times_on_it_before_and_after(clinic: Clini
     ]
 
 
-async def test_times_are_told_by_the_clocks_of_the_zone_that_is_asked_for(clinic: Clinic) -> None:
+async def test_times_are_shown_in_the_requested_zone(clinic: Clinic) -> None:
     told = await explain(clinic, clinic.at("10:10"), time_zone="Asia/Kolkata")
     (worker,) = told["workers"]
     assert worker["reasons"][0]["before"].endswith("T15:30:00+05:30")
@@ -170,7 +170,7 @@ async def test_times_are_told_by_the_clocks_of_the_zone_that_is_asked_for(clinic
     assert worker["local_starts_at"].endswith("T10:10:00Z")
 
 
-async def test_who_or_what_is_in_the_way_is_told_to_those_only_who_may_know(clinic: Clinic) -> None:
+async def test_the_blocking_appointment_is_shown_only_to_authorised_callers(clinic: Clinic) -> None:
     anas = uuid4()
     ana = await clinic.worker(user_id=str(await _somebody(clinic, anas)))
     booked = await clinic.booked(uuid4(), clinic.at("09:00"), worker_id=ana)
@@ -184,7 +184,7 @@ async def test_who_or_what_is_in_the_way_is_told_to_those_only_who_may_know(clin
     for by in (bearer("passenger", uuid4()), bearer("worker", uuid4()), bearer("passenger", anas)):
         found = await reasons(clinic, at_half_past, worker_id=ana, by=by)
         assert found == {"busy": {"message": text("scheduling.busy", "en")}}
-    # A colleague who asks of everybody sees nothing of Ana's either.
+    # A colleague who asks about all workers does not see Ana's details either.
     told = await explain(clinic, at_half_past, worker_id=None, by=bearer("worker", uuid4()))
     assert booked["appointment_id"] not in str(told)
     assert time_off["time_off_id"] not in str(told)
@@ -204,7 +204,7 @@ async def test_time_off_and_a_client_look_alike_to_strangers(clinic: Clinic) -> 
     assert await reasons(clinic, clinic.at("09:00")) == await reasons(clinic, clinic.at("11:00"))
 
 
-async def test_a_full_group_and_rooms_that_are_taken_are_told_as_such(clinic: Clinic) -> None:
+async def test_a_full_group_and_taken_rooms_are_explained(clinic: Clinic) -> None:
     await terms(clinic, capacity=2)
     room = await clinic.room()
     await clinic.rooms_for(clinic.service_id, room)
@@ -233,7 +233,7 @@ async def test_each_worker_has_reasons_of_their_own(clinic: Clinic) -> None:
     assert [one["offered"] for one in told["workers"] if one["worker_id"] == str(free)] == [True]
 
 
-async def test_where_there_is_nobody_who_could_do_it_that_is_the_reason(clinic: Clinic) -> None:
+async def test_a_service_without_workers_is_explained(clinic: Clinic) -> None:
     nobodys = await clinic.service()
     gone = await clinic.worker()
     body = {"name": "Ana", "time_zone": "UTC", "retired": True}
@@ -269,7 +269,7 @@ async def test_a_time_that_clocks_show_twice_is_noted_with_both_moments(
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-async def test_a_time_that_clocks_never_show_is_noted_with_what_is_taken_for_it(
+async def test_a_nonexistent_local_time_is_noted_with_its_substitute(
     api: httpx.AsyncClient, parts: Parts, language: str
 ) -> None:
     clinic, night, worked = await _in_new_york(api, parts, "01:00", "05:00", back=False)
@@ -280,7 +280,7 @@ async def test_a_time_that_clocks_never_show_is_noted_with_what_is_taken_for_it(
     words = {"time": "02:30", "shown": "03:30"}
     assert note["message"] == text("scheduling.clocks_skip", language, words)  # type: ignore[arg-type]
     assert told["workers"][0]["local_starts_at"] == f"{night}T03:30:00-04:00"
-    # Whoever means half past two in London means what it is in New York then.
+    # 02:30 in London is another local time in New York.
     assert (await explain(clinic, f"{night}T02:30:00Z"))["workers"][0]["notes"] == []
     assert (await explain(clinic, f"{night}T03:30:00-04:00"))["workers"][0]["notes"] == []
 
@@ -288,7 +288,7 @@ async def test_a_time_that_clocks_never_show_is_noted_with_what_is_taken_for_it(
 async def _in_new_york(
     api: httpx.AsyncClient, parts: Parts, start: str, end: str, *, back: bool
 ) -> tuple[Clinic, str, int]:
-    """One that works these hours in the night of the next switch; that day, and how many hours they are."""
+    """A worker with these hours in the night of the next clock change; returns the day and the elapsed hours."""
     zone = "America/New_York"
     clinic = await open_clinic(api, parts, zone=zone, horizon_days=730)
     night = next_switch(zone, back=back)
@@ -300,7 +300,7 @@ async def _in_new_york(
     return clinic, str(night), (len(starts) + 1) // 2
 
 
-async def test_what_there_is_not_cannot_be_explained(clinic: Clinic) -> None:
+async def test_explain_of_unknown_ids_is_not_found(clinic: Clinic) -> None:
     for query in ({"service_id": uuid4()}, {"worker_id": uuid4()}):
         params = {"service_id": clinic.service_id, "starts_at": clinic.at("09:00"), **query}
         answer = await clinic.api.get(

@@ -42,7 +42,7 @@ async def test_two_of_different_length_swap_if_both_fit(clinic: Clinic) -> None:
     assert await clinic.overlaps() == []
 
 
-async def test_of_two_who_cannot_both_swap_neither_moves(clinic: Clinic) -> None:
+async def test_a_swap_that_fails_moves_neither(clinic: Clinic) -> None:
     long = await clinic.service(duration_minutes=120, slot_step_minutes=30)
     await clinic.serves(clinic.worker_id, clinic.service_id, long)
     long_one = await clinic.booked(uuid4(), clinic.at("13:00"), service_id=long)
