@@ -189,7 +189,7 @@ async def test_adjacent_claims_do_not_overlap(api: httpx.AsyncClient, parts: Par
 async def test_a_moment_is_the_same_to_the_constraint_in_every_zone(
     api: httpx.AsyncClient, parts: Parts
 ) -> None:
-    """What keeps claims apart is computed from the moment alone, whatever the session's settings are."""
+    """The constraint depends on the moment only, not on the session's settings."""
     scene = await a_scene(api, parts)
     for zone in ("Pacific/Kiritimati", "America/St_Johns"):
         with pytest.raises(asyncpg.ExclusionViolationError):

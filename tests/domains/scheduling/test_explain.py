@@ -288,7 +288,7 @@ async def test_a_nonexistent_local_time_is_noted_with_its_substitute(
 async def _in_new_york(
     api: httpx.AsyncClient, parts: Parts, start: str, end: str, *, back: bool
 ) -> tuple[Clinic, str, int]:
-    """A worker with these hours in the night of the next clock change; returns the day and the elapsed hours."""
+    """A worker with these hours in the night of the next clock change; returns the day and its hours."""
     zone = "America/New_York"
     clinic = await open_clinic(api, parts, zone=zone, horizon_days=730)
     night = next_switch(zone, back=back)

@@ -216,7 +216,7 @@ async def test_clients_of_several_workers_leave_while_others_book_with_any(clini
 
 
 async def test_booking_for_a_client_does_not_block_their_erasure(clinic: Clinic) -> None:
-    """They hold the agenda and then need the person's row; who leaves holds the row and needs the agenda."""
+    """The booking locks the agenda and then the user's row; the erasure needs both too."""
     client = uuid4()
     headers = bearer("passenger", client)
     named = {"name": "Maria", "email": f"maria.{client}@example.com"}
