@@ -1,4 +1,4 @@
-"""The API does what its OpenAPI document says, whatever is sent: schemathesis asks every route there is."""
+"""The API behaves as its OpenAPI document says: schemathesis generates requests to every route."""
 
 import asyncio
 import os
@@ -12,15 +12,15 @@ import pytest
 from tests.conftest import bearer
 from tests.servers import on_one_stack
 
-# Asked with a token of its own: whoever erases themselves or signs out is not let in again.
+# Called with tokens of their own: after an erasure or a sign-out the token is invalid.
 SELF_ENDING = r"^(erase|sign_out)_(me|user)$"
-# Asked by strangers alone, to whom they are meant; each password tried is slow by intent.
+# Called without a token only; each password check is slow by intent.
 PUBLIC = r"^(sign_in|set_password)$"
-# Takes a file: no schema can say what stands in it. It has tests of its own.
+# Takes a file, whose content no schema describes. It has tests of its own.
 FILES = r"^sign_up_many$"
 OTHERS = f"--exclude-operation-id-regex={SELF_ENDING}|{PUBLIC}|{FILES}"
-# A pattern cannot say which characters exist or how they compose: beyond ASCII a sound text may be refused.
-# That no text holds NUL is said once for all of them.
+# A pattern cannot describe which characters exist or how they compose: beyond ASCII a valid text may be
+# refused. NUL is refused everywhere.
 PLAIN = ["--generation-codec=ascii", "--generation-allow-x00=false"]
 OPTIONS = [
     "--checks=all",
@@ -37,21 +37,21 @@ ROOT = Path(__file__).parent.parent
 HOOKS = "tests.support.schemathesis_hooks"
 CONFIG = """
 [checks.positive_data_acceptance]
-# 410: a link, an offer or a token that is well formed and no longer good.
+# 410: a link, an offer or a token that is well formed and has expired.
 expected-statuses = ["2xx", "401", "403", "404", "409", "410", "429"]
 
 [[operations]]
-# 422: the key in the body was used for another ride, which no schema can say.
+# 422: the key in the body was used for another ride; a schema cannot describe that.
 include-operation-id-regex = "^accept_ride"
 checks.positive_data_acceptance.expected-statuses = ["2xx", "401", "403", "404", "409", "410", "422", "429"]
 
 [[operations]]
-# 422: what makes a ring, which communities there are, and where, no schema can say either.
+# 422: invalid rings, unknown communities, places outside; a schema cannot describe them.
 include-operation-id-regex = "^((create|change)_community|change_me|request_community_ride)$"
 checks.positive_data_acceptance.expected-statuses = ["2xx", "401", "403", "404", "409", "410", "422", "429"]
 
 [[operations]]
-# 422: which zones there are, which moments are plausible and in order, and which times are offered.
+# 422: unknown time zones, moments out of range or order, slots that are not free.
 include-tag = "scheduling"
 checks.positive_data_acceptance.expected-statuses = ["2xx", "401", "403", "404", "409", "410", "422", "429"]
 """
@@ -74,13 +74,20 @@ async def schemathesis(
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )
-    said, _ = await process.communicate()
-    assert process.returncode == 0, said.decode()
+    output, _ = await process.communicate()
+    assert process.returncode == 0, output.decode()
 
 
 @on_one_stack
-@pytest.mark.parametrize("about", ["strangers", "a driver"])
-async def test_an_operator_finds_the_api_as_documented(
+async def test_documented_examples_are_answered_as_documented(api_url: str, tmp_path: Path) -> None:
+    examples = ["--phases=examples", "--mode=positive"]
+    await schemathesis(api_url, tmp_path, OTHERS, *examples, *PLAIN, headers=bearer("operator"))
+
+
+@pytest.mark.long
+@on_one_stack
+@pytest.mark.parametrize("about", ["unknown ids", "a driver"])
+async def test_operator_gets_documented_responses(
     api: httpx.AsyncClient, api_url: str, tmp_path: Path, about: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = [OTHERS]
@@ -92,23 +99,24 @@ async def test_an_operator_finds_the_api_as_documented(
     await schemathesis(api_url, tmp_path, *options, *PLAIN, headers=bearer("operator"))
 
 
+@pytest.mark.long
 @on_one_stack
-async def test_an_operator_who_writes_in_any_script_finds_nothing_broken(
-    api_url: str, tmp_path: Path
-) -> None:
+async def test_text_in_any_script_gets_documented_responses(api_url: str, tmp_path: Path) -> None:
     fuzzing = ["--phases=fuzzing", "--exclude-checks=positive_data_acceptance"]
     await schemathesis(api_url, tmp_path, OTHERS, *fuzzing, headers=bearer("operator"))
 
 
+@pytest.mark.long
 @on_one_stack
-async def test_whoever_ends_their_own_access_finds_it_as_documented(api_url: str, tmp_path: Path) -> None:
+async def test_erasure_and_sign_out_get_documented_responses(api_url: str, tmp_path: Path) -> None:
     own = f"--include-operation-id-regex={SELF_ENDING}"
     await schemathesis(api_url, tmp_path, own, *PLAIN, headers=bearer(["driver", "operator"]))
 
 
+@pytest.mark.long
 @on_one_stack
-async def test_a_stranger_finds_the_api_as_documented(api_url: str, tmp_path: Path) -> None:
-    """Every route, with what it would take from others; the strangers' own doors with anything."""
+async def test_caller_without_token_gets_documented_responses(api_url: str, tmp_path: Path) -> None:
+    """Valid requests to every route; any requests to the public routes."""
     others = f"--exclude-operation-id-regex={PUBLIC}|{FILES}"
     limits = ["--phases=examples,coverage", "--mode=positive"]
     await schemathesis(api_url, tmp_path, others, *limits, *PLAIN)
