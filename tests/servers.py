@@ -22,7 +22,7 @@ import redis.asyncio
 
 from catraca.platform.database.migrations import migrate
 from catraca.platform.embedded.children import end_with_parent
-from catraca.roles.listening import open_listener
+from catraca.roles.listener import open_listener
 
 START_SECONDS = 60
 TEMPLATE = "template_catraca"

@@ -81,7 +81,7 @@ def ensure_demo_fits(settings: "Settings") -> None:
 
 
 def _usual_address(settings: "Settings") -> str:
-    from catraca.roles.listening import callable_address
+    from catraca.roles.listener import callable_address
 
     return f"http://{callable_address(settings.process.host, settings.process.port)}"
 

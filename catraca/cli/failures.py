@@ -38,7 +38,7 @@ def _exit_code(error: Exception) -> int | None:
     from catraca.platform.embedded import EmbeddedFailure
     from catraca.platform.errors import Refusal
     from catraca.roles.instance import NotReady
-    from catraca.roles.listening import ListenFailed
+    from catraca.roles.listener import ListenFailed
     from catraca.roles.runner import RoleFailed
     from catraca.roles.supervisor import WorkersFailed
     from catraca.settings import UnfitForProduction, WrongSettings

@@ -91,7 +91,7 @@ def _serve_here(settings: "Settings", names: Sequence[str], metrics: "MetricsFol
     configure_logging(settings.process.log_level)
 
     async def run() -> None:
-        from catraca.roles.listening import claim_port
+        from catraca.roles.listener import claim_port
 
         listener: socket.socket | None = None
         if fd is not None:
@@ -134,7 +134,7 @@ def _serve_in_workers(
     import asyncio
 
     from catraca.platform.telemetry import configure_logging
-    from catraca.roles.listening import claim_port
+    from catraca.roles.listener import claim_port
     from catraca.roles.runner import Life, first_of
     from catraca.roles.supervisor import DRAIN_SECONDS, Supervisor
 

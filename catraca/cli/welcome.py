@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from catraca.platform.auth import sign_token
-from catraca.roles.listening import callable_address
+from catraca.roles.listener import callable_address
 
 if TYPE_CHECKING:
     from catraca.roles.demo import DemoCity

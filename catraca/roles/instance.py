@@ -1,4 +1,4 @@
-"""One whole Catraca on this machine: embedded servers where none are given, and workers with all roles."""
+"""One Catraca on this machine: embedded servers where none are configured, and workers with all roles."""
 
 import asyncio
 import os
@@ -22,7 +22,7 @@ from catraca.platform.embedded import (
 )
 from catraca.platform.embedded.children import Child, end_with_parent
 from catraca.platform.embedded.server import EmbeddedServer
-from catraca.roles.listening import callable_address, fetch, open_listener
+from catraca.roles.listener import callable_address, fetch, open_listener
 from catraca.roles.metrics import MetricsFolder
 from catraca.roles.runner import Life, all_of, first_of
 from catraca.roles.supervisor import Supervisor, how_it_ended
@@ -38,7 +38,7 @@ Say = Callable[[str], None]
 STOP_SECONDS = 14.0
 WORKER_DRAIN_SECONDS = 10.0
 LEAST_STOP_SECONDS = 0.5
-# The demo's people finish their rides and go home; then the workers drain.
+# The demo's users finish their rides and go offline; then the workers drain.
 DEMO_STOP_SECONDS = 3.5
 DEMO_KILL_SECONDS = 0.5
 READY_SECONDS = 60.0
@@ -48,12 +48,12 @@ STEADY_SECONDS = 60.0
 
 
 class NotReady(Exception):
-    """The workers run and do not become ready."""
+    """The workers run but do not become ready."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Instance:
-    """What `run` needs to know, and whom it tells: `say` what goes on, `ready` when it serves."""
+    """`run` reports progress to `say`, and calls `ready` when it serves."""
 
     settings: Settings
     workers: int
@@ -118,7 +118,7 @@ class Instance:
         )
 
     def _servers(self, held: AsyncExitStack) -> dict[str, EmbeddedServer]:
-        """The embedded servers to start; PostgreSQL comes first in, so it goes last."""
+        """The embedded servers to start. PostgreSQL is registered first, so it stops last."""
         servers: dict[str, EmbeddedServer] = {}
         if self.settings.servers.database_url is None:
             servers["database"] = EmbeddedPostgres(self.settings.process.state_dir, on_progress=self.say)
@@ -134,7 +134,7 @@ class Instance:
             async with asyncio.timeout_at(max(self._stop_by, loop.time() + LEAST_STOP_SECONDS)):
                 await server.stop()
         except TimeoutError:
-            # It was told to end and does; cutting it short would only cost the next start a recovery.
+            # It is stopping; killing it would only cost the next start a recovery.
             self.say(f"{server.title} is still writing and will end by itself")
 
     async def _migrate(self, settings: Settings) -> None:
@@ -157,7 +157,7 @@ class Instance:
         await asyncio.Event().wait()
 
     async def _run_demo(self, url: str) -> None:
-        """Somebody else's process, and of no importance: when it ends, that is said and nothing more."""
+        """Run `catraca demo` beside the server; its end is reported and changes nothing else."""
         environment = {**os.environ, "CATRACA_STATE_DIR": str(self.settings.process.state_dir.resolve())}
         process = subprocess.Popen(  # noqa: S603, ASYNC220 - our own program, no shell; it takes a moment
             [sys.executable, "-P", "-m", "catraca", "demo", "--url", url],
@@ -180,7 +180,7 @@ class Instance:
             await self._demo.end(((SIGKILL, DEMO_KILL_SECONDS),))
 
     async def _keep(self, server: EmbeddedServer) -> None:
-        """Start the server again whenever it ends; workers recover by themselves."""
+        """Restart the server whenever it ends; workers reconnect by themselves."""
         pause_seconds = 0.0
         while True:
             began = monotonic_seconds()
@@ -199,7 +199,7 @@ class Instance:
 
 
 async def _fill_demo_city(settings: Settings) -> "DemoCity | None":
-    """The demo city, put in if the database is empty; none in production, nor where real people are."""
+    """Fill an empty database with the demo city; None in production or when real users exist."""
     if settings.process.environment == "production":
         return None
     from catraca.platform.database import Database, DatabaseLimits

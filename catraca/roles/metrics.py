@@ -1,7 +1,7 @@
-"""Where the processes of one state folder leave their figures, so that /metrics covers all of them.
+"""The folder in which all processes of a state folder keep their metrics, so that /metrics covers them all.
 
-Everyone who writes there holds a shared lock on the folder. Whoever gets it alone comes first, and may empty
-it; whoever cannot get it alone knows that processes of this state folder still live.
+Every process that writes there holds a shared lock on the folder. A process that gets the lock exclusively is
+the first, and empties the folder; one that does not knows that other processes of this state folder live.
 """
 
 import fcntl
@@ -19,24 +19,24 @@ class MetricsFolder:
         self.path = state_dir.resolve() / "metrics"
         self.path.mkdir(parents=True, exist_ok=True)
         if os.geteuid() == 0:
-            # Root may pass by once; the state folder's owner must be able to tidy up afterwards.
+            # A run as root must not keep the state folder's owner from writing there later.
             owner = self.path.parent.stat()
             os.chown(self.path, owner.st_uid, owner.st_gid)
         self._descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
     def fileno(self) -> int:
-        """What holds the lock. Whoever inherits it holds the lock too, from before its first line on."""
+        """The descriptor of the lock; a process that inherits it holds the lock too, from its start."""
         return self._descriptor
 
     def in_use(self) -> bool:
-        """Whether other processes write there."""
+        """True while other processes write there."""
         if not self._alone():
             return True
         fcntl.flock(self._descriptor, fcntl.LOCK_UN)
         return False
 
     def join(self) -> None:
-        """Write there from now on; call it before anything imports `prometheus_client`, which looks once."""
+        """Write there from now on. Call it before importing `prometheus_client`, which reads it once."""
         if self._alone():
             for old in self.path.glob("*.db"):
                 old.unlink(missing_ok=True)
@@ -44,7 +44,7 @@ class MetricsFolder:
         os.environ[VARIABLE] = str(self.path)
 
     def forget(self, pid: int) -> None:
-        """Drop the gauges of a process that ended; what it counted stays counted."""
+        """Remove the gauges of an ended process; its counters stay."""
         from prometheus_client import multiprocess
 
         cast(Any, multiprocess).mark_process_dead(pid, str(self.path))

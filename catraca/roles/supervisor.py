@@ -1,4 +1,4 @@
-"""Keeps worker processes alive: starts them, starts again the ones that die, and drains them together."""
+"""Starts worker processes, replaces those that die, and drains them together."""
 
 import asyncio
 import os
@@ -22,12 +22,12 @@ EARLY_SECONDS = 5.0
 EARLY_DEATHS_ALLOWED = 5
 EARLY_DEATHS_WINDOW_SECONDS = 60.0
 LONGEST_PAUSE_SECONDS = 2.0
-# A worker that ends so found settings or a schema it cannot work with: another one would too.
+# Exit code of a worker that cannot work with its settings or schema: another one could not either.
 EXIT_REFUSED = 2
 
 
 class WorkersFailed(Exception):
-    """Workers cannot stay alive, so starting more of them is no use."""
+    """Workers keep dying, so no more are started."""
 
 
 class Supervisor:
@@ -68,13 +68,13 @@ class Supervisor:
         return sorted(child.pid for child in self._living)
 
     async def keep(self) -> None:
-        """Keep the workers alive until canceled, which leaves them; raise WorkersFailed if they will not."""
+        """Replace dead workers until canceled, which leaves them running; raise WorkersFailed if they keep dying."""
         await first_of(*(self._keep_one() for _ in range(self._count)))
 
     async def drain(self, hurrying: asyncio.Event, *, seconds: float = DRAIN_SECONDS) -> None:
-        """Let every worker finish what it has in hand, and return when all have ended."""
+        """Let every worker finish its work, and return when all have ended."""
         if self._listener is not None:
-            # The port closes when its last holder lets go: from now on those are the workers alone.
+            # The port closes when the last process closes it: from now on only the workers have it.
             self._listener.close()
         ending = [child.end(((signal.SIGTERM, seconds),)) for child in self._living]
         await first_of(_all(ending), hurrying.wait())
@@ -115,7 +115,7 @@ class Supervisor:
         return child
 
     def _pause_seconds(self, lived_seconds: float) -> float:
-        """How long to wait before the next start; raises when early deaths have become a habit."""
+        """The pause before the next start; raises WorkersFailed after too many early deaths."""
         now = monotonic_seconds()
         while self._early_deaths and now - self._early_deaths[0] > EARLY_DEATHS_WINDOW_SECONDS:
             self._early_deaths.popleft()

@@ -9,7 +9,7 @@ from catraca.platform.http.health import Health
 from catraca.platform.http.server import HttpServer, ServerLimits
 from catraca.roles.api.app import build_app, hub_of
 from catraca.roles.api.routers import ROUTERS, STREAMS
-from catraca.roles.listening import open_listener
+from catraca.roles.listener import open_listener
 from catraca.roles.parts import Parts
 from catraca.roles.runner import Life, first_of
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 
 from catraca.roles.doctor.findings import Finding, ok, problem, warning
-from catraca.roles.listening import ListenFailed, callable_address, fetch, open_listener
+from catraca.roles.listener import ListenFailed, callable_address, fetch, open_listener
 from catraca.settings import GROUP_OF, Settings, variable_of
 
 ASK_SECONDS = 2.0

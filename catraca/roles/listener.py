@@ -1,4 +1,4 @@
-"""The port: bound once and inherited, so no connection is lost when one of the workers behind it dies."""
+"""The listening socket: opened once and inherited by workers, so a worker's death loses no connection."""
 
 import asyncio
 import errno
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from catraca.roles.metrics import MetricsFolder
 
 BACKLOG = 2048
-# A killed supervisor's workers drain before they let go of the port.
+# A killed supervisor's workers drain before they close the port.
 LEFTOVER_SECONDS = 20.0
 POLL_SECONDS = 0.05
 PATIENCE_SECONDS = 1.0
@@ -16,7 +16,7 @@ ANSWER_BYTES = 16 * 1024
 
 
 class ListenFailed(Exception):
-    """The address cannot be listened on; the message names the way out."""
+    """The address cannot be used; the message says what to do."""
 
     def __init__(self, host: str, port: int, error: OSError) -> None:
         self.taken = error.errno == errno.EADDRINUSE
@@ -28,7 +28,7 @@ class ListenFailed(Exception):
 
 
 def open_listener(host: str, port: int) -> socket.socket:
-    """Listen at once: from here on nobody else can take the port, and early callers wait for a worker."""
+    """Bind and listen: from now on the port is ours, and early connections wait for a worker."""
     try:
         return socket.create_server(
             (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=BACKLOG
@@ -40,7 +40,7 @@ def open_listener(host: str, port: int) -> socket.socket:
 async def claim_port(
     host: str, port: int, folder: MetricsFolder, say: Callable[[str], None]
 ) -> socket.socket:
-    """Listen, after the leftover workers of a killed supervisor of this state folder have let go."""
+    """Listen, after leftover workers of a killed supervisor on this state folder have closed the port."""
     loop = asyncio.get_running_loop()
     began = loop.time()
     told = False
@@ -57,7 +57,7 @@ async def claim_port(
 
 
 async def fetch(address: str, path: str, *, seconds: float) -> bytes:
-    """What a server on this machine answers to a GET, head and all; nothing when it does not in time."""
+    """The raw answer of a local server to a GET; empty when it does not answer in time."""
     host, _, port = address.rpartition(":")
     answer = b""
     try:
