@@ -68,7 +68,7 @@ class Supervisor:
         return sorted(child.pid for child in self._living)
 
     async def keep(self) -> None:
-        """Replace dead workers until canceled, which leaves them running; raise WorkersFailed if they keep dying."""
+        """Replace dead workers until canceled, which leaves them; raise WorkersFailed if they keep dying."""
         await first_of(*(self._keep_one() for _ in range(self._count)))
 
     async def drain(self, hurrying: asyncio.Event, *, seconds: float = DRAIN_SECONDS) -> None:
