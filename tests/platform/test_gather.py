@@ -1,31 +1,38 @@
-"""Many small questions, one trip at a time."""
+"""Many small questions, one call at a time."""
 
 import asyncio
 from collections.abc import Sequence
 
 import pytest
 
+from catraca.platform.errors import Busy
 from catraca.platform.gather import Gather
 
 
-class Trips:
-    """Doubles each question; every trip waits until the test lets it go."""
+class Calls:
+    """Doubles each question. Every call waits until the test releases it; some questions fail."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, released: int = 0) -> None:
         self.made: list[list[int]] = []
-        self.go = asyncio.Semaphore(0)
+        self.go = asyncio.Semaphore(released)
         self.error: Exception | None = None
+        # Questions that break the call they are in, and how often.
+        self.bad: dict[int, int] = {}
 
     async def run(self, questions: Sequence[int]) -> Sequence[int]:
         self.made.append(list(questions))
         await self.go.acquire()
         if self.error is not None:
             raise self.error
+        for question in questions:
+            if self.bad.get(question, 0) > 0:
+                self.bad[question] -= 1
+                raise LookupError(question)
         return [2 * question for question in questions]
 
 
 async def settle() -> None:
-    """Let everything run that can run without the test's leave."""
+    """Run everything that can run before the test releases a call."""
     for _ in range(10):
         await asyncio.sleep(0)
 
@@ -36,66 +43,65 @@ async def asked(gather: Gather[int, int], *questions: int) -> list[asyncio.Task[
     return tasks
 
 
-async def test_what_arrives_during_a_trip_goes_together_on_the_next() -> None:
-    trips = Trips()
-    gather = Gather(trips.run)
+async def test_questions_during_a_call_go_together_into_the_next() -> None:
+    calls = Calls()
+    gather = Gather(calls.run)
     first = await asked(gather, 1)
     later = await asked(gather, 2, 3, 4)
-    assert trips.made == [[1]]
-    trips.go.release()
-    trips.go.release()
+    assert calls.made == [[1]]
+    calls.go.release()
+    calls.go.release()
     assert await asyncio.gather(*first, *later) == [2, 4, 6, 8]
-    assert trips.made == [[1], [2, 3, 4]]
+    assert calls.made == [[1], [2, 3, 4]]
 
 
-async def test_a_trip_takes_no_more_than_its_most() -> None:
-    trips = Trips()
-    trips.go = asyncio.Semaphore(9)
-    gather = Gather(trips.run, most=2)
+async def test_call_takes_at_most_its_limit() -> None:
+    calls = Calls(released=9)
+    gather = Gather(calls.run, most=2)
     answers = await asyncio.gather(*(gather.ask(number) for number in range(5)))
     assert answers == [0, 2, 4, 6, 8]
-    assert trips.made == [[0, 1], [2, 3], [4]]
+    assert calls.made == [[0, 1], [2, 3], [4]]
 
 
-async def test_a_caller_who_gives_up_before_the_trip_is_not_asked_for() -> None:
-    trips = Trips()
-    gather = Gather(trips.run)
+async def test_question_of_a_canceled_caller_is_dropped() -> None:
+    calls = Calls()
+    gather = Gather(calls.run)
     first = await asked(gather, 1)
     second, third = await asked(gather, 2, 3)
     second.cancel()
-    trips.go.release()
-    trips.go.release()
+    calls.go.release()
+    calls.go.release()
     assert await asyncio.gather(*first, third) == [2, 6]
-    assert trips.made == [[1], [3]]
+    assert calls.made == [[1], [3]]
 
 
-async def test_a_caller_who_gives_up_during_the_trip_harms_no_other() -> None:
-    trips = Trips()
-    gather = Gather(trips.run)
+async def test_caller_canceled_during_the_call_affects_no_other() -> None:
+    calls = Calls()
+    gather = Gather(calls.run)
     first, second = await asked(gather, 1, 2)
-    assert trips.made == [[1, 2]]
+    assert calls.made == [[1, 2]]
     first.cancel()
-    trips.go.release()
+    calls.go.release()
     assert await second == 4
     with pytest.raises(asyncio.CancelledError):
         await first
 
 
-async def test_an_error_goes_to_each_of_its_trip_and_to_no_other() -> None:
-    trips = Trips()
-    gather = Gather(trips.run)
+async def test_error_is_raised_to_every_caller_of_its_call_only() -> None:
+    calls = Calls()
+    gather = Gather(calls.run)
     failing = await asked(gather, 1, 2)
     fine = await asked(gather, 3)
-    trips.error = LookupError("away")
-    trips.go.release()
+    calls.error = LookupError("away")
+    calls.go.release()
     results = await asyncio.gather(*failing, return_exceptions=True)
     assert [type(result) for result in results] == [LookupError, LookupError]
-    trips.error = None
-    trips.go.release()
+    calls.error = None
+    calls.go.release()
     assert await asyncio.gather(*fine) == [6]
 
 
-async def test_a_run_that_leaves_questions_open_is_an_error_and_nobody_waits_for_ever() -> None:
+async def test_missing_answers_are_an_error() -> None:
     async def forgetful(questions: Sequence[int]) -> Sequence[int]:
         return []
 
@@ -103,9 +109,9 @@ async def test_a_run_that_leaves_questions_open_is_an_error_and_nobody_waits_for
         await Gather(forgetful).ask(1)
 
 
-async def test_when_the_trip_itself_is_canceled_every_waiter_is_too() -> None:
-    trips = Trips()
-    gather = Gather(trips.run)
+async def test_canceled_call_cancels_every_waiting_caller() -> None:
+    calls = Calls()
+    gather = Gather(calls.run)
     going, waiting = [*await asked(gather, 1), *await asked(gather, 2)]
     assert gather._calls is not None
     gather._calls.cancel()
@@ -113,5 +119,92 @@ async def test_when_the_trip_itself_is_canceled_every_waiter_is_too() -> None:
     assert going.cancelled()
     assert waiting.cancelled()
     again = asyncio.create_task(gather.ask(3))
-    trips.go.release()
+    calls.go.release()
     assert await again == 6
+
+
+async def test_same_questions_are_asked_once_and_share_the_answer() -> None:
+    calls = Calls(released=9)
+    gather = Gather(calls.run, same=lambda number: number % 10)
+    assert await asyncio.gather(*map(gather.ask, (1, 2, 11, 21, 2))) == [2, 4, 2, 2, 4]
+    assert calls.made == [[1, 2]]
+
+
+async def test_canceled_caller_of_a_shared_question_affects_no_other() -> None:
+    calls = Calls()
+    gather = Gather(calls.run, same=lambda number: number)
+    first, second = await asked(gather, 1, 1)
+    first.cancel()
+    calls.go.release()
+    assert await second == 2
+
+
+async def test_questions_to_keep_apart_go_into_calls_in_order() -> None:
+    calls = Calls(released=9)
+    gather = Gather(calls.run, apart=lambda number: number % 10)
+    assert await asyncio.gather(*map(gather.ask, (1, 11, 2, 21, 12, 3))) == [2, 22, 4, 42, 24, 6]
+    assert calls.made == [[1, 2, 3], [11, 12], [21]]
+
+
+async def test_questions_to_keep_apart_can_be_shared() -> None:
+    calls = Calls(released=9)
+    gather = Gather(calls.run, same=lambda number: number, apart=lambda number: number % 10)
+    assert await asyncio.gather(*map(gather.ask, (1, 11, 1, 11))) == [2, 22, 2, 22]
+    assert calls.made == [[1], [11]]
+
+
+async def test_after_a_failed_call_each_question_is_asked_alone() -> None:
+    calls = Calls(released=9)
+    gather = Gather(calls.run, tries_alone=1)
+    calls.bad = {2: 9}
+    results = await asyncio.gather(*map(gather.ask, (1, 2, 3)), return_exceptions=True)
+    assert (results[0], results[2]) == (2, 6)
+    assert isinstance(results[1], LookupError)
+    assert calls.made == [[1, 2, 3], [1], [2], [3]]
+
+
+async def test_question_asked_alone_is_retried() -> None:
+    calls = Calls(released=9)
+    gather = Gather(calls.run, same=lambda number: number, tries_alone=2)
+    calls.bad = {2: 2}
+    assert await asyncio.gather(*map(gather.ask, (1, 2, 2))) == [2, 4, 4]
+    assert calls.made == [[1, 2], [1], [2], [2]]
+
+
+async def test_refusal_is_raised_to_every_caller_at_once() -> None:
+    calls = Calls(released=9)
+    gather = Gather(calls.run, tries_alone=2)
+    calls.error = Busy()
+    results = await asyncio.gather(*map(gather.ask, (1, 2)), return_exceptions=True)
+    assert [type(result) for result in results] == [Busy, Busy]
+    assert calls.made == [[1, 2]]
+
+
+async def test_refusal_of_a_question_asked_alone_is_its_own() -> None:
+    made: list[list[int]] = []
+
+    async def run(questions: Sequence[int]) -> Sequence[int]:
+        made.append(list(questions))
+        if len(questions) > 1:
+            raise LookupError
+        if questions == [1]:
+            raise Busy
+        return [2 * question for question in questions]
+
+    gather = Gather(run, tries_alone=2)
+    results = await asyncio.gather(*map(gather.ask, (1, 2)), return_exceptions=True)
+    assert isinstance(results[0], Busy)
+    assert results[1] == 4
+    assert made == [[1, 2], [1], [1], [2]]
+
+
+async def test_cancellation_while_asking_alone_cancels_every_caller() -> None:
+    calls = Calls(released=1)
+    gather = Gather(calls.run, tries_alone=1)
+    calls.bad = {1: 1}
+    tasks = await asked(gather, 1, 2)
+    assert calls.made == [[1, 2], [1]]
+    assert gather._calls is not None
+    gather._calls.cancel()
+    await asyncio.wait(tasks, timeout=10)
+    assert [task.cancelled() for task in tasks] == [True, True]
