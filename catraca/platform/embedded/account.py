@@ -1,4 +1,4 @@
-"""Under which account the servers run: PostgreSQL refuses root, so root hands them to another."""
+"""The system account of the servers: PostgreSQL refuses to run as root, so root uses another account."""
 
 import os
 import pwd
@@ -9,7 +9,7 @@ from typing import TypedDict
 
 from catraca.platform.embedded.errors import StateFolderUnusable
 
-# The whole environment of a server: nothing of the caller's may change how it behaves.
+# The whole environment of a server: the caller's own must not change its behaviour.
 ENVIRONMENT = {"PATH": os.defpath, "LC_ALL": "C.UTF-8", "TZ": "UTC"}
 PROBE_SECONDS = 10
 
@@ -24,7 +24,7 @@ class Switch(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """A system account; `name` is missing only for the owner of old data who has left the system."""
+    """A system account. `name` is None only for the owner of old data whose account was deleted."""
 
     uid: int
     gid: int
@@ -32,28 +32,28 @@ class Account:
 
     @property
     def is_us(self) -> bool:
-        """Whether the servers run as the user who runs Catraca."""
+        """True if the servers run as the user that runs Catraca."""
         return self.uid == os.geteuid()
 
     def switch(self) -> Switch:
-        """Make a child run as this account, without any group of ours."""
+        """Options that run a child as this account, without our groups."""
         if self.is_us:
             return {}
         return {"user": self.uid, "group": self.gid, "extra_groups": []}
 
     def take(self, descriptor: int) -> None:
-        """Give this account an open file or folder: a name could be swapped for a link meanwhile."""
+        """Make this account the owner of an open file or folder: a path could become a link."""
         if not self.is_us:
             os.fchown(descriptor, self.uid, self.gid)
 
 
 def choose_account(state: Path, data: Path | None) -> Account:
-    """Who runs the servers: ourselves; for root the owner of what is there, else postgres, else nobody."""
+    """Our own account; for root the owner of the existing data, else `postgres`, else `nobody`."""
     if os.geteuid() != 0:
         return _ourselves()
     if data is not None and (owner := data.stat()).st_uid != 0:
         return _owner(owner)
-    # Under a bind mount the folder's owner may be a number this system has no name for; initdb needs one.
+    # In a bind mount the folder's owner may have no name on this system; initdb needs one.
     if (owner := state.stat()).st_uid != 0 and (account := _owner(owner)).name:
         return account
     for name in ("postgres", "nobody"):
@@ -69,12 +69,12 @@ def choose_account(state: Path, data: Path | None) -> Account:
 
 
 def can_enter(account: Account, folder: Path) -> bool:
-    """Whether the account really gets into the folder: tried, since modes do not tell of ACLs and mounts."""
+    """True if the account can enter the folder. Tried, since modes do not show ACLs and mounts."""
     return _succeeds(account, ["/bin/sh", "-c", 'cd -P -- "$1"', "sh", str(folder)])
 
 
 def can_run(account: Account, program: Path) -> bool:
-    """Whether the account can start the program and load its libraries."""
+    """True if the account can start the program and load its libraries."""
     return _succeeds(account, [str(program), "--version"])
 
 

@@ -1,4 +1,4 @@
-"""What can keep an embedded server from running; every message names the way out."""
+"""Reasons why an embedded server cannot run. Every message says what to do."""
 
 
 class EmbeddedFailure(Exception):
@@ -6,15 +6,15 @@ class EmbeddedFailure(Exception):
 
 
 class ProgramsMissing(EmbeddedFailure):
-    """The wheel that brings a server's programs is not installed, or has none for this system."""
+    """The wheel with a server's programs is not installed, or has none for this system."""
 
 
 class StateFolderUnusable(EmbeddedFailure):
-    """The state folder, or the account that should use it, does not serve."""
+    """The state folder, or the account that should use it, cannot be used."""
 
 
 class StateFolderInUse(EmbeddedFailure):
-    """Another living process holds this folder."""
+    """Another running process uses this folder."""
 
     def __init__(self, folder: object, pid: int | None) -> None:
         holder = f"process {pid}" if pid else "another process"
@@ -34,11 +34,11 @@ class WorkersStillRun(EmbeddedFailure):
 
 
 class DataFolderForeign(EmbeddedFailure):
-    """The PostgreSQL data folder is of another major version, or is no data folder at all."""
+    """The PostgreSQL data folder has another major version, or is no data folder."""
 
 
 class EmbeddedServerFailed(EmbeddedFailure):
-    """A server ended, or stayed silent, while it was being started."""
+    """A server ended, or did not answer, while it was started."""
 
     def __init__(self, title: str, what: str, log_tail: list[str]) -> None:
         lines = "".join(f"\n    {line}" for line in log_tail)

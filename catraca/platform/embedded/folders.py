@@ -1,4 +1,4 @@
-"""Where a server's files live: the state folder, or where its account can reach them."""
+"""Folders of the servers' files: in the state folder, or where the servers' account can reach them."""
 
 import contextlib
 import hashlib
@@ -12,26 +12,26 @@ from pathlib import Path
 from catraca.platform.embedded.account import Account, can_enter, choose_account
 from catraca.platform.embedded.errors import StateFolderUnusable
 
-# Data of state folders which the server's account cannot enter, such as a checkout in root's home.
+# For data whose state folder the servers' account cannot enter, such as a folder in root's home.
 SHARED = Path("/var/lib/catraca")
-# The kernel takes 107 bytes for a socket's path; PostgreSQL's name is the longer of the two.
+# The kernel's limit for a socket's path is 107 bytes; PostgreSQL's name is the longer one.
 SOCKET_PATH_BYTES = 107
 LONGEST_SOCKET_NAME = "/.s.PGSQL.5432"
-# Libraries split socket folders in URLs at commas and colons, so others go to a plain name.
+# Libraries split socket folders in URLs at commas and colons, so other paths are not used for sockets.
 PLAIN_PATH = re.compile(r"[A-Za-z0-9/._-]+")
 TEMP_NAMES = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """One state folder, the account of its servers, and the folder (`base`) where these keep their files."""
+    """A state folder, the account of its servers, and the folder (`base`) of their files."""
 
     state: Path
     base: Path
     account: Account
 
     def data(self, name: str) -> Path | None:
-        """A server's data folder, if there is one, links followed; raises when it is out of reach."""
+        """A server's data folder, links followed; None without one. Raises if the account cannot enter it."""
         found = find_data(self.state, name)
         if found is None and self.base != self.state and (self.base / name).exists():
             found = self.base / name
@@ -43,7 +43,7 @@ class Home:
         return found
 
     def show(self, name: str, say: Callable[[str], None]) -> None:
-        """Leave a link in the state folder to data that live elsewhere, so that people find them."""
+        """Make a link in the state folder to data in another folder, so that people find them."""
         link, data = self.state / name, self.base / name
         if link != data and not link.exists():
             link.symlink_to(data)
@@ -51,7 +51,7 @@ class Home:
 
 
 def open_home(state_dir: Path) -> Home:
-    """Make the state folder and settle where its servers' files live."""
+    """Make the state folder and choose the folder of its servers' files."""
     state = make_state_folder(state_dir)
     account = choose_account(state, find_data(state, "postgres"))
     if can_enter(account, state):
@@ -71,9 +71,9 @@ def open_home(state_dir: Path) -> Home:
 
 
 def make_state_folder(state_dir: Path) -> Path:
-    """Make the state folder and what is missing above it; whatever exists keeps its mode and owner."""
+    """Make the state folder and missing parents. Existing folders keep their mode and owner."""
     state = state_dir.resolve()
-    # As root the servers' account must pass, without seeing what else is there.
+    # As root: the servers' account may pass through, but not list the folder.
     mode = 0o711 if os.geteuid() == 0 else 0o700
     try:
         missing = [folder for folder in (state, *state.parents) if not folder.exists()]
@@ -87,7 +87,7 @@ def make_state_folder(state_dir: Path) -> Path:
 
 
 def find_data(state: Path, name: str) -> Path | None:
-    """What `<state>/<name>` stands for, if anything."""
+    """The folder at `<state>/<name>`, links followed; None without one."""
     path = state / name
     if path.exists():
         return path.resolve()
@@ -100,7 +100,7 @@ def find_data(state: Path, name: str) -> Path | None:
 
 
 def make_folder(folder: Path, mode: int) -> None:
-    """Make one folder with exactly this mode, whatever the umask; an existing one stays as it is."""
+    """Make a folder with this mode, ignoring the umask. An existing one is not changed."""
     try:
         folder.mkdir(mode)
     except FileExistsError:
@@ -109,7 +109,7 @@ def make_folder(folder: Path, mode: int) -> None:
 
 
 def own_folder(folder: Path, account: Account) -> Path:
-    """Make a folder that only the account may use; one that somebody else made is refused."""
+    """Make a folder that only the account may use. Raises if it belongs to another user."""
     if not _make_private(folder, account):
         raise StateFolderUnusable(
             f"{folder} cannot be made, or belongs to another user than {account.name}: "
@@ -119,7 +119,7 @@ def own_folder(folder: Path, account: Account) -> Path:
 
 
 def run_folder(home: Home) -> Path:
-    """The private folder of the sockets: with the data, or in the temp folder if that path will not do."""
+    """The private folder of the sockets: beside the data, or in the temp folder if that path is too long."""
     folder = home.base / "run"
     if _fits_socket(folder):
         return own_folder(folder, home.account)
@@ -137,7 +137,7 @@ def run_folder(home: Home) -> Path:
 
 
 def _make_private(folder: Path, account: Account) -> bool:
-    """Make the folder for the account, 0700, unless another user's folder or a link holds the name."""
+    """Make the folder for the account with mode 0700; False if another user's folder or a link is there."""
     try:
         with contextlib.suppress(FileExistsError):
             folder.mkdir(0o700)

@@ -1,4 +1,4 @@
-"""The embedded PostgreSQL: it decides, so its data are never thrown away or taken for damaged."""
+"""The embedded PostgreSQL. It holds the facts, so its data are never deleted or replaced."""
 
 import asyncio
 import hashlib
@@ -23,11 +23,11 @@ from catraca.platform.embedded.server import START_SECONDS, EmbeddedServer
 MAJOR = "18"
 NAME = "catraca"
 CONNECT_SECONDS = 10
-# The line of postmaster.pid in which the server tells its state.
+# The line of postmaster.pid with the server's state.
 STATUS_LINE = 7
 RECOVERY_GOES_ON = b"in progress, elapsed time"
 
-# On the command line they beat every file, so a newer Catraca changes them and no leftover edit weakens them.
+# On the command line they override every file: a newer Catraca can change them, and edited files cannot.
 SETTINGS = {
     "fsync": "on",
     "synchronous_commit": "on",
@@ -44,7 +44,7 @@ SETTINGS = {
     "log_line_prefix": "%m [%p] ",
     # Statements, parameters and details can hold personal data; the log must not.
     "log_statement": "none",
-    "log_min_messages": "log",  # leaves out errors, whose text quotes values; whoever caused one is told
+    "log_min_messages": "log",  # without errors, whose text quotes values; the client gets them
     "log_min_error_statement": "panic",
     "log_min_duration_statement": "-1",
     "log_parameter_max_length": "0",
@@ -55,7 +55,7 @@ SETTINGS = {
 INITDB_OPTIONS = (
     f"--username={NAME}",
     "--encoding=UTF8",
-    # PostgreSQL's own C.UTF-8: an upgrade of the system's C library cannot reorder indexes.
+    # PostgreSQL's own C.UTF-8: an upgrade of the system's C library cannot change the order of indexes.
     "--locale=C.UTF-8",
     "--locale-provider=builtin",
     "--auth=peer",
@@ -65,12 +65,12 @@ INITDB_OPTIONS = (
 
 
 class EmbeddedPostgres(EmbeddedServer):
-    """PostgreSQL on `<state_dir>/postgres`, reached through a Unix socket by this user alone."""
+    """PostgreSQL on `<state_dir>/postgres`, on a Unix socket that only this user can open."""
 
     title: ClassVar[str] = "PostgreSQL"
     log_name: ClassVar[str] = "postgres.log"
     dies_by = SIGINT
-    # Fast shutdown, immediate shutdown, and what cannot be refused.
+    # Fast shutdown, immediate shutdown, kill.
     steps: ClassVar[Steps] = ((SIGINT, 8.0), (SIGQUIT, 6.0), (SIGKILL, 5.0))
 
     async def _bring_up(self, home: Home, limit: asyncio.Timeout) -> None:
@@ -93,16 +93,16 @@ class EmbeddedPostgres(EmbeddedServer):
         self._url = _url(run, NAME)
 
     async def _make_cluster(self, programs: Path, home: Home, target: Path) -> Path:
-        """Make the data under a passing name and rename, so that data with the final name are whole."""
+        """Make the data under a temporary name and rename it: data with the final name are complete."""
         self._say(f"Making a new PostgreSQL database in {target}")
         for unfinished in _unfinished(target):
             await self._take_over(_trace(unfinished))
             shutil.rmtree(unfinished, ignore_errors=True)
-        # Each attempt has its own folder: what a killed initdb started may still write into the old one.
+        # Each attempt has its own folder: children of a killed initdb may still write into the old one.
         fresh = own_folder(Path(mkdtemp(prefix=f"{target.name}.new-", dir=target.parent)), home.account)
         await self._take_over(_trace(fresh))
         command = [str(programs / "initdb"), "-D", str(fresh), *INITDB_OPTIONS]
-        # A polite signal would let it go on for a while, and then tidy up behind itself.
+        # Killed: on other signals initdb continues for a while and then deletes its files.
         initdb = self._launch(command, home, dies_by=SIGKILL)
         code = await initdb.wait()
         if code != 0:
@@ -113,11 +113,11 @@ class EmbeddedPostgres(EmbeddedServer):
         return target
 
     async def _until_ready(self, data: Path, pid: int, limit: asyncio.Timeout) -> None:
-        """Wait for the server's own word; connecting meanwhile would only fill its log."""
+        """Wait for the state in the server's file: connecting before would fill its log."""
         while not _reports_ready(data, pid):
             self._ensure_alive()
             if RECOVERY_GOES_ON in self._log.news():
-                # Ending a server amid its recovery would make it begin anew, for ever.
+                # A server that is ended during its recovery starts the recovery again.
                 self._say("PostgreSQL is still recovering from an unclean end")
                 limit.reschedule(asyncio.get_running_loop().time() + START_SECONDS)
             await asyncio.sleep(POLL_SECONDS)
@@ -134,7 +134,7 @@ class EmbeddedPostgres(EmbeddedServer):
 
 
 def _url(run: Path, database: str) -> str:
-    # With the port, for a PGPORT in the caller's environment would else count.
+    # With the port: else PGPORT of the environment would be used.
     return f"postgresql://{NAME}@/{database}?host={run}&port={SETTINGS['port']}"
 
 
@@ -143,7 +143,7 @@ def _unfinished(target: Path) -> list[Path]:
 
 
 def _trace(data: Path) -> Trace:
-    # The cluster's name stands in the title of each of its processes.
+    # The cluster's name is in the title of each of its processes.
     return Trace("postgres", data, f"{NAME}-{hashlib.sha256(os.fsencode(data)).hexdigest()[:12]}")
 
 
@@ -164,13 +164,13 @@ def _check_version(data: Path) -> None:
 
 
 def _remove_stale_files(data: Path, run: Path) -> None:
-    """Nothing runs on this folder any more, though the process id in a file may be alive as another's."""
+    """No server runs on this folder any more; the process id in the file may be another process's now."""
     for path in (data / "postmaster.pid", run / ".s.PGSQL.5432", run / ".s.PGSQL.5432.lock"):
         path.unlink(missing_ok=True)
 
 
 def _write_access_rules(data: Path, account: Account) -> None:
-    """Let Catraca's user and the server's own in as `catraca`; the kernel vouches for who connects."""
+    """Allow Catraca's user and the server's own account as `catraca`, authenticated by the kernel (peer)."""
     names = dict.fromkeys((pwd.getpwuid(os.geteuid()).pw_name, account.name))
     users = "".join(f'{NAME} "{name}" {NAME}\n' for name in names if name)
     _write_file(data / "pg_hba.conf", f"local all {NAME} peer map={NAME}\n", account)

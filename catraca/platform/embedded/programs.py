@@ -1,4 +1,4 @@
-"""The servers' programs: taken from their wheels' folders, whose Python code is never run."""
+"""The servers' programs, found in the folders of their wheels. The wheels' Python code is never run."""
 
 import hashlib
 import importlib.util
@@ -15,7 +15,7 @@ from catraca.platform.embedded.folders import Home, make_folder
 
 @dataclass(frozen=True, slots=True)
 class Programs:
-    """A server's programs; the parts find each other by relative paths and must be moved together."""
+    """A server's programs. The parts use relative paths, so they must be copied together."""
 
     name: str
     root: Path
@@ -24,7 +24,7 @@ class Programs:
     probe: str
 
     def within_reach_of(self, account: Account) -> bool:
-        """Whether the account can run the programs and read what they bring along."""
+        """True if the account can run the programs and read their files."""
         return can_run(account, self.root / self.bin / self.probe) and all(
             can_enter(account, self.root / part) for part in self.parts
         )
@@ -47,7 +47,7 @@ def locate_redis() -> Programs:
 
 
 def bring_within_reach(programs: Programs, home: Home, say: Callable[[str], None]) -> Path:
-    """The folder of the programs; copied once beside the data if the account cannot reach the wheel's."""
+    """The folder of the programs; copied once beside the data if the account cannot reach the wheel."""
     if home.account.is_us or programs.within_reach_of(home.account):
         return programs.root / programs.bin
     shelf = home.base / "programs"
@@ -71,7 +71,7 @@ def bring_within_reach(programs: Programs, home: Home, say: Callable[[str], None
 
 
 def _root_of(package: str, program: str, setting: str) -> Path:
-    # find_spec on a top-level name looks the package up without importing it.
+    # find_spec finds a top-level package without importing it.
     spec = importlib.util.find_spec(package)
     for location in (spec.submodule_search_locations or ()) if spec else ():
         root = Path(location).parent
@@ -84,7 +84,7 @@ def _root_of(package: str, program: str, setting: str) -> Path:
 
 
 def _replace_copies(programs: Programs, target: Path) -> None:
-    """Copy under a passing name and rename, so that a copy with the final name is whole."""
+    """Copy under a temporary name and rename it: a copy with the final name is complete."""
     for old in target.parent.glob(f"{programs.name}-*"):
         shutil.rmtree(old)
     fresh = target.with_name(f"{target.name}.new")
@@ -93,13 +93,13 @@ def _replace_copies(programs: Programs, target: Path) -> None:
             programs.root / part, fresh / part, symlinks=True, ignore=shutil.ignore_patterns("*.a")
         )
     _open_to_all(fresh)
-    # Once in a copy's life; a power cut must not leave a renamed folder of empty files.
+    # A power failure must not leave a renamed folder of empty files.
     os.sync()
     fresh.rename(target)
 
 
 def _open_to_all(folder: Path) -> None:
-    """Readable by all whatever the umask of the installation was."""
+    """Make all files readable, whatever the umask of the installation was."""
     for path in (folder, *folder.rglob("*")):
         if not path.is_symlink():
             path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)

@@ -1,4 +1,4 @@
-"""The embedded Redis: it only hurries, so data that will not load are set aside and it begins empty."""
+"""The embedded Redis. It holds no facts: data that cannot be loaded are moved aside, and it starts empty."""
 
 import asyncio
 import shutil
@@ -18,22 +18,22 @@ SETTINGS = {
     "port": "0",
     "unixsocketperm": "700",
     "daemonize": "no",
-    # Its output goes to the log file that Catraca opened.
+    # To standard output, which is the log file that Catraca opened.
     "logfile": "",
     "appendonly": "yes",
     "appendfsync": "everysec",
     "aof-load-truncated": "yes",
     "save": "",
-    # A full Redis refuses writes, and Catraca goes on without it; evicting would lose leases unseen.
+    # A full Redis refuses writes, and Catraca works without it; eviction would lose leases silently.
     "maxmemory": "1gb",
     "maxmemory-policy": "noeviction",
-    # Its command line must keep naming the folder.
+    # The folder must stay in its command line.
     "set-proc-title": "no",
 }
 
 
 class EmbeddedRedis(EmbeddedServer):
-    """Redis on `<state_dir>/redis`, reached through a Unix socket by this user alone."""
+    """Redis on `<state_dir>/redis`, on a Unix socket that only this user can open."""
 
     title: ClassVar[str] = "Redis"
     log_name: ClassVar[str] = "redis.log"
@@ -70,7 +70,7 @@ class EmbeddedRedis(EmbeddedServer):
         try:
             await self._serve(command, home, data, socket)
         except EmbeddedServerFailed:
-            # The data were not to blame.
+            # The data were not the cause.
             shutil.rmtree(data)
             aside.rename(data)
             raise
@@ -79,7 +79,7 @@ class EmbeddedRedis(EmbeddedServer):
 
 def _remove_stale_files(data: Path, socket: Path) -> None:
     socket.unlink(missing_ok=True)
-    # A rewrite of its file that was cut short leaves the unfinished one behind.
+    # Left by an interrupted rewrite of its file.
     for unfinished in data.glob("temp-*"):
         unfinished.unlink()
 
@@ -94,7 +94,7 @@ def _trace(data: Path) -> Trace:
 
 
 async def _answers(socket: Path) -> bool:
-    """Whether it serves: while it loads its data it answers every command with an error."""
+    """True if it is ready: while it loads its data, it answers every command with an error."""
     try:
         reader, writer = await asyncio.open_unix_connection(str(socket))
     except (FileNotFoundError, ConnectionRefusedError):

@@ -1,24 +1,24 @@
-"""Finds the embedded servers of a running `catraca up` from its state folder alone."""
+"""Finds the embedded servers of a running `catraca up` by its state folder."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
 from catraca.platform.embedded.postgres import NAME, SETTINGS
 
-# The line of postmaster.pid that names the folder of the server's socket.
+# The line of postmaster.pid with the folder of the server's socket.
 SOCKET_FOLDER_LINE = 4
 
 
 @dataclass(frozen=True, slots=True)
 class RunningServers:
-    """Addresses of servers that run, or ran when their machine or parent was killed."""
+    """URLs of servers that run, or ran when their machine or parent was killed."""
 
     database_url: str | None = None
     redis_url: str | None = None
 
 
 def find_running(state_dir: Path) -> RunningServers:
-    """What a state folder tells; nothing of it when no server of its own runs there or we may not look."""
+    """The servers of a state folder; none if no embedded server runs there or we may not read it."""
     try:
         lines = (state_dir / "postgres" / "postmaster.pid").read_text().splitlines()
     except OSError:

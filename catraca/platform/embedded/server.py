@@ -1,4 +1,4 @@
-"""What both embedded servers share: the order of starting, stopping, and failing."""
+"""The base class of both embedded servers: starting, stopping, failing."""
 
 import asyncio
 import os
@@ -23,7 +23,7 @@ def _silent(_message: str) -> None:
 
 
 class EmbeddedServer(ABC):
-    """One server on one state folder; hold the folder with `lock_state_dir` first."""
+    """One server on one state folder. Lock the folder with `lock_state_dir` first."""
 
     title: ClassVar[str]
     log_name: ClassVar[str]
@@ -41,20 +41,20 @@ class EmbeddedServer(ABC):
 
     @property
     def url(self) -> str:
-        """The address for clients; known once started."""
+        """The URL for clients, after the start."""
         if self._url is None:
             raise RuntimeError(f"{self.title} was not started")
         return self._url
 
     @property
     def pid(self) -> int:
-        """The server's process id; known once started."""
+        """The server's process id, after the start."""
         return self._started().pid
 
     async def start(self) -> None:
-        """Bring the server up, whatever was left in its folder; returns when it answers.
+        """Start the server, whatever an earlier run left in its folder; returns when it answers.
 
-        Call it from the main thread: the server is tied to the life of the thread that starts it.
+        Call it from the main thread: the kernel ends the server with the thread that started it.
         """
         if self._child is not None and self._child.exit_code is None:
             raise RuntimeError(f"{self.title} already runs")
@@ -82,18 +82,18 @@ class EmbeddedServer(ABC):
             raise
 
     async def stop(self) -> None:
-        """End the server in bounded time; safe to repeat, and when it is dead."""
+        """End the server within a time limit. Safe to repeat, and after its death."""
         if self._child is not None:
             await self._child.end(self.steps)
-        # A killed server leaves its helpers, and they the data folder in use.
+        # A killed server leaves child processes, which use the data folder.
         if self._trace is not None and self._trace.folder.exists():
             await end_leftovers(self._trace, self.steps)
-        # From here on the folder may be another's; a second call must not end *its* server.
+        # From here on another process may use the folder; a second call must not end *its* server.
         self._trace = None
         self._held.close()
 
     async def wait(self) -> int:
-        """Return how the server ended, once it has."""
+        """Wait for the end of the server; returns its exit code."""
         return await self._started().wait()
 
     @abstractmethod
@@ -101,7 +101,7 @@ class EmbeddedServer(ABC):
         """Prepare the folder, launch, and return when the server answers."""
 
     async def _take_over(self, trace: Trace) -> None:
-        """Hold the data folder for us alone and end whatever still runs on it."""
+        """Lock the data folder and end the processes that an earlier run left on it."""
         self._held.callback(os.close, claim_folder(trace.folder))
         self._trace = trace
         if found := find_leftovers(trace):

@@ -1,1 +1,1 @@
-"""The HTTP edge: what every route shares."""
+"""HTTP: server, middleware, routes with transactions, problems, limits."""

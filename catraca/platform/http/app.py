@@ -1,4 +1,4 @@
-"""Puts the HTTP side together: envelope, CORS, gate, routes."""
+"""Assembles the ASGI application: middleware, routes, error handlers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ from catraca.platform.http.request_middleware import RequestLimits, RequestMiddl
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpParts:
-    """What the HTTP side stands on; a role opens them and hands them over."""
+    """The parts of the HTTP side, opened by a role."""
 
     database: Database
     authenticator: Authenticator
@@ -33,13 +33,13 @@ class HttpParts:
     cors_origins: Sequence[str] = ()
     metrics_public: bool = True
     wired: Sequence[object] = ()
-    """What domains' routes are handed, each found by its type (see `route.wired`)."""
+    """Values for the domains' routes, found by their types (see `route.wired`)."""
 
 
 def create_app(
     parts: HttpParts, routers: Sequence[APIRouter], *, version: str, tags: Mapping[str, str] | None = None
 ) -> FastAPI:
-    """The ASGI application of the given routers; `tags` says what each group of routes is about."""
+    """The ASGI application with these routers. `tags` are the descriptions of the groups of routes."""
     app = docs.DocumentedApp(
         title="Catraca",
         version=version,
@@ -51,7 +51,7 @@ def create_app(
         docs_url=None,
         redoc_url=None,
         openapi_url="/openapi.json",
-        # Its own tracing sees bodies, and looks on every request whether it is wanted; ours is the envelope.
+        # FastAPI's tracing reads bodies and costs time on every request; ours is `RequestMiddleware`.
         telemetry={"tracing": False, "metrics": False, "logs": False},
         middleware=_middleware(parts),
         exception_handlers={
@@ -66,7 +66,8 @@ def create_app(
     app.state.metrics_public = parts.metrics_public
     app.state.wired = {type(part): part for part in parts.wired}
     for router in (*routers, health.router, docs.router):
-        # Not included but taken over: FastAPI tries an included router's routes twice for every request.
+        # Not `include_router`: FastAPI tries an included router's routes twice for every request (decision
+        # 13).
         app.router.routes.extend(router.routes)
     return app
 
@@ -82,7 +83,7 @@ def _middleware(parts: HttpParts) -> list[Middleware]:
     proxies = Middleware(TrustedProxies, networks=parts.trusted_proxies)
     return [
         *([proxies] if parts.trusted_proxies else []),
-        # Around the envelope, so that a page can also read the refusals the envelope gives.
+        # Outside `RequestMiddleware`, so that pages can also read its refusals.
         *([cors] if parts.cors_origins else []),
         Middleware(RequestMiddleware, limits=parts.request_limits),
         Middleware(

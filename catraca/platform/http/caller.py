@@ -1,4 +1,4 @@
-"""Dependencies that answer "who asks": the gate has read the token, routes only say what they need."""
+"""Dependencies for the caller. `CallerMiddleware` has read the token; routes declare what they need."""
 
 from collections.abc import Awaitable, Callable
 from typing import Annotated
@@ -12,8 +12,8 @@ from catraca.platform.auth import Principal
 from catraca.platform.errors import Refusal, Unauthenticated
 
 
-class _GateChecked(SecurityBase):
-    """The caller behind the token, which the gate has checked; also what /docs shows."""
+class _VerifiedCaller(SecurityBase):
+    """The caller that `CallerMiddleware` has verified; also shown in /docs."""
 
     def __init__(self) -> None:
         self.model = HTTPBearer(
@@ -28,21 +28,21 @@ class _GateChecked(SecurityBase):
         raise principal or Unauthenticated()
 
 
-_checked = _GateChecked()
+_checked = _VerifiedCaller()
 
 
 async def check_caller(request: Request) -> None:
-    """Refuse whoever has no valid token, as the routes' own dependency would a little later."""
+    """Refuse a request without a valid token, before the route's own dependency does."""
     await _checked(request)
 
 
 def needs_caller(dependant: Dependant) -> bool:
-    """Whether a route takes a caller anywhere among its dependencies."""
+    """True if a route has the caller among its dependencies."""
     return dependant.call is _checked or any(needs_caller(part) for part in dependant.dependencies)
 
 
 Caller = Annotated[Principal, Depends(_checked)]
-"""Whoever holds a valid token."""
+"""A caller with a valid token."""
 
 
 def _only(*roles: str) -> Callable[[Principal], Awaitable[Principal]]:

@@ -1,4 +1,4 @@
-"""The turnstile at the door: reads the token, then counts the caller, before any route runs."""
+"""Authenticates and rate-limits the caller, before any route runs."""
 
 import math
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from catraca.platform.http.problems import problem_response
 from catraca.platform.http.proxies import caller_of
 from catraca.platform.http.rate_limits import RateLimit, RateLimiter
 
-# Whoever watches over us must not be locked out by strangers behind the same address.
+# Monitoring must not be refused because of other callers from the same address.
 UNCOUNTED = frozenset({"/livez", "/readyz"})
 
 
@@ -23,7 +23,7 @@ class CallerLimits:
 
 
 class CallerMiddleware:
-    """Authenticated callers are counted by principal, only anonymous ones by address."""
+    """ASGI middleware. Authenticated callers are counted by principal, anonymous ones by address."""
 
     def __init__(
         self, app: ASGIApp, *, authenticator: Authenticator, limiter: RateLimiter, limits: CallerLimits
@@ -50,16 +50,16 @@ class CallerMiddleware:
         if isinstance(principal, Principal):
             return await self._limiter.hit(f"principal:{principal.id}", self._limits.principal)
         if isinstance(principal, Refusal) and principal.status == HTTPStatus.SERVICE_UNAVAILABLE:
-            return None  # a caller we could not look up is not a stranger; the route answers 503
+            return None  # the token could not be verified, so the caller is unknown; the route answers 503
         if scope["path"] in UNCOUNTED or scope["type"] == "websocket":
-            return None  # whoever opens a socket may bring a ticket instead; the route counts them
+            return None  # a socket may have a ticket instead of a token; its route counts it
         return await self._limiter.hit(f"address:{_address(scope)}", self._limits.anonymous)
 
     async def _principal(self, scope: Scope) -> Principal | Refusal | None:
         given = [value for name, value in scope["headers"] if name == b"authorization"]
         if not given:
             return None
-        if len(given) > 1:  # which one counts would depend on who reads them
+        if len(given) > 1:  # ambiguous
             return TokenInvalid()
         kind, _, token = given[0].decode("latin-1").partition(" ")
         if kind.lower() != "bearer":
@@ -67,7 +67,7 @@ class CallerMiddleware:
         try:
             return await self._authenticator.authenticate(token.strip())
         except Refusal as refusal:
-            # Kept, not answered: public routes ignore it, and some read a bearer that is not a JWT.
+            # Not answered here: public routes ignore it, and some have a bearer token that is not a JWT.
             return refusal
 
 

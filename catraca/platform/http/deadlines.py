@@ -1,11 +1,11 @@
-"""Time limits on requests. One look now and then at all that run costs a tenth of a timer for each."""
+"""Time limits of requests. One timer for all running requests costs a tenth of one timer for each."""
 
 import asyncio
 from typing import Protocol
 
 
 class Limited(Protocol):
-    """Something under way that must not go on after `deadline`, in the loop's time."""
+    """Something that must end at `deadline`, in the loop's time."""
 
     deadline: float
 
@@ -13,7 +13,7 @@ class Limited(Protocol):
 
 
 class Deadlines:
-    """Cuts off what is late, at most `every_seconds` after its deadline."""
+    """Cuts off what is late, within `every_seconds` after its deadline."""
 
     def __init__(self, *, every_seconds: float) -> None:
         self._every_seconds = every_seconds
@@ -34,5 +34,5 @@ class Deadlines:
         for limited in [limited for limited in self._running if limited.deadline <= now]:
             self._running.discard(limited)
             limited.cut_off()
-        # Nothing to watch, nothing to wake up for; the next request starts it again.
+        # Without requests there is no timer; the next request starts it again.
         self._next_look = loop.call_later(self._every_seconds, self._look) if self._running else None

@@ -1,4 +1,4 @@
-"""What a developer reads: the OpenAPI document, completed, and a page that shows it with no other site."""
+"""The OpenAPI document, completed, and a page that shows it without loading anything from other sites."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -12,35 +12,35 @@ from catraca.platform.errors import NotFound
 from catraca.platform.http.problems import document_problems
 from catraca.platform.http.route import SAFE_METHODS, UnitOfWork, make_router
 
-DESCRIPTION = """
-Rides on demand, community rides and appointments: many hands reach for one thing, exactly one gets it.
+DESCRIPTION = """ Rides on demand, community rides and appointments: many clients compete for one thing, and
+exactly one gets it.
 
-### Who you are
+### Authentication
 Send `Authorization: Bearer <token>`. Tokens are JWTs: from `POST /v1/auth/token` with a password, from
-`catraca token` on the server, or from the identity provider the server is set up with. A token for someone
-not yet known makes the person on first use.
+`catraca token` on the server, or from the server's identity provider. A token for an unknown person creates
+the person at first use.
 
-### When a request is refused
-The answer is `application/problem+json` (RFC 9457). Programs look at `code`, which is stable; people read
-`detail`, in Portuguese or English after `Accept-Language`. `errors` says which fields are wrong. Quote
-`request_id` (also the header `X-Request-Id`; send your own to find it again) when you report a problem.
-After 429 and 503, try again after `Retry-After` seconds.
+### Errors
+Errors are `application/problem+json` (RFC 9457). Programs use `code`, which is stable; people read `detail`,
+in Portuguese or English according to `Accept-Language`. `errors` lists the invalid fields. Quote `request_id`
+(also the header `X-Request-Id`, which you may send yourself) when you report a problem. After 429 and 503,
+try again after `Retry-After` seconds.
 
-### Repeating safely
-A lost answer leaves you not knowing. Send `Idempotency-Key` with what changes something, and repeat the very
-same request with the same key: it is done once, and a repeat gets the first answer again, marked
-`Idempotency-Replayed: true`. The same key with another request is refused (422).
+### Safe retries
+Send `Idempotency-Key` with each request that changes something. If the response is lost, send the same
+request again with the same key: it takes effect once, and the retry gets the first response again, with the
+header `Idempotency-Replayed: true`. The same key with a different request is refused (422).
 
-### What is taken
+### Bodies
 UTF-8 JSON, not compressed. Unknown fields, duplicate keys, NUL characters and numbers beyond 64 bits are
 refused.
 """
-PLATFORM_TAGS = {"health": "Is it alive, is it ready, and its figures."}
+PLATFORM_TAGS = {"health": "Liveness, readiness and metrics."}
 IDEMPOTENCY_KEY: dict[str, Any] = {
     "name": "Idempotency-Key",
     "in": "header",
     "required": False,
-    "description": "Any text of your own, one for each intended change; repeat it to repeat safely.",
+    "description": "A text of your choice, one for each change; send it again with a retry.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
 }
 
@@ -103,12 +103,12 @@ async def asset(name: str) -> Response:
 
 @cache
 def _read(name: str) -> bytes:
-    # Of that package only the page's files are used, which are Swagger UI's own.
+    # Of that package we use only the files of Swagger UI.
     return files("fastapi_swagger").joinpath("resources", name).read_bytes()
 
 
 class DocumentedApp(FastAPI):
-    """An application whose OpenAPI document also says what holds for all routes."""
+    """An application whose OpenAPI document has the problems and headers of all routes."""
 
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:

@@ -1,4 +1,4 @@
-"""Is it alive, is it ready, and its figures."""
+"""Liveness, readiness and metrics."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -21,7 +21,7 @@ Check = Callable[[], Awaitable[bool]]
 
 @dataclass(slots=True)
 class Health:
-    """What readiness depends on. `draining` is set when the process was asked to stop."""
+    """The checks of readiness. `draining` is set when the process is stopping."""
 
     required: dict[str, Check] = field(default_factory=dict[str, Check])
     reported: dict[str, Check] = field(default_factory=dict[str, Check])
@@ -29,11 +29,11 @@ class Health:
     _questions: "Gather[None, dict[str, bool]]" = field(init=False)
 
     def __post_init__(self) -> None:
-        # However many ask, the servers are asked by one of them at a time.
+        # Concurrent requests share one check of the servers.
         self._questions = Gather(self._check)
 
     async def parts(self) -> dict[str, bool]:
-        """Which parts answer right now."""
+        """The state of each part now."""
         return await self._questions.ask(None)
 
     async def _check(self, questions: Sequence[None]) -> Sequence[dict[str, bool]]:
@@ -54,16 +54,14 @@ class Readiness(BaseModel):
 router = make_router()
 
 
-@router.get("/livez", tags=["health"], summary="Is the process alive?")
+@router.get("/livez", tags=["health"], summary="Check liveness")
 async def livez() -> Liveness:
     return Liveness()
 
 
-@router.get(
-    "/readyz", tags=["health"], summary="May it be sent traffic?", responses={503: {"model": Readiness}}
-)
+@router.get("/readyz", tags=["health"], summary="Check readiness", responses={503: {"model": Readiness}})
 async def readyz(request: Request, response: Response) -> Readiness:
-    """Ready needs PostgreSQL. Redis and the bus are reported; without them everything works, slower."""
+    """Readiness needs PostgreSQL. Redis and the bus are only reported: all works without them, slower."""
     health: Health = request.app.state.health
     parts = await health.parts()
     ready = all(parts[name] for name in health.required)
@@ -75,19 +73,19 @@ async def readyz(request: Request, response: Response) -> Readiness:
 @router.get(
     "/metrics",
     tags=["health"],
-    summary="Figures of all processes, for Prometheus",
+    summary="Metrics of all processes, for Prometheus",
     response_class=PlainTextResponse,
     openapi_extra={"security": [{}, {"token": []}]},
 )
 async def metrics(request: Request) -> Response:
-    """Public, or for operators only, as the server is set up."""
+    """Public, or for operators only, by a setting of the server."""
     if not request.app.state.metrics_public:
         _require_operator(request.state.principal)
     registry = CollectorRegistry()
     MultiProcessCollector(registry)
-    # Reading every process's files takes a while, and nobody else should wait for it.
-    figures = await asyncio.to_thread(generate_latest, registry)
-    return Response(figures, media_type=CONTENT_TYPE_LATEST)
+    # In a thread: reading the files of all processes is slow.
+    text = await asyncio.to_thread(generate_latest, registry)
+    return Response(text, media_type=CONTENT_TYPE_LATEST)
 
 
 def _require_operator(principal: Principal | Refusal | None) -> None:

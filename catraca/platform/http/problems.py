@@ -1,4 +1,4 @@
-"""Refusals as `application/problem+json` (RFC 9457), in the caller's language."""
+"""Refusals as `application/problem+json` (RFC 9457), in the client's language."""
 
 from http import HTTPStatus
 from typing import Any, get_args
@@ -24,7 +24,7 @@ from catraca.platform.texts import Language, negotiate, text, words
 
 MEDIA_TYPE = "application/problem+json"
 SCHEMA_REF = "#/components/schemas/Problem"
-ERRORS_TOLD = 20
+MAX_ERRORS = 20
 PYDANTICS_OWN = frozenset(get_args(ErrorType)) - {"value_error", "assertion_error"}
 
 
@@ -35,7 +35,7 @@ class WrongField(BaseModel):
 
 
 class Problem(BaseModel):
-    """Why a request was refused (RFC 9457). `code` is stable; `detail` is in the caller's language."""
+    """A refused request (RFC 9457). `code` is stable; `detail` is in the client's language."""
 
     model_config = ConfigDict(
         extra="allow",
@@ -59,17 +59,17 @@ class Problem(BaseModel):
     code: str = Field(description="Stable, for programs.")
     detail: str = Field(description="For people, in the language of `Accept-Language`.")
     request_id: str = Field(description="Quote it when you report a problem.")
-    retry_after_seconds: int = Field(default=0, description="When trying again makes sense.")
-    errors: list[WrongField] = Field(default=[], description="Which fields are wrong, and why.")
+    retry_after_seconds: int = Field(default=0, description="Try again after this time.")
+    errors: list[WrongField] = Field(default=[], description="The invalid fields.")
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """For a route's `responses`: the statuses with which it refuses, each a problem."""
+    """The argument `responses` of a route that refuses with these statuses."""
     return {status: _documented(HTTPStatus(status).phrase) for status in statuses}
 
 
 def document_problems(openapi: dict[str, Any]) -> None:
-    """Complete an OpenAPI document: what the framework says of refusals gives way to how we refuse."""
+    """Replace FastAPI's error responses in an OpenAPI document by ours."""
     schemas = openapi.setdefault("components", {}).setdefault("schemas", {})
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
@@ -79,7 +79,7 @@ def document_problems(openapi: dict[str, Any]) -> None:
             responses = operation["responses"]
             if "HTTPValidationError" in str(responses.get("422")):
                 responses["422"] = _documented(HTTPStatus.UNPROCESSABLE_ENTITY.phrase)
-            responses.setdefault("default", _documented("Any other refusal"))
+            responses.setdefault("default", _documented("Any other error"))
 
 
 def _documented(description: str) -> dict[str, Any]:
@@ -92,16 +92,16 @@ def _problem_schemas() -> dict[str, Any]:
 
 
 def problem_response(refusal: Refusal, *, accept_language: str | None, request_id: str) -> Response:
-    """The answer a refusal gives, with its data as further members."""
+    """The response to a refused request, with the refusal's data as members."""
     language = negotiate(accept_language)
     retry_after_seconds = refusal.retry_after_seconds
-    data = told_data(refusal)
+    data = public_data(refusal)
     body = {
         "type": f"urn:catraca:problem:{refusal.code}",
         "title": HTTPStatus(refusal.status).phrase,
         "status": refusal.status,
         "code": refusal.code,
-        "detail": spoken_detail(refusal, language),
+        "detail": localized_detail(refusal, language),
         "request_id": request_id,
         **data,
     }
@@ -113,25 +113,25 @@ def problem_response(refusal: Refusal, *, accept_language: str | None, request_i
     return Response(msgspec.json.encode(body, enc_hook=str), refusal.status, headers, MEDIA_TYPE)
 
 
-def told_data(refusal: Refusal) -> dict[str, object]:
-    """What a refusal says to programs beside its code."""
+def public_data(refusal: Refusal) -> dict[str, object]:
+    """The refusal's data for programs."""
     wait_seconds = refusal.retry_after_seconds
     return refusal.data if wait_seconds is None else {**refusal.data, "retry_after_seconds": wait_seconds}
 
 
-def spoken_detail(refusal: Refusal, language: Language) -> str:
-    """What a refusal says to people."""
-    return text(f"refusals.{refusal.code}", language, _spoken(told_data(refusal), language))
+def localized_detail(refusal: Refusal, language: Language) -> str:
+    """The refusal's text for people."""
+    return text(f"refusals.{refusal.code}", language, _with_reason(public_data(refusal), language))
 
 
-def _spoken(data: dict[str, object], language: Language) -> dict[str, object]:
-    """A `reason` is a code like any other: programs get it as it is, people get its words."""
+def _with_reason(data: dict[str, object], language: Language) -> dict[str, object]:
+    """With the text of the code in `reason`, if it has one."""
     key = f"reasons.{data.get('reason')}"
     return {**data, "reason": text(key, language, data)} if key in words(language) else data
 
 
 async def answer_refusal(request: Request, error: Exception) -> Response:
-    """Exception handler: every refusal raised below the routes ends here."""
+    """Exception handler for refusals."""
     assert isinstance(error, Refusal)
     return problem_response(
         error, accept_language=request.headers.get("accept-language"), request_id=request.state.request_id
@@ -139,15 +139,15 @@ async def answer_refusal(request: Request, error: Exception) -> Response:
 
 
 async def answer_invalid(request: Request, error: Exception) -> Response:
-    """Exception handler: says where the request is wrong, and never repeats what was sent."""
+    """Exception handler for invalid requests: lists the invalid fields, without their values."""
     assert isinstance(error, RequestValidationError)
     language = negotiate(request.headers.get("accept-language"))
-    errors = [_describe(entry, language) for entry in error.errors()[:ERRORS_TOLD]]
+    errors = [_describe(entry, language) for entry in error.errors()[:MAX_ERRORS]]
     return await answer_refusal(request, RequestInvalid(errors=errors))
 
 
 async def answer_http_exception(request: Request, error: Exception) -> Response:
-    """Exception handler: what the router and the framework refuse."""
+    """Exception handler for errors of Starlette and FastAPI."""
     assert isinstance(error, HTTPException)
     if isinstance(error.__cause__, ClientDisconnect):
         raise error.__cause__
@@ -158,7 +158,7 @@ async def answer_http_exception(request: Request, error: Exception) -> Response:
 
 
 def _methods_of(request: Request) -> list[str]:
-    """All that this path takes; the router names only those of the first route that has it."""
+    """All methods of this path; Starlette names only those of the first matching route."""
     path = request.scope["path"]
     contexts = iter_route_contexts(request.app.routes)
     found = [context.methods or set() for context in contexts if context.path_regex.match(path)]
@@ -166,7 +166,7 @@ def _methods_of(request: Request) -> list[str]:
 
 
 def _refusal_behind(error: HTTPException) -> Refusal:
-    if isinstance(error.__cause__, Refusal):  # the framework turns what our parser raises into its own
+    if isinstance(error.__cause__, Refusal):  # FastAPI wraps the errors of our parser
         return error.__cause__
     if error.status_code == HTTPStatus.BAD_REQUEST:
         return BodyMalformed(reason="unreadable")
@@ -175,12 +175,12 @@ def _refusal_behind(error: HTTPException) -> Refusal:
 
 def _describe(entry: Any, language: Language) -> dict[str, str]:
     where = [str(part) for part in entry["loc"]]
-    # An unknown field's name is the caller's own text: say where, do not echo at length.
+    # The name of an unknown field is the client's text, so it is cut.
     return {"where": ".".join(where)[:200], "code": entry["type"], "message": _message(entry, language)[:200]}
 
 
 def _message(entry: Any, language: Language) -> str:
-    """In the caller's language; pydantic's own words, which may quote the value, are not passed on."""
+    """In the client's language, without pydantic's own message, which may quote the value."""
     kind: str = entry["type"]
     known = f"validation.{kind}"
     if known in words(language):

@@ -1,4 +1,4 @@
-"""Whose request it is behind a proxy: `X-Forwarded-*` is believed only from the proxies that are trusted."""
+"""Client addresses behind proxies: `X-Forwarded-*` is used only if it comes from a trusted proxy."""
 
 import ipaddress
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ HOPS_READ = 20
 
 
 class TrustedProxies:
-    """Walks the forwarded addresses from the nearest hop; the first that is not trusted is the client."""
+    """ASGI middleware. The client is the first untrusted address, from the nearest hop on."""
 
     def __init__(self, app: ASGIApp, *, networks: Sequence[Network]) -> None:
         self._app = app
@@ -38,7 +38,7 @@ class TrustedProxies:
         for hop in reversed(hops[-HOPS_READ:]):
             address = parse_address(hop.decode("latin-1"))
             if address is None:
-                break  # not an address: whatever stands before it was not written by a proxy of ours
+                break  # not an address, so what precedes it is not from a proxy of ours
             client = address
             if not self._trusts(address):
                 break
@@ -50,7 +50,7 @@ class TrustedProxies:
 
 @lru_cache(maxsize=4096)
 def parse_address(text: str) -> Address | None:
-    """An address as sockets and proxies write it: with a port, in brackets, or IPv4 mapped into IPv6."""
+    """An address from a socket or proxy: with a port, in brackets, or IPv4 mapped into IPv6."""
     host = text.strip()[:64]
     if host.startswith("["):
         host = host[1:].partition("]")[0]
@@ -65,7 +65,7 @@ def parse_address(text: str) -> Address | None:
 
 @lru_cache(maxsize=4096)
 def caller_of(host: str) -> str:
-    """Who counts as one anonymous caller: an IPv4 address, or an IPv6 /64, as one line is given."""
+    """The key of an anonymous caller: an IPv4 address or an IPv6 /64, which is one subscriber."""
     address = parse_address(host)
     if isinstance(address, ipaddress.IPv6Address):
         return str(ipaddress.ip_network((address, 64), strict=False))

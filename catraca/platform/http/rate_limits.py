@@ -1,4 +1,4 @@
-"""How often one caller may call: counted in Redis for all processes, locally while Redis is away."""
+"""Rate limits of callers: counted in Redis for all processes, in each process while Redis is away."""
 
 import hashlib
 import math
@@ -22,9 +22,9 @@ MICROSECONDS = 1_000_000
 BUCKETS_KEPT = 50_000
 KEY_PREFIX = b"catraca:rate:"
 
-# Generic cell rate algorithm, a bucket a key: its value is the time (of Redis, microseconds) at which the
-# bucket is empty again. It answers the microseconds to wait, "0" for whoever may pass. A value beyond one
-# period can only come from a clock set back or a limit made narrower, and must not lock anyone out.
+# Generic cell rate algorithm, one key per bucket: its value is the time (of Redis, microseconds) at which the
+# bucket is empty again. Returns the microseconds to wait, "0" for requests that may pass. A value beyond one
+# period comes from a clock set back or a limit made smaller, and must not lock callers out.
 COUNT = Script("""
 local clock = redis.call('TIME')
 local at = clock[1] * 1000000 + clock[2]
@@ -69,31 +69,31 @@ class RateLimit:
 
     @property
     def step_microseconds(self) -> int:
-        """Rounded down: `count` steps must fit into the period, or the last of a burst would not pass."""
+        """Rounded down: `count` steps must fit into the period, so that the last of a burst passes."""
         return max(1, self.period_microseconds // self.count)
 
 
 class RateLimiter:
-    """Counts by the generic cell rate algorithm: one number a bucket, the time at which it is empty again."""
+    """Counts by the generic cell rate algorithm: one number per bucket, the time when it is empty again."""
 
     def __init__(self, redis: RedisClient, *, key: bytes) -> None:
-        """Buckets named after addresses are personal: `key` makes their names in Redis unreadable."""
+        """`key` hides the names of buckets in Redis: addresses are personal data."""
         self._redis: Final = redis
         self._key: Final = hashlib.sha256(b"rate limits\0" + key).digest()
         self._shared: Final = Gather(self._count_in_redis)
         self._local: Final = LocalBuckets()
 
     async def hit(self, bucket: str, limit: RateLimit, *, counts: bool = True) -> float | None:
-        """Count one request: None when it may pass, else the seconds until one may."""
+        """Count one request; None if it may pass, else the seconds until one may."""
         if self._redis.seems_up():
             with suppress(RedisAway):
                 return await self._shared.ask((bucket, limit, counts))
         return self._local.hit(bucket, limit, counts=counts)
 
     async def demand(self, bucket: str, limit: RateLimit, *, counts: bool = True) -> None:
-        """Count one request; raises `TooManyRequests` when it may not pass.
+        """Count one request; raises `TooManyRequests` if it may not pass.
 
-        Where only failures count, look first without counting, and count each of them with `hit`.
+        Where only failures count: call this with `counts=False` first, and `hit` after each failure.
         """
         wait_seconds = await self.hit(bucket, limit, counts=counts)
         if wait_seconds is not None:
@@ -121,7 +121,7 @@ async def demand_for_email(
 
 
 class LocalBuckets:
-    """The same count in this process alone; the buckets least recently hit are forgotten first."""
+    """The same in this process only. The least recently used buckets are dropped first."""
 
     def __init__(self) -> None:
         self._empty_at: dict[str, int] = {}

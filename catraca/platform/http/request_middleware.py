@@ -1,4 +1,4 @@
-"""The outermost layer: request id, limits on size and time, security headers, one log line, one metric."""
+"""The outer middleware: request id, limits on size and time, security headers, log line, metrics."""
 
 import asyncio
 import random
@@ -30,7 +30,8 @@ from catraca.platform.http.problems import problem_response
 log = structlog.get_logger()
 
 REQUEST_ID_SHAPE = re.compile(r"[A-Za-z0-9._-]{8,64}")
-OWN_SAY = frozenset({b"cache-control", b"content-security-policy"})
+# A response may set these itself.
+OVERRIDABLE = frozenset({b"cache-control", b"content-security-policy"})
 SECURITY_HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -39,16 +40,16 @@ SECURITY_HEADERS = [
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
 ]
 STRICT_TRANSPORT = (b"strict-transport-security", b"max-age=31536000")
-REQUESTS = Counter("catraca_http_requests_total", "Requests answered.", ["method", "route", "status"])
+REQUESTS = Counter("catraca_http_requests_total", "Answered requests.", ["method", "route", "status"])
 REQUEST_SECONDS = Histogram(
     "catraca_http_request_seconds",
-    "From the request's arrival to the end of its answer.",
+    "Time from the arrival of a request to the end of its response.",
     ["method", "route"],
     buckets=(0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10),
 )
 READS = frozenset({"GET", "HEAD", "OPTIONS"})
 METHODS = READS | {"POST", "PUT", "PATCH", "DELETE"}
-CLIENT_GONE = 499  # no answer was sent because nobody waited for it; the number is a custom, not a standard
+CLIENT_GONE = 499  # the client closed the connection before the response; nginx uses this number too
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +57,7 @@ class RequestLimits:
     body_bytes: int = 64 * 1024
     body_seconds: float = 10.0
     answer_seconds: float = 15.0
-    # Paths that take a file of any length as it comes; what is limited there is each step.
+    # Paths whose body is a file, read in parts: there each part has a time limit.
     streams: frozenset[str] = frozenset()
     stream_bytes: int = 1024**3
     stream_wait_seconds: float = 30.0
@@ -64,7 +65,7 @@ class RequestLimits:
 
 
 class RequestMiddleware:
-    """Wraps every request. Pure ASGI: no task, no copy, and an answer for whatever goes wrong inside."""
+    """ASGI middleware around every request: no task, no copy, and a response to every error inside."""
 
     def __init__(self, app: ASGIApp, *, limits: RequestLimits) -> None:
         self._app = app
@@ -81,15 +82,15 @@ class RequestMiddleware:
                 await exchange.run(self._app)
             finally:
                 self._deadlines.release(exchange)
-                _tell(scope, exchange.status or CLIENT_GONE, monotonic_seconds() - began)
+                _record(scope, exchange.status or CLIENT_GONE, monotonic_seconds() - began)
             return
         if scope["type"] == "websocket":
-            _name(scope)
+            _set_request_id(scope)
         await self._app(scope, receive, send)
 
 
 class _Exchange:
-    """One request and its answer."""
+    """One request and its response."""
 
     __slots__ = (
         "_body_bytes",
@@ -116,13 +117,13 @@ class _Exchange:
         self._limits = limits
         self._is_stream = scope["path"] in limits.streams
         self._most_bytes = limits.stream_bytes if self._is_stream else limits.body_bytes
-        self._body_bytes = -1  # not asked for yet
+        self._body_bytes = -1  # the application has not read the body yet
         self._body_whole = False
         self._late: Refusal | None = None
         self._task = asyncio.current_task()
         self._loop = asyncio.get_running_loop()
         self.deadline = self._loop.time() + limits.answer_seconds
-        self.request_id = _name(scope)
+        self.request_id = _set_request_id(scope)
 
     async def run(self, app: ASGIApp) -> None:
         try:
@@ -141,7 +142,7 @@ class _Exchange:
             await self._answer(InternalError())
 
     def cut_off(self) -> None:
-        """The deadline has passed: end the work. The database cuts a connection whose work is canceled."""
+        """Cancel the work at the deadline. `Database` then cuts its connection."""
         reading = self._body_bytes >= 0 and not self._body_whole
         self._late = RequestTooSlow() if reading else AnswerTooSlow()
         assert self._task is not None
@@ -153,14 +154,14 @@ class _Exchange:
             raise UrlInvalid
         length = header(scope, b"content-length")
         if length is not None:
-            if not length.isdecimal():  # the server refuses these already
+            if not length.isdecimal():  # our server refuses these before
                 raise RequestMalformed
             if int(length) > self._most_bytes:
                 raise BodyTooLarge(limit_bytes=self._most_bytes)
 
     async def receive(self) -> Message:
         if self._is_stream:
-            # Whoever sends must go on sending, and we with our work.
+            # The client must keep sending, and the application must keep working.
             self.deadline = self._loop.time() + self._limits.stream_wait_seconds
             message = await self._receive_some()
             self.deadline = self._loop.time() + self._limits.stream_work_seconds
@@ -169,9 +170,9 @@ class _Exchange:
 
     async def _receive_some(self) -> Message:
         if self._body_whole:
-            return await self._receive()  # from here on it only tells of the client's leaving
+            return await self._receive()  # the next message is the client's disconnect
         if self._body_bytes < 0:
-            # One limit for the whole body: a byte now and then must not keep us waiting.
+            # One limit for the whole body, so that a slow client cannot extend it byte by byte.
             self._body_bytes = 0
             self.deadline = self._loop.time() + self._limits.body_seconds
         message = await self._receive()
@@ -189,7 +190,7 @@ class _Exchange:
         if message["type"] == "http.response.start":
             self.status = message["status"]
             headers: list[tuple[bytes, bytes]] = message["headers"]
-            own = [name for name, _ in headers if name in OWN_SAY]
+            own = [name for name, _ in headers if name in OVERRIDABLE]
             headers.append((b"x-request-id", self.request_id.encode()))
             if own:
                 headers.extend(pair for pair in SECURITY_HEADERS if pair[0] not in own)
@@ -200,7 +201,7 @@ class _Exchange:
         await self._send(message)
 
     async def _answer(self, refusal: Refusal) -> None:
-        if self.status:  # the answer had begun; the server closes the connection
+        if self.status:  # the response has begun; the server closes the connection
             raise refusal
         response = problem_response(
             refusal, accept_language=header(self.scope, b"accept-language"), request_id=self.request_id
@@ -208,42 +209,42 @@ class _Exchange:
         await response(self.scope, self._receive, self.send)
 
 
-def _name(scope: Scope) -> str:
-    """Give the request its id: the caller's own if it is fit to be logged, else a new one."""
+def _set_request_id(scope: Scope) -> str:
+    """Set the request's id: the client's own if it may be logged, else a new one."""
     given = header(scope, b"x-request-id")
     fit = given is not None and REQUEST_ID_SHAPE.fullmatch(given)
-    request_id = given if given and fit else f"{random.getrandbits(128):032x}"  # told apart, not secret
+    request_id = given if given and fit else f"{random.getrandbits(128):032x}"  # unique, not secret
     scope.setdefault("state", {})["request_id"] = request_id
     structlog.contextvars.bind_contextvars(request_id=request_id)
     return request_id
 
 
 @dataclass(frozen=True, slots=True)
-class _Figures:
+class _Metrics:
     route: str
     requests: Any
     request_seconds: Any
-    of: object  # the route itself, kept so that its id stays its own
+    of: object  # the route itself, so that no other object gets its id
 
 
-# By the route's id: routes compare by value and so cannot be keys.
-_figures: dict[tuple[str, int, int], _Figures] = {}
+# By the id of the route, which is not hashable.
+_metrics: dict[tuple[str, int, int], _Metrics] = {}
 
 
-def _tell(scope: Scope, status: int, seconds: float) -> None:
+def _record(scope: Scope, status: int, seconds: float) -> None:
     method = scope["method"]
     route = scope.get("route")
-    figures = _figures.get((method, id(route), status)) or _new_figures(scope, status)
-    figures.requests.inc()
-    figures.request_seconds.observe(seconds)
+    metrics = _metrics.get((method, id(route), status)) or _new_metrics(scope, status)
+    metrics.requests.inc()
+    metrics.request_seconds.observe(seconds)
     if method in READS and status < HTTPStatus.BAD_REQUEST:
-        return  # reads that went well would drown the rest
+        return  # successful reads would fill the log
     milliseconds = round(seconds * 1000, 1)
-    log.info("request", method=method, route=figures.route, status=status, milliseconds=milliseconds)
+    log.info("request", method=method, route=metrics.route, status=status, milliseconds=milliseconds)
 
 
-def _new_figures(scope: Scope, status: int) -> _Figures:
-    """Finding a metric by its labels costs as much as counting; there are few, so they are kept."""
+def _new_metrics(scope: Scope, status: int) -> _Metrics:
+    """Cached: finding a metric by its labels costs as much as counting."""
     method, route = scope["method"], scope.get("route")
     label = method if method in METHODS else "other"
     path = "unknown"
@@ -251,6 +252,6 @@ def _new_figures(scope: Scope, status: int) -> _Figures:
         if context.original_route is route and context.path:
             path = context.path
             break
-    figures = _Figures(path, REQUESTS.labels(label, path, status), REQUEST_SECONDS.labels(label, path), route)
-    _figures[method, id(route), status] = figures
-    return figures
+    metrics = _Metrics(path, REQUESTS.labels(label, path, status), REQUEST_SECONDS.labels(label, path), route)
+    _metrics[method, id(route), status] = metrics
+    return metrics

@@ -1,4 +1,4 @@
-"""The route class every domain uses: one request, one transaction, one stored answer per idempotency key."""
+"""Route classes: one request is one transaction, with one stored response per idempotency key."""
 
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, nullcontext
@@ -23,7 +23,7 @@ T = TypeVar("T")
 def make_router(
     *, prefix: str = "", route_class: type[APIRoute] = APIRoute, include_in_schema: bool = True
 ) -> APIRouter:
-    """A router whose operations are called by their function's name, which generated clients then use."""
+    """A router whose operation ids are the names of its functions, for generated clients."""
     return APIRouter(
         prefix=prefix,
         route_class=route_class,
@@ -33,7 +33,7 @@ def make_router(
 
 
 def stores_no_response(endpoint: Endpoint) -> Endpoint:
-    """Mark a route that hands out secrets: its answer is never kept, a repeat is done again."""
+    """Mark a route that returns secrets: its response is not stored, and a repeat runs again."""
     cast(Any, endpoint).stores_no_response = True
     return endpoint
 
@@ -42,7 +42,7 @@ Around = Callable[[Request], AbstractAsyncContextManager[object]]
 
 
 def within(around: Around) -> Callable[[Endpoint], Endpoint]:
-    """Mark a route to run within a context entered before its transaction begins, and left after its end."""
+    """Mark a route to run within a context, entered before its transaction and left after it."""
 
     def mark(endpoint: Endpoint) -> Endpoint:
         cast(Any, endpoint).runs_within = around
@@ -52,12 +52,12 @@ def within(around: Around) -> Callable[[Endpoint], Endpoint]:
 
 
 def keep_nothing(request: Request) -> None:
-    """Have this answer not kept for its idempotency key: it holds a secret, or a repeat finds out anew."""
+    """Do not store this response for its idempotency key: it holds a secret, or a repeat must run again."""
     request.state.keeps_nothing = True
 
 
 class UnitOfWork(APIRoute):
-    """Opens the transaction, runs the verb, stores the response, commits, and only then answers."""
+    """Begins the transaction, runs the endpoint, stores the response, commits, and then responds."""
 
     methods: set[str]
 
@@ -68,7 +68,7 @@ class UnitOfWork(APIRoute):
             return run
 
         async def run_for_caller(request: Request) -> Response:
-            # Before a connection is taken: strangers must not be able to use them up.
+            # Before a connection is acquired: anonymous callers must not exhaust the pool.
             await check_caller(request)
             return await run(request)
 
@@ -91,7 +91,7 @@ class UnitOfWork(APIRoute):
 
         async def change(request: Request) -> Response:
             strict = StrictRequest(request.scope, request.receive)
-            # The body is read before the transaction begins: a slow sender must not hold it open.
+            # Read before the transaction begins: a slow client must not keep it open.
             body = await strict.body()
             claim = _claim(request, route, body) if keeps_responses else None
             database: Database = request.app.state.database
@@ -102,9 +102,9 @@ class UnitOfWork(APIRoute):
 
 
 class Staged(APIRoute):
-    """For routes with slow work between transactions: none is open while they run, `InTransaction` runs one.
+    """For routes with slow work between transactions: no transaction is open; `InTransaction` runs one.
 
-    They keep no responses for idempotency keys, so each step must be safe to repeat by itself.
+    Responses are not stored for idempotency keys, so each step must be safe to repeat.
     """
 
     def get_route_handler(self) -> Handler:
@@ -136,7 +136,7 @@ def _claim(request: Request, route: str, body: bytes) -> Claim | None:
     principal = request.scope["state"].get("principal")
     if key is None or not isinstance(principal, Principal):
         return None
-    # The path's values, not the path: a seed's path and its /v1 twin are the same request.
+    # The path's values, not the path: a path and its /v1 alias are the same request.
     where = f"{sorted(request.path_params.items())} ".encode() + request.scope["query_string"]
     return Claim(
         principal_id=principal.id, method=request.method, route=route, key=key, request=where + b"\n" + body
@@ -148,7 +148,7 @@ async def _open_db(request: Request) -> Db:
 
 
 OpenDb = Annotated[Db, Depends(_open_db)]
-"""The request's connection: inside the transaction on routes that change, outside any on routes that read."""
+"""The request's connection: in a transaction on routes that change, outside of one on routes that read."""
 
 
 async def _transact(request: Request) -> Transact:
@@ -156,7 +156,7 @@ async def _transact(request: Request) -> Transact:
 
 
 InTransaction = Annotated[Transact, Depends(_transact)]
-"""On `Staged` routes: runs a verb in a transaction of its own."""
+"""On `Staged` routes: runs work in its own transaction."""
 
 
 def part_of(app: FastAPI, kind: type[T]) -> T:

@@ -1,4 +1,4 @@
-"""uvicorn as we run it, with bounds on what a stranger can send before there is a request to refuse."""
+"""uvicorn with limits on connections, request heads and waiting times."""
 
 import asyncio
 import logging
@@ -21,7 +21,7 @@ from catraca.platform.http.sockets import GuardedSocket, socket_options
 from catraca.platform.ids import new_id
 
 REFUSED_EARLY = Counter(
-    "catraca_http_refused_early_total", "Connections turned away before they made a request.", ["code"]
+    "catraca_http_refused_early_total", "Connections refused before they made a request.", ["code"]
 )
 # uvicorn warns of each malformed request; the metric above counts them.
 REQUEST_LOG = logging.getLogger("uvicorn.error.requests")
@@ -29,7 +29,7 @@ REQUEST_LOG.setLevel(logging.ERROR)
 
 
 def _most_connections() -> int:
-    """Files are also needed for servers, logs and metrics: accepting must not take the last one."""
+    """Leaves file descriptors for servers, logs and metrics."""
     return max(64, min(10_000, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - 256))
 
 
@@ -40,7 +40,7 @@ class ServerLimits:
     headers: int = 100
     header_bytes: int = 16 * 1024
     message_bytes: int = 1024 * 1024  # of one request on the wire, with chunk sizes and trailers
-    # The same where files of any length are taken as they come.
+    # The same on paths whose body is a file, read in parts.
     stream_bytes: int = 2 * 1024**3
     streams: frozenset[str] = frozenset()
     head_seconds: float = 10.0
@@ -51,7 +51,7 @@ class ServerLimits:
 
 
 class HttpServer(uvicorn.Server):
-    """Serves `app` until `should_exit`. Signals are the runner's, for all roles of the process alike."""
+    """Serves `app` until `should_exit`. The runner handles signals, for all roles of the process."""
 
     def __init__(self, app: FastAPI, *, limits: ServerLimits | None = None) -> None:
         limits = limits or ServerLimits()
@@ -65,8 +65,8 @@ class HttpServer(uvicorn.Server):
                 log_config=None,
                 access_log=False,
                 server_header=False,
-                proxy_headers=False,  # ours knows mapped addresses and refuses what is not one
-                # One second behind our own, which also sees what its timer forgets.
+                proxy_headers=False,  # see `proxies`
+                # One second after our own limit, which also covers cases that this timer does not.
                 timeout_keep_alive=math.ceil(limits.idle_seconds) + 1,
                 timeout_graceful_shutdown=limits.drain_seconds,
                 **socket_options(),
@@ -89,9 +89,10 @@ class HttpServer(uvicorn.Server):
 
 
 class GuardedProtocol(HttpToolsProtocol):
-    """A connection with a deadline for whatever it waits for, and a bound on whatever it collects.
+    """A connection with a deadline for each wait and a limit on buffered data.
 
-    The envelope bounds a request's body and answer; this bounds what comes before, between and after.
+    `RequestMiddleware` limits a request's body and response; this limits what comes before, between and
+    after.
     """
 
     def __init__(
@@ -106,7 +107,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._fault: Refusal | None = None
         self._deaf = False
         self._in_head = True
-        self._complete = True  # whether the message whose head came last has come whole
+        self._complete = True  # the last request was received completely
         self._new_message = False
         self._message_bytes = 0
         self._most_bytes = limits.message_bytes
@@ -145,8 +146,9 @@ class GuardedProtocol(HttpToolsProtocol):
         super().handle_websocket_upgrade()
 
     def _count(self, received_bytes: int) -> None:
-        # The parser keeps a half-read header without bound. A message's first read is bounded by the socket's
-        # buffer and may belong mostly to the message before, so counting begins with its second.
+        # The parser buffers an incomplete header without a limit. The first read of a message is limited by
+        # the socket's buffer, and may hold the end of the message before, so counting begins with the second
+        # read.
         if self._new_message:
             self._new_message, self._message_bytes = False, 0
             return
@@ -176,14 +178,14 @@ class GuardedProtocol(HttpToolsProtocol):
         self._in_head = False
         self._deadline = math.inf
         super().on_headers_complete()
-        # A socket's has none: its protocol reads the head once more.
+        # Without a path for a WebSocket: its own protocol parses the head again.
         is_stream = self.scope.get("path") in self._limits.streams
         self._most_bytes = self._limits.stream_bytes if is_stream else self._limits.message_bytes
         if not cast(Any, self.parser).should_upgrade():
-            self.headers = []  # trailers come as headers do, and must not join a request already under way
+            self.headers = []  # trailers arrive as headers, and must not be added to a running request
 
     def _check_head(self) -> None:
-        """What the parser lets pass and another server on the way might read differently is refused."""
+        """Refuse heads that the parser accepts and that a proxy might interpret differently."""
         length_bytes = hosts = 0
         coding = body = b""
         for name, value in self.headers:
@@ -203,7 +205,7 @@ class GuardedProtocol(HttpToolsProtocol):
             sound = hosts == 1 and coding in (b"", b"chunked")
         else:
             sound = version == "1.0" and hosts <= 1 and not coding
-        # With an upgrade the parser takes what follows for another protocol's, and would drop the body.
+        # After an upgrade the parser treats what follows as another protocol, and would drop the body.
         if not sound or ((coding or body) and parser.should_upgrade()):
             self._fault = RequestMalformed()
 
@@ -220,9 +222,9 @@ class GuardedProtocol(HttpToolsProtocol):
         if self._complete:
             self._wait_at_most(self._limits.idle_seconds)
         elif self.expect_100_continue:
-            self.transport.close()  # it was told no instead of "continue"; what it sends next is a guess
+            self.transport.close()  # refused instead of "100 Continue": the next bytes may be body or request
         else:
-            self._wait_at_most(self._limits.head_seconds)  # the rest of a refused body is read and dropped
+            self._wait_at_most(self._limits.head_seconds)  # to read and drop the rest of a refused body
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -237,20 +239,20 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def close_if_late(self, now: float) -> None:
         if self.transport.is_closing() and self._deadline == math.inf:
-            self._wait_at_most(self._limits.linger_seconds)  # for the peer to read what is left
+            self._wait_at_most(self._limits.linger_seconds)  # for the client to read the rest
         elif self._deadline < now or now - self._stalled_since > self._limits.stall_seconds:
-            # Not `close`, which would wait for a peer that does not read.
+            # Not `close`, which waits for a client that does not read.
             self.transport.abort()
 
     def _refuse(self, refusal: Refusal) -> None:
-        """Answer once, stop listening, and linger a moment: closing on unread bytes would lose the answer."""
+        """Respond, stop reading, and close a moment later: closing on unread bytes loses the response."""
         self._deaf = True
         REFUSED_EARLY.labels(refusal.code).inc()
         cycle = self.cycle
         if cycle is not None and not cycle.response_complete:  # pyright: ignore[reportUnnecessaryComparison]
             cycle.keep_alive = False
             if cycle.response_started or not cycle.more_body:
-                return  # the fault is in a later request on this connection; the answer under way is its last
+                return  # the fault is in a later request; the response under way is the last one
             cycle.disconnected = True
             cycle.message_event.set()
         self.transport.write(self._answer(refusal))

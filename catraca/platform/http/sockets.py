@@ -1,4 +1,4 @@
-"""WebSocket connections as we keep them: a bound on what a peer can make us collect, and on its patience."""
+"""WebSocket connections with limits on buffered data and waiting times."""
 
 import math
 from typing import Any
@@ -16,14 +16,14 @@ log = structlog.get_logger()
 
 CUT_OFF = Counter(
     "catraca_ws_cut_off_total",
-    "Sockets ended for how the peer used the connection, by the reason.",
+    "Sockets closed because of the client's behaviour, by reason.",
     ["reason"],
 )
 
 MESSAGE_BYTES = 16 * 1024
-# Empty ones would never come to a message's size.
+# Empty fragments would never reach the size limit.
 MESSAGE_FRAGMENTS = 256
-# Answers to its pings are also written to a peer that reads nothing.
+# Replies to pings are also buffered for a client that does not read.
 UNREAD_BYTES = 256 * 1024
 STALL_SECONDS = 15.0
 CLOSE_SECONDS = 3.0
@@ -34,7 +34,7 @@ FAULTS: dict[int, str] = {CloseCode.INVALID_DATA: "bad_text", CloseCode.MESSAGE_
 
 
 class GuardedSocket(WebSocketsSansIOProtocol):
-    """A socket whose peer must read what it is sent, and is not waited for when it is to be closed."""
+    """A socket whose client must read what it is sent, and that closes without waiting for the client."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -54,7 +54,7 @@ class GuardedSocket(WebSocketsSansIOProtocol):
             self._cut("unread")
 
     def _refuse_handshake(self) -> None:
-        """The library has found its own words for a head it does not take; uvicorn would not send them."""
+        """Send the library's response to an invalid handshake; uvicorn would not send it."""
         self._deaf = self.handshake_complete = self.close_sent = True
         self._count("handshake_refused")
         self.transport.write(b"".join(self.conn.data_to_send()))
@@ -68,7 +68,7 @@ class GuardedSocket(WebSocketsSansIOProtocol):
             self.handle_parser_exception()
 
     def send_receive_event_to_app(self) -> None:
-        # Looked at here, because uvicorn calls bad text an error of ours and tells of it at length.
+        # Checked here: uvicorn logs invalid text as an error of the server.
         if self.curr_msg_data_type == "text" and not self.close_sent and not _is_text(self.frames):
             self.frames = []
             self.conn.fail(CloseCode.INVALID_DATA, "not UTF-8")
@@ -77,11 +77,11 @@ class GuardedSocket(WebSocketsSansIOProtocol):
             super().send_receive_event_to_app()
 
     def handle_parser_exception(self) -> None:
-        """Say why, and linger a moment: closing on what is not yet read would lose the words."""
+        """Send the close frame, and close a moment later: closing on unread bytes would lose it."""
         self._deaf = True
         self.frames = []
         if self.close_sent or self.transport.is_closing():
-            return  # it was being closed anyway
+            return  # already closing
         self.close_sent = True
         close = self.conn.close_sent
         code = CloseCode.ABNORMAL_CLOSURE if close is None else close.code
@@ -105,7 +105,7 @@ class GuardedSocket(WebSocketsSansIOProtocol):
     async def send(self, message: Any) -> None:
         await super().send(message)
         if self.close_sent:
-            # Also after an answer instead of a socket, which uvicorn takes for no answer at all.
+            # Also after an HTTP response to the handshake, which uvicorn would not count as complete.
             self.handshake_complete = True
 
     def shutdown(self) -> None:
@@ -113,7 +113,7 @@ class GuardedSocket(WebSocketsSansIOProtocol):
         super().shutdown()
 
     def send_500_response(self) -> None:
-        """That we stop is no fault: whoever is still being let in is told to come again."""
+        """While the server stops: refuse an open handshake with 503 instead of 500."""
         if not self._stopping or self.initial_response or self.handshake_complete:
             super().send_500_response()
             return
@@ -123,17 +123,17 @@ class GuardedSocket(WebSocketsSansIOProtocol):
         response.headers["Content-Type"] = answer.headers["content-type"]
         self.conn.send_response(response)
         self.transport.write(b"".join(self.conn.data_to_send()))
-        self.disconnected = True  # what the application says now comes too late
+        self.disconnected = True  # later messages of the application are ignored
 
     def close_if_late(self, now: float) -> None:
-        """Asked about once a second."""
+        """Called about once a second."""
         if now - self._stalled_since > STALL_SECONDS:
             self._cut("slow_reader")
         elif not self.handshake_complete and now > self._handshake_until:
             self._cut("handshake_too_slow")
 
     def _cut(self, reason: str) -> None:
-        # Not `close`, which would wait for a peer that does not read.
+        # Not `close`, which waits for a client that does not read.
         if not self.transport.is_closing() or self.transport.get_write_buffer_size():
             self._deaf = True
             self._count(reason)
@@ -157,7 +157,7 @@ def _is_text(fragments: list[bytes]) -> bool:
 
 
 def socket_options() -> dict[str, Any]:
-    """How uvicorn is to keep sockets. Uncompressed: messages are small, and compressors are not."""
+    """uvicorn's options for WebSockets. Without compression: messages are small, and it needs much memory."""
     return {
         "ws": GuardedSocket,
         "ws_max_size": MESSAGE_BYTES,

@@ -1,4 +1,4 @@
-"""JSON bodies, read strictly: what PostgreSQL or a careful reader could not take is refused here."""
+"""Strict JSON bodies: refuses what PostgreSQL or another parser could not read in the same way."""
 
 import json
 import re
@@ -13,14 +13,14 @@ from catraca.platform.errors import BodyMalformed, MediaTypeUnsupported
 MAX_DEPTH = 32
 MAX_NUMBER = {int: 2**63 - 1, float: sys.float_info.max, bool: 1}
 
-# Only these bring in what decoding does not already refuse, and few bodies have any: escaped characters,
-# long runs of digits, large exponents.
+# Only bodies with these need the slow inspection, and few have them: escaped characters, many digits, large
+# exponents.
 _SUSPECT = re.compile(rb"\\u|\d{16}|[eE]\+?\d{3}")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class StrictRequest(Request):
-    """A request whose body, if it has one, is plain UTF-8 JSON without ambiguity."""
+    """A request whose body, if it has one, is unambiguous UTF-8 JSON."""
 
     async def body(self) -> bytes:
         body = await super().body()
@@ -35,7 +35,7 @@ class StrictRequest(Request):
 
 
 def is_plain_json(headers: Headers) -> bool:
-    """Whether the headers promise JSON in UTF-8, not compressed."""
+    """True if the headers announce uncompressed JSON in UTF-8."""
     if headers.get("content-encoding", "identity").strip().lower() != "identity":
         return False
     media_type, *parameters = headers.get("content-type", "").lower().split(";")
@@ -52,7 +52,7 @@ def is_plain_json(headers: Headers) -> bool:
 
 
 def parse_json(body: bytes) -> Any:
-    """The value `body` holds, or a `BodyMalformed` that says why not, without quoting it."""
+    """The value in `body`. Raises `BodyMalformed` with a reason, without quoting the body."""
     try:
         value = json.loads(body.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_no_constant)
     except RecursionError as error:

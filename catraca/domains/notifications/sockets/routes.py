@@ -25,7 +25,7 @@ from catraca.platform.auth import Authenticator, Principal
 from catraca.platform.database import Database
 from catraca.platform.errors import Busy, Refusal, RequestInvalid, Unauthenticated
 from catraca.platform.http.caller import Caller
-from catraca.platform.http.problems import problem_response, problems, spoken_detail, told_data
+from catraca.platform.http.problems import localized_detail, problem_response, problems, public_data
 from catraca.platform.http.proxies import caller_of
 from catraca.platform.http.rate_limits import LocalBuckets, RateLimit, RateLimiter
 from catraca.platform.http.route import OpenDb, UnitOfWork, make_router, part_of, stores_no_response
@@ -197,8 +197,8 @@ async def _run_message(session: Session, frame: str, commands: SocketCommands) -
         message_id = message.id
         reply = await commands.run(session, message)
     except Refusal as refusal:
-        detail = spoken_detail(refusal, session.language)
-        problem = {"code": refusal.code, "status": refusal.status, "detail": detail, **told_data(refusal)}
+        detail = localized_detail(refusal, session.language)
+        problem = {"code": refusal.code, "status": refusal.status, "detail": detail, **public_data(refusal)}
         await session.send_message("error", problem, message_id=message_id)
         return not isinstance(refusal, MessageMalformed)
     if message_id is not None:
