@@ -65,7 +65,7 @@ class RabbitFacts:
 
 
 async def ask_postgres(url: str) -> PostgresFacts:
-    """Connect, ask, and let go."""
+    """Connect, read, disconnect."""
     try:
         async with asyncio.timeout(ASK_SECONDS):
             connection: Any = await cast(Any, asyncpg).connect(url, timeout=ASK_SECONDS)
@@ -116,7 +116,7 @@ async def _postgres_facts(connection: Any) -> PostgresFacts:
 
 
 async def ask_redis(url: str) -> RedisFacts:
-    """Connect, ask, and let go."""
+    """Connect, read, disconnect."""
     client: Any = None
     try:
         async with asyncio.timeout(ASK_SECONDS):
