@@ -8,10 +8,10 @@ from uuid import NAMESPACE_OID, uuid5
 
 import asyncpg
 
-from catraca.domains.location.model import DriverId, Ping, cell_of
-from catraca.domains.location.store import index
+from catraca.domains.location import store as index
+from catraca.domains.location.model import DriverId, Ping
 from catraca.platform.clock import now
-from catraca.platform.geo import METERS_A_DEGREE, Place
+from catraca.platform.geo import METERS_A_DEGREE, Place, cell_of
 from catraca.platform.redis_client import RedisClient, RedisLimits
 
 CENTRE = Place(-12.98, -45.0)
@@ -86,7 +86,7 @@ async def _show(redis_url: str, pings: Sequence[tuple[DriverId, Ping]]) -> None:
     redis = RedisClient(redis_url, limits=RedisLimits(answer_seconds=60))
     try:
         for start in range(0, len(pings), SHOWN_AT_ONCE):
-            await index.show(redis, dict(pings[start : start + SHOWN_AT_ONCE]), mode="NX")
-        await index.mark_whole(redis)
+            await index.add_drivers(redis, dict(pings[start : start + SHOWN_AT_ONCE]), mode="NX")
+        await index.mark_complete(redis)
     finally:
         await redis.close()

@@ -8,11 +8,10 @@ import asyncpg
 
 from bench.location.world import place_of, put_online
 from catraca.domains.fares import Tariff
-from catraca.domains.location import cell_of
 from catraca.domains.people import UserId
 from catraca.domains.rides import RideId, RideRequest, request_ride
 from catraca.platform.database import Database, Db
-from catraca.platform.geo import Place
+from catraca.platform.geo import Place, cell_of
 
 DRIVERS = 4000
 FEW_OPEN, MANY_OPEN = 100, 10_000

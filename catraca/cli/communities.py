@@ -11,7 +11,7 @@ from uuid import UUID
 import typer
 
 from catraca.cli.community_files import (
-    MOST_BYTES,
+    MAX_BYTES,
     ReadFile,
     collection_of,
     features_of,
@@ -22,7 +22,8 @@ from catraca.cli.database import find_settings, need_database, on_database
 from catraca.cli.failures import REFUSED, expected_failures, fail
 
 if TYPE_CHECKING:
-    from catraca.domains.communities import Imported, NeighbourUnknown
+    from catraca.domains.communities.errors import NeighbourUnknown
+    from catraca.domains.communities.service import ImportResult
     from catraca.platform.database import Db
 
 T = TypeVar("T")
@@ -32,49 +33,51 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="markdown",
-    help="Bring in and take out communities with their fences, as GeoJSON.",
+    help="Import and export communities with their fences, as GeoJSON.",
 )
 
 
 @app.command("import")
 def import_file(
     file: Annotated[Path, typer.Argument(help="A GeoJSON FeatureCollection; `-` for standard input.")],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would happen.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")
+    ] = False,
     by: Annotated[
-        UUID | None, typer.Option(metavar="ID", help="Whose act it is in the audit log; by default nobody's.")
+        UUID | None, typer.Option(metavar="ID", help="The actor in the audit log; default: none.")
     ] = None,
 ) -> None:
-    """Make every community of a file what the file says of it, all of them or none.
+    """Create and change communities to match a file, all of them or none.
 
-    A feature's `id` is the community's; without one it is made from the `name`. Properties are the fields of
-    `POST /v1/communities`, and `retired`. Communities that are not in the file stay as they are. Running it
-    again with the same file changes nothing. Exit code 1 when features are faulty: all faults are listed.
+    A feature's `id` is the community's; without one the id is derived from the `name`. Properties are the
+    fields of `POST /v1/communities`, and `retired`. Communities that are not in the file stay as they are. A
+    second run with the same file changes nothing. Exit code 1: features are faulty; all faults are listed.
 
     Examples: `catraca communities import town.geojson --dry-run`, `catraca communities import town.geojson`
     """
     with expected_failures():
         url = need_database(find_settings())
         features = features_of(*_content(file))
-        with _progress("checked", len(features)) as tell:
-            read = read_features(features, tell)
+        with _progress("checked", len(features)) as advance:
+            read = read_features(features, advance)
         for name, times in read.ignored.items():
             typer.echo(f'the property "{plain(name)}" is not known, and ignored ({times:,} times)', err=True)
         _refuse(read.faults)
-        with _progress("compared" if dry_run else "written", len(features)) as tell:
-            done = _import(url, read, by=by, dry_run=dry_run, tell=tell)
-    _report(read, done, dry_run=dry_run)
+        with _progress("compared" if dry_run else "written", len(features)) as advance:
+            results = _import(url, read, by=by, dry_run=dry_run, on_each=advance)
+    _report(read, results, dry_run=dry_run)
 
 
 @app.command()
 def export(
-    file: Annotated[Path, typer.Argument(help="Where to; by default standard output.")] = Path("-"),
+    file: Annotated[Path, typer.Argument(help="The file to write; default: standard output.")] = Path("-"),
 ) -> None:
-    """Write all communities, the retired as well, so that `import` finds nothing to change.
+    """Write all communities, retired ones included, in the form that `import` reads.
 
     Example: `catraca communities export town.geojson`
     """
     with expected_failures():
-        from catraca.domains.communities import all_communities
+        from catraca.domains.communities.service import all_communities
 
         text = collection_of(_run(need_database(find_settings()), all_communities))
     if str(file) == "-":
@@ -87,12 +90,12 @@ def export(
 
 
 def _content(file: Path) -> tuple[str, bytes]:
-    """What it is called, and what it holds."""
+    """The source's name and its bytes."""
     if str(file) == "-":
-        return "standard input", sys.stdin.buffer.read(MOST_BYTES + 1)
+        return "standard input", sys.stdin.buffer.read(MAX_BYTES + 1)
     try:
         with file.open("rb") as source:
-            return str(file), source.read(MOST_BYTES + 1)
+            return str(file), source.read(MAX_BYTES + 1)
     except OSError as error:
         fail(f"{file} cannot be read: {(error.strerror or 'unknown').lower()}", REFUSED)
 
@@ -106,24 +109,27 @@ def _refuse(faults: Sequence[str]) -> None:
 
 
 def _import(
-    url: str, read: ReadFile, *, by: UUID | None, dry_run: bool, tell: Callable[[], None]
-) -> "list[Imported]":
-    from catraca.domains.communities import NeighbourUnknown, import_communities
+    url: str, read: ReadFile, *, by: UUID | None, dry_run: bool, on_each: Callable[[], None]
+) -> "list[ImportResult]":
+    from catraca.domains.communities import import_communities
+    from catraca.domains.communities.errors import NeighbourUnknown
 
     try:
-        return _run(url, lambda db: import_communities(db, read.wanted, by=by, dry_run=dry_run, tell=tell))
+        return _run(
+            url, lambda db: import_communities(db, read.drafts, by=by, dry_run=dry_run, on_each=on_each)
+        )
     except NeighbourUnknown as unknown:
-        _name_strangers(read, unknown)
+        _add_unknown_neighbours(read, unknown)
         _refuse(read.faults)
         raise
 
 
-def _name_strangers(read: ReadFile, unknown: "NeighbourUnknown") -> None:
-    """Which features name communities that are neither in the file nor in the database."""
-    strangers = set[object](unknown.data["neighbour_ids"])  # pyright: ignore[reportArgumentType]
-    for one in read.wanted:
+def _add_unknown_neighbours(read: ReadFile, unknown: "NeighbourUnknown") -> None:
+    """Add a fault for each neighbour that is neither in the file nor in the database."""
+    unknown_ids = set[object](unknown.data["neighbour_ids"])  # pyright: ignore[reportArgumentType]
+    for one in read.drafts:
         for neighbour_id in one.rules.neighbour_ids:
-            if neighbour_id in strangers:
+            if neighbour_id in unknown_ids:
                 words = f"{neighbour_id} is no community, here or in the file."
                 read.add_fault(read.numbers[one.id], one.rules.name, "properties.neighbour_ids", words)
 
@@ -133,24 +139,24 @@ def _run(url: str, work: "Callable[[Db], Awaitable[T]]") -> T:
 
     from catraca.platform.telemetry import configure_logging
 
-    configure_logging("error")  # standard output is for the result
+    configure_logging("error")  # Standard output is for the result.
     return asyncio.run(on_database(url, work))
 
 
 @contextmanager
-def _progress(what: str, total: int) -> Generator[Callable[[], None]]:
-    """A bar on a terminal, while it takes long; what is yielded is called once for each."""
+def _progress(label: str, total: int) -> Generator[Callable[[], None]]:
+    """A progress bar on a terminal; call the yielded function once for each item."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     console = Console(stderr=True)
-    columns = (BarColumn(), MofNCompleteColumn(), TextColumn(what))
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn(label))
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("", total=total)
         yield lambda: progress.advance(task)
 
 
-def _report(read: ReadFile, done: "Sequence[Imported]", *, dry_run: bool) -> None:
+def _report(read: ReadFile, results: "Sequence[ImportResult]", *, dry_run: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -158,14 +164,16 @@ def _report(read: ReadFile, done: "Sequence[Imported]", *, dry_run: bool) -> Non
     for heading in ("community", "id", "version", ""):
         table.add_column(heading, overflow="fold")
     rows = [
-        (one, outcome) for one, outcome in zip(read.wanted, done, strict=True) if outcome.what != "unchanged"
+        (draft, result)
+        for draft, result in zip(read.drafts, results, strict=True)
+        if result.outcome != "unchanged"
     ]
-    for one, outcome in rows[:SHOWN_ROWS]:
-        table.add_row(plain(one.rules.name), str(one.id), str(outcome.version), outcome.what)
+    for draft, result in rows[:SHOWN_ROWS]:
+        table.add_row(plain(draft.rules.name), str(draft.id), str(result.version), result.outcome)
     if rows:
         Console(highlight=False, markup=False).print(table)
     if len(rows) > SHOWN_ROWS:
         typer.echo(f"... and {len(rows) - SHOWN_ROWS:,} more")
-    counts = Counter(outcome.what for outcome in done)
-    told = ", ".join(f"{counts[what]:,} {what}" for what in ("created", "changed", "unchanged"))
-    typer.echo(f"Would be: {told}." if dry_run else f"{told}.")
+    counts = Counter(result.outcome for result in results)
+    summary = ", ".join(f"{counts[outcome]:,} {outcome}" for outcome in ("created", "changed", "unchanged"))
+    typer.echo(f"Would be: {summary}." if dry_run else f"{summary}.")

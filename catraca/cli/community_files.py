@@ -1,4 +1,4 @@
-"""Files of communities, a GeoJSON feature each: read with every fault told, and written as they are read."""
+"""Files of communities, one GeoJSON feature each: read with all faults, and written in the same form."""
 
 import json
 from collections import Counter
@@ -12,21 +12,21 @@ from catraca.cli.failures import REFUSED, fail
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
-    from catraca.domains.communities import Community, Wanted
+    from catraca.domains.communities import Community, CommunityDraft
     from catraca.domains.communities.schemas import CommunityFeatureIn
 
-MOST_BYTES = 64 * 1024 * 1024
+MAX_BYTES = 64 * 1024 * 1024
 
 
 @dataclass
 class ReadFile:
-    """What a file says, feature by feature; `faults` are lines to be shown."""
+    """A file's features; `faults` are lines to print."""
 
-    wanted: "list[Wanted]" = field(default_factory=list)
+    drafts: "list[CommunityDraft]" = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
-    # By their names, how many features have properties that nobody here knows.
+    # Unknown properties: how many features have each.
     ignored: Counter[str] = field(default_factory=Counter)
-    # Which feature names which community: its number, counted from 1.
+    # The number of each community's feature, from 1.
     numbers: dict[UUID, int] = field(default_factory=dict)
 
     def add_fault(self, number: int, name: object, where: str, message: str) -> None:
@@ -35,9 +35,9 @@ class ReadFile:
 
 
 def features_of(source: str, content: bytes) -> list[object]:
-    """The features of a collection; anything else ends the command."""
-    if len(content) > MOST_BYTES:
-        fail(f"{source} is too large: at most {MOST_BYTES // 1024 // 1024} MiB", REFUSED)
+    """The features of a collection; other content ends the command."""
+    if len(content) > MAX_BYTES:
+        fail(f"{source} is too large: at most {MAX_BYTES // 1024 // 1024} MiB", REFUSED)
     try:
         found: Any = json.loads(content)
     except (ValueError, RecursionError) as error:
@@ -49,17 +49,19 @@ def features_of(source: str, content: bytes) -> list[object]:
     return cast("list[object]", features)
 
 
-def read_features(features: Sequence[object], tell: Callable[[], object]) -> ReadFile:
-    """Check them all, however many are faulty."""
+def read_features(features: Sequence[object], on_each: Callable[[], object]) -> ReadFile:
+    """Check all features, also after a fault."""
     read = ReadFile()
     for number, feature in enumerate(features, 1):
         _read_feature(read, number, feature)
-        tell()
+        on_each()
     return read
 
 
 def _read_feature(read: ReadFile, number: int, feature: object) -> None:
-    from catraca.domains.communities import FenceInvalid, NeighbourIsItself, Wanted, check_fence
+    from catraca.domains.communities import CommunityDraft
+    from catraca.domains.communities.errors import FenceInvalid, NeighbourIsItself
+    from catraca.domains.communities.service import check_fence
     from catraca.platform.texts import text
 
     known = cast("dict[str, Any]", feature) if isinstance(feature, dict) else {}
@@ -70,46 +72,46 @@ def _read_feature(read: ReadFile, number: int, feature: object) -> None:
         cast("dict[str, Any]", known["properties"]) if isinstance(known.get("properties"), dict) else {}
     )
     name = properties.get("name")
-    said = _said(read, number, known, properties)
+    fields = _read_properties(read, number, known, properties)
     try:
         fence = check_fence(known.get("geometry"), language="en")
     except FenceInvalid as invalid:
         for fault in cast("list[dict[str, str]]", invalid.data["faults"]):
             read.add_fault(number, name, f"geometry.{fault['where']}", fault["message"])
         return
-    if said is None:
+    if fields is None:
         return
-    rules = said.to_rules(retired=said.retired)
-    if said.community_id in rules.neighbour_ids:
+    rules = fields.to_rules(retired=fields.retired)
+    if fields.community_id in rules.neighbour_ids:
         words = text(f"refusals.{NeighbourIsItself.code}", "en")
         read.add_fault(number, name, "properties.neighbour_ids", words)
-    other = read.numbers.setdefault(said.community_id, number)
+    other = read.numbers.setdefault(fields.community_id, number)
     if other != number:
-        words = f"Feature {other} has the same {'id' if said.id else 'name, and neither has an id'}."
+        words = f"Feature {other} has the same {'id' if fields.id else 'name, and neither has an id'}."
         read.add_fault(number, name, "id", words)
-    read.wanted.append(Wanted(id=said.community_id, rules=rules, fence=fence))
+    read.drafts.append(CommunityDraft(id=fields.community_id, rules=rules, fence=fence))
 
 
-def _said(
+def _read_properties(
     read: ReadFile, number: int, feature: dict[str, Any], properties: dict[str, Any]
 ) -> "CommunityFeatureIn | None":
-    """What the feature says beside its geometry; empty columns are not said."""
+    """The feature without its geometry; empty properties count as omitted."""
     from pydantic import ValidationError
 
     from catraca.domains.communities.schemas import CommunityFeatureIn
 
     known = CommunityFeatureIn.model_fields.keys() - {"id", "fence"}
     read.ignored.update(properties.keys() - known)
-    said = {key: properties[key] for key in known if properties.get(key) is not None}
+    sent = {key: properties[key] for key in known if properties.get(key) is not None}
     try:
-        return CommunityFeatureIn(fence=None, id=feature.get("id"), **said)
+        return CommunityFeatureIn(fence=None, id=feature.get("id"), **sent)
     except ValidationError as error:
-        for where, message in _told(error):
+        for where, message in _faults_of(error):
             read.add_fault(number, properties.get("name"), where, message)
         return None
 
 
-def _told(error: "ValidationError") -> Iterator[tuple[str, str]]:
+def _faults_of(error: "ValidationError") -> Iterator[tuple[str, str]]:
     from catraca.platform.texts import text, words
 
     for wrong in error.errors(include_url=False, include_input=False):
@@ -123,7 +125,7 @@ def _told(error: "ValidationError") -> Iterator[tuple[str, str]]:
 
 
 def collection_of(found: "Sequence[tuple[Community, str]]") -> str:
-    """As a file, a line each, so that two of them can be compared."""
+    """A file with one line for each community, so that two files can be compared."""
     lines = ",\n".join(_feature(community, fence) for community, fence in found)
     return f'{{"type": "FeatureCollection", "features": [\n{lines}\n]}}\n'
 
@@ -131,17 +133,17 @@ def collection_of(found: "Sequence[tuple[Community, str]]") -> str:
 def _feature(community: "Community", fence: str) -> str:
     from catraca.domains.communities.schemas import CommunityOut
 
-    seen = CommunityOut.of(community, fence).model_dump(mode="json")
+    shown = CommunityOut.of(community, fence).model_dump(mode="json")
     left_out = {"community_id", "version", "changed_at", "fence"}
     feature = {
         "type": "Feature",
-        "id": seen["community_id"],
-        "properties": {key: value for key, value in seen.items() if key not in left_out},
-        "geometry": seen["fence"],
+        "id": shown["community_id"],
+        "properties": {key: value for key, value in shown.items() if key not in left_out},
+        "geometry": shown["fence"],
     }
     return json.dumps(feature, ensure_ascii=False)
 
 
 def plain(text: str) -> str:
-    """Without what a terminal would obey."""
+    """Replace control characters, which a terminal would interpret."""
     return "".join(sign if sign.isprintable() else "\ufffd" for sign in text)

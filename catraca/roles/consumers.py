@@ -7,9 +7,10 @@ from catraca.domains.analytics import AlertRule
 from catraca.domains.analytics import handlers as analytics_handlers
 from catraca.domains.audit import handlers as audit_handlers
 from catraca.domains.dead_letters import handlers as dead_letter_handlers
-from catraca.domains.location import ShownPosition, encode_positions
-from catraca.domains.location import handlers as location_handlers
-from catraca.domains.location.service.showing import Show
+from catraca.domains.location import ShownPosition
+from catraca.domains.location.positions.handlers import tracking
+from catraca.domains.location.positions.model import encode_positions
+from catraca.domains.location.positions.service import Deliver
 from catraca.domains.matching.search import handlers as matching_handlers
 from catraca.domains.notifications import NOTIFICATIONS_CHANNEL, POSITIONS_CHANNEL, Notifier
 from catraca.domains.notifications.messages import handlers as notification_handlers
@@ -57,7 +58,7 @@ def _pusher(settings: Settings, _redis: RedisClient) -> Pusher | None:
     return Pusher(PushKey(settings.signing_secret(), contact=settings.notifications.push_contact))
 
 
-def _show_to_sockets(_settings: Settings, redis: RedisClient) -> Show:
+def _show_to_sockets(_settings: Settings, redis: RedisClient) -> Deliver:
     async def show(positions: Sequence[ShownPosition]) -> None:
         await redis_pubsub.publish(redis, POSITIONS_CHANNEL, encode_positions(positions))
 
@@ -81,7 +82,7 @@ HANDLERS: tuple[tuple[AnyHandlers, *tuple[Need, ...]], ...] = (
     *((one, _notifier) for one in notification_handlers.HANDLERS),
     (push_handlers.handles, _pusher),
     *((one, _alert_rule) for one in analytics_handlers.HANDLERS),
-    (location_handlers.tracking, _show_to_sockets),
+    (tracking, _show_to_sockets),
 )
 
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from catraca.domains import communities, people, scheduling
-from catraca.domains.communities import CommunityId, Prices, Rules, Wanted
+from catraca.domains.communities import CommunityDraft, CommunityId, Prices, Rules
+from catraca.domains.communities.service import all_communities
 from catraca.domains.people import NewUser, UserId
 from catraca.domains.scheduling import NewWorker, ServiceId, ServiceTerms, WeeklyRule
 from catraca.platform.database import Database, Db
@@ -69,7 +70,7 @@ DRIVERS = (
 
 def _community(
     number: int, name: str, lat: float, lng: float, *, radius_meters: int, neighbour: int
-) -> Wanted:
+) -> CommunityDraft:
     """Within eight corners around a place."""
     north = radius_meters / METERS_A_DEGREE
     east = north / math.cos(math.radians(lat))
@@ -83,7 +84,7 @@ def _community(
         fallback=("neighbours", "open"),
         neighbour_ids=(_community_id(neighbour),),
     )
-    return Wanted(id=_community_id(number), rules=rules, fence=json.dumps(fence))
+    return CommunityDraft(id=_community_id(number), rules=rules, fence=json.dumps(fence))
 
 
 def _community_id(number: int) -> CommunityId:
@@ -124,7 +125,7 @@ class DemoCity:
     operator: NewUser = OPERATOR
     passengers: Sequence[NewUser] = PASSENGERS
     drivers: Sequence[NewUser] = DRIVERS
-    communities: Sequence[Wanted] = COMMUNITIES
+    communities: Sequence[CommunityDraft] = COMMUNITIES
 
 
 async def fill_demo_city(database: Database) -> DemoCity:
@@ -141,8 +142,9 @@ async def fill_demo_city(database: Database) -> DemoCity:
 
 async def _add_communities(db: Db) -> None:
     """Those that are not there: a city of an earlier version has none. What operators made of them stays."""
-    missing = [one for one in COMMUNITIES if await communities.read_community(db, one.id) is None]
-    await communities.import_communities(db, missing, by=None, dry_run=False, tell=lambda: None)
+    known = {one.id for one, _ in await all_communities(db)}
+    missing = [one for one in COMMUNITIES if one.id not in known]
+    await communities.import_communities(db, missing, by=None, dry_run=False, on_each=lambda: None)
 
 
 async def _open_clinic(db: Db) -> None:

@@ -1,10 +1,11 @@
 """Settings as the domains take them."""
 
 from catraca.domains.analytics import AlertRule
-from catraca.domains.communities import EdgeRules
 from catraca.domains.fares import Tariff
 from catraca.domains.geofences import Terms as GeofenceTerms
-from catraca.domains.location import PingRules, Rhythm
+from catraca.domains.location.fence_crossings.model import CrossingRules
+from catraca.domains.location.model import PingRules
+from catraca.domains.location.presence.jobs import PatrolRules
 from catraca.domains.matching import Matcher, Rules, Terms
 from catraca.domains.rides.model import RideTerms
 from catraca.domains.scheduling import BookingRules
@@ -50,12 +51,12 @@ def ping_rules(settings: LocationSettings) -> PingRules:
     )
 
 
-def location_rhythm(settings: LocationSettings) -> Rhythm:
-    return Rhythm(
+def patrol_rules(settings: LocationSettings) -> PatrolRules:
+    return PatrolRules(
         presence_timeout=settings.presence_timeout,
         idle_after=settings.idle_after,
         position_interval=settings.position_interval,
-        edges=EdgeRules(pings=settings.community_edge_pings, dwell=settings.community_edge_dwell),
+        crossings=CrossingRules(pings=settings.community_edge_pings, dwell=settings.community_edge_dwell),
     )
 
 

@@ -13,7 +13,14 @@ from hypothesis import HealthCheck, given, settings
 
 from catraca.cli.community_files import collection_of, features_of, read_features
 from catraca.domains import communities
-from catraca.domains.communities import CommunityId, Imported, Rules, import_communities
+from catraca.domains.communities import CommunityId, Rules, import_communities
+from catraca.domains.communities.service import (
+    ImportResult,
+    all_communities,
+    check_fence,
+    create_community,
+    get_community,
+)
 from catraca.platform.database import Database
 from catraca.platform.texts import text
 from tests.domains.communities.places import PRICES, ring, somewhere, sound_fences, square
@@ -55,8 +62,8 @@ class Machine:
         read = read_features(features, lambda: None)
         assert read.faults == []
         async with self.database.transaction() as db:
-            done = await import_communities(db, read.wanted, by=None, dry_run=False, tell=lambda: None)
-        return [one.what for one in done]
+            done = await import_communities(db, read.drafts, by=None, dry_run=False, on_each=lambda: None)
+        return [one.outcome for one in done]
 
     async def count(self) -> int:
         async with self.database.connection() as db:
@@ -64,7 +71,7 @@ class Machine:
 
     async def named(self, name: str) -> communities.Community:
         async with self.database.connection() as db:
-            (found,) = [one for one, _ in await communities.all_communities(db) if one.rules.name == name]
+            (found,) = [one for one, _ in await all_communities(db) if one.rules.name == name]
             return found
 
 
@@ -265,19 +272,19 @@ async def test_any_sound_fence_goes_out_and_comes_in_unchanged(
 ) -> None:
     """Made as somebody sent it, read, exported and imported: it stays what it is, and at its version."""
     own = CommunityId(uuid4())
-    kept = communities.check_fence(fence, language="en")
+    kept = check_fence(fence, language="en")
     async with machine.database.transaction() as db:
-        await communities.create_community(db, own, Rules(name="Vila"), kept, by=None)
-        found = await communities.read_community(db, own)
+        await create_community(db, own, Rules(name="Vila"), kept, by=None)
+        found = await get_community(db, own)
         assert found is not None
         assert found[1] == kept
-        written = collection_of(await communities.all_communities(db))
+        written = collection_of(await all_communities(db))
         read = read_features(features_of("it", written.encode()), lambda: None)
         assert read.faults == []
-        done = await import_communities(db, read.wanted, by=None, dry_run=False, tell=lambda: None)
-        assert set(done) == {Imported("unchanged", 1)}
-        assert own in {one.id for one in read.wanted}
-        assert await communities.read_community(db, own) == found
+        done = await import_communities(db, read.drafts, by=None, dry_run=False, on_each=lambda: None)
+        assert set(done) == {ImportResult("unchanged", 1)}
+        assert own in {one.id for one in read.drafts}
+        assert await get_community(db, own) == found
 
 
 async def test_a_fence_that_was_kept_another_way_round_is_unchanged_too(machine: Machine) -> None:
@@ -285,11 +292,9 @@ async def test_a_fence_that_was_kept_another_way_round_is_unchanged_too(machine:
     fence = square(*somewhere())
     fence["coordinates"][0].reverse()
     async with machine.database.transaction() as db:
-        await communities.create_community(
-            db, CommunityId(uuid4()), Rules(name="Vila"), json.dumps(fence), by=None
-        )
+        await create_community(db, CommunityId(uuid4()), Rules(name="Vila"), json.dumps(fence), by=None)
     async with machine.database.connection() as db:
-        written = collection_of(await communities.all_communities(db))
+        written = collection_of(await all_communities(db))
     assert await machine.take_in(*features_of("it", written.encode())) == ["unchanged"]
 
 

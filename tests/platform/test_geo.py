@@ -1,10 +1,10 @@
-"""Distances and estimated trips."""
+"""Distances, estimated trips, and cells."""
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from catraca.platform.geo import Place, Trip, estimate_trip, straight_line_meters
+from catraca.platform.geo import Place, Trip, cell_of, cells_around, estimate_trip, straight_line_meters
 
 places = st.builds(Place, st.floats(-90, 90), st.floats(-180, 180))
 
@@ -36,3 +36,23 @@ def test_trip_to_the_same_place_is_zero(place: Place) -> None:
 )
 def test_known_distances(start: Place, end: Place, kilometers: float) -> None:
     assert straight_line_meters(start, end) == pytest.approx(kilometers * 1000, abs=2)
+
+
+middles = st.builds(Place, st.floats(-85, 85), st.floats(-180, 180))
+
+
+@given(middles, st.floats(1, 50_000), st.floats(0, 1), st.floats(-1, 1), st.floats(-1, 1))
+@example(Place(0, 180.0), 50_000, 1, 0, 1)
+@example(Place(0, -180.0), 50_000, 1, 0, -1)
+@example(Place(85.0, 0), 50_000, 1, 1, 1)
+def test_cells_around_cover_every_place_within_the_radius(
+    middle: Place, radius_meters: float, far: float, north: float, east: float
+) -> None:
+    degrees = radius_meters / 111_195 * far
+    other = Place(
+        max(-85.0, min(85.0, middle.lat + north * degrees)),
+        (middle.lon + east * degrees * 12 + 180) % 360 - 180,
+    )
+    assume(straight_line_meters(middle, other) <= radius_meters)
+    cell = cell_of(other)
+    assert any(first <= cell <= last for first, last in cells_around(middle, radius_meters))

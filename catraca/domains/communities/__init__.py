@@ -1,62 +1,37 @@
-"""Communities: their fences, what their rides cost, and which of them a place is in."""
+"""Communities: their fences, tariffs and rules, and which communities contain a place."""
 
-from catraca.domains.communities.errors import FenceInvalid, NeighbourIsItself, NeighbourUnknown
-from catraca.domains.communities.model.community import (
+from catraca.domains.communities.model import (
     Community,
+    CommunityFilter,
     CommunityId,
+    Fence,
+    FenceIndex,
     Prices,
     Rules,
     Tier,
-    Whose,
-    circles_of,
+    search_circles,
 )
-from catraca.domains.communities.model.edges import (
-    EdgeRules,
-    Sighting,
-    Whereabouts,
-    settle,
-    settle_first,
-)
-from catraca.domains.communities.model.fences import Fence, FenceIndex
 from catraca.domains.communities.service import (
+    CommunityDraft,
     Fences,
-    Imported,
-    Wanted,
-    all_communities,
-    change_community,
-    check_fence,
-    create_community,
     import_communities,
+    read_community_version,
 )
-from catraca.domains.communities.store import INVARIANTS, read_community, read_version
+from catraca.domains.communities.store import INVARIANTS
 
 __all__ = [
     "INVARIANTS",
     "Community",
+    "CommunityDraft",
+    "CommunityFilter",
     "CommunityId",
-    "EdgeRules",
     "Fence",
     "FenceIndex",
-    "FenceInvalid",
     "Fences",
-    "Imported",
-    "NeighbourIsItself",
-    "NeighbourUnknown",
     "Prices",
     "Rules",
-    "Sighting",
     "Tier",
-    "Wanted",
-    "Whereabouts",
-    "Whose",
-    "all_communities",
-    "change_community",
-    "check_fence",
-    "circles_of",
-    "create_community",
     "import_communities",
-    "read_community",
-    "read_version",
-    "settle",
-    "settle_first",
+    "read_community_version",
+    "search_circles",
 ]

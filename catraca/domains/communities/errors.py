@@ -1,4 +1,4 @@
-"""What communities refuse."""
+"""Refusals of the communities domain."""
 
 from catraca.platform.errors import Refusal
 
@@ -9,7 +9,7 @@ class CommunityNotFound(Refusal):
 
 
 class CommunityChanged(Refusal):
-    """Somebody else changed it since it was read; `version` is the one it is at."""
+    """The community was changed after the caller read it; `version` is the present version."""
 
     code = "community_changed"
     status = 409
@@ -21,7 +21,7 @@ class CommunityExists(Refusal):
 
 
 class NeighbourUnknown(Refusal):
-    """`neighbour_ids` are those that name no community."""
+    """`neighbour_ids` are the ids of no community."""
 
     code = "neighbour_unknown"
     status = 422
@@ -33,7 +33,7 @@ class NeighbourIsItself(Refusal):
 
 
 class FenceInvalid(Refusal):
-    """`faults` say where in the GeoJSON and why; each with a code and words."""
+    """`faults`: for each, the place in the GeoJSON, a code and a text."""
 
     code = "fence_invalid"
     status = 422

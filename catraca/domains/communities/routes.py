@@ -1,4 +1,4 @@
-"""HTTP for communities, which operators write and everybody reads: translate, authorise, call one verb."""
+"""HTTP for communities. Operators write them, all signed-in callers read them."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -8,7 +8,7 @@ from uuid import UUID
 from fastapi import Depends, Query, Request
 
 from catraca.domains.communities import service
-from catraca.domains.communities.model.community import CommunityId
+from catraca.domains.communities.model import CommunityId
 from catraca.domains.communities.schemas import (
     CommunitiesOut,
     CommunityChangeIn,
@@ -18,19 +18,20 @@ from catraca.domains.communities.schemas import (
     Version,
     VersionPage,
 )
+from catraca.platform.forms import PageCursor, PageLimit
 from catraca.platform.http.caller import Caller, Operator
 from catraca.platform.http.problems import problems
 from catraca.platform.http.route import OpenDb, UnitOfWork, make_router, wired
 from catraca.platform.ids import new_id
 from catraca.platform.texts import Language, negotiate
 
-# A fence may be half a megabyte; of those that are seen with theirs, a page takes so many.
-MOST_WITH_FENCES = 20
+# A fence may have half a megabyte.
+MAX_WITH_FENCES = 20
 
 
 @dataclass(frozen=True, slots=True)
 class CommunityParts:
-    """What the API's role hands to these routes."""
+    """Values that the API role passes to these routes."""
 
     fences: service.Fences
 
@@ -42,7 +43,7 @@ async def _language(request: Request) -> Language:
 Parts = Annotated[CommunityParts, Depends(wired(CommunityParts))]
 Speaking = Annotated[Language, Depends(_language)]
 TAGS: list[str | Enum] = ["communities"]
-ONE = "/communities/{community_id:uuid}"  # so that it is not the address of `at`
+ONE = "/communities/{community_id:uuid}"  # A plain parameter would match `at` as well.
 
 router = make_router(prefix="/v1", route_class=UnitOfWork)
 ROUTERS = [router]
@@ -51,14 +52,14 @@ ROUTERS = [router]
 @router.post(
     "/communities",
     tags=TAGS,
-    summary="Make a community",
+    summary="Create a community",
     status_code=201,
     responses=problems(401, 403, 409, 413, 422),
 )
 async def create_community(
     body: CommunityIn, db: OpenDb, operator: Operator, language: Speaking
 ) -> CommunityOut:
-    """Fences a community in. What is wrong with a fence is told in `faults`: where, why, in words."""
+    """Faults of the fence are in `faults`, each with its place, a code and a text."""
     fence = service.check_fence(body.fence, language=language)
     community_id = CommunityId(body.id or new_id())
     made = await service.create_community(db, community_id, body.to_rules(), fence, by=operator.id)
@@ -69,15 +70,15 @@ async def create_community(
 async def list_communities(
     db: OpenDb,
     caller: Caller,
-    after: Annotated[UUID | None, Query(description="The previous page's `next`.")] = None,
-    limit: Annotated[int, Query(ge=1, le=100)] = 50,
-    retired: Annotated[bool, Query(description="The retired as well.")] = False,
+    after: PageCursor = None,
+    limit: PageLimit = 50,
+    retired: Annotated[bool, Query(description="Include retired communities.")] = False,
     fences: Annotated[
-        bool, Query(description=f"With their fences, and then at most {MOST_WITH_FENCES} a page.")
+        bool, Query(description=f"Include fences; then a page has at most {MAX_WITH_FENCES}.")
     ] = False,
 ) -> CommunityPage:
-    """Answers communities in the order of their ids, a page at a time."""
-    most = min(limit, MOST_WITH_FENCES) if fences else limit
+    """Returns communities in the order of their ids."""
+    most = min(limit, MAX_WITH_FENCES) if fences else limit
     found = await service.find_communities(db, after=after, limit=most + 1, retired=retired, fences=fences)
     return CommunityPage.of(found, limit=most)
 
@@ -92,14 +93,14 @@ async def find_communities_at(
     lat: Annotated[float, Query(ge=-90, le=90, allow_inf_nan=False)],
     lng: Annotated[float, Query(ge=-180, le=180, allow_inf_nan=False)],
 ) -> CommunitiesOut:
-    """Answers the communities that the place is in, edges included, the smallest first; without fences."""
+    """Returns the communities that contain the place, edges included, smallest first; without fences."""
     index = await parts.fences.current(db)
     return CommunitiesOut(communities=[CommunityOut.of(found) for found in index.at(lat, lng)])
 
 
 @router.get(ONE, tags=TAGS, summary="Read a community", responses=problems(401, 404, 422))
 async def read_community(community_id: UUID, db: OpenDb, caller: Caller) -> CommunityOut:
-    """Answers the community as it is, with its fence; also when it is retired."""
+    """Returns the community with its fence, retired or not."""
     return CommunityOut.of(*await service.get_community(db, community_id))
 
 
@@ -107,9 +108,9 @@ async def read_community(community_id: UUID, db: OpenDb, caller: Caller) -> Comm
 async def change_community(
     community_id: UUID, body: CommunityChangeIn, db: OpenDb, operator: Operator, language: Speaking
 ) -> CommunityOut:
-    """Makes it what is sent, as a new version. If it was changed since you read it, nothing happens (409).
+    """Replaces the community, as a new version. 409: it was changed after you read it.
 
-    A retired community comes back by it.
+    A retired community is in use again after a change.
     """
     fence = service.check_fence(body.fence, language=language)
     made = await service.change_community(
@@ -123,9 +124,9 @@ async def retire_community(
     community_id: UUID,
     db: OpenDb,
     operator: Operator,
-    version: Annotated[Version, Query(description="The one you read.")],
+    version: Annotated[Version, Query(description="The version you read.")],
 ) -> CommunityOut:
-    """Puts it out of use, as a new version; nothing of it is deleted. Repeating it changes nothing."""
+    """Takes the community out of use, as a new version; nothing is deleted. Safe to repeat."""
     retired = await service.retire_community(db, CommunityId(community_id), version=version, by=operator.id)
     return CommunityOut.of(*retired)
 
@@ -138,9 +139,9 @@ async def list_community_versions(
     db: OpenDb,
     caller: Caller,
     before: Annotated[Version | None, Query(description="The previous page's `next`.")] = None,
-    limit: Annotated[int, Query(ge=1, le=100)] = 50,
+    limit: PageLimit = 50,
 ) -> VersionPage:
-    """Answers what the community is and was, the newest first, a page at a time; without fences."""
+    """Returns the community's versions, newest first, without fences."""
     found = await service.find_versions(db, community_id, before=before, limit=limit + 1)
     return VersionPage.of(found, limit=limit)
 
@@ -154,5 +155,5 @@ async def list_community_versions(
 async def read_community_version(
     community_id: UUID, version: Version, db: OpenDb, caller: Caller
 ) -> CommunityOut:
-    """Answers what the community was then, with the fence it had. A version never changes."""
+    """Returns one version with its fence. A version never changes."""
     return CommunityOut.of(*await service.get_version(db, community_id, version))

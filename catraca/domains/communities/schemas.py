@@ -1,7 +1,6 @@
-"""What communities' routes and files take and give."""
+"""HTTP and file schemas of communities."""
 
 import json
-import unicodedata
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Self
@@ -11,27 +10,26 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchem
 from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
-from catraca.domains.communities.model.community import (
-    MOST_NEIGHBOURS,
+from catraca.domains.communities.model import (
+    MAX_NEIGHBOURS,
     Community,
     CommunityId,
     Fallback,
     Prices,
     Rules,
 )
-from catraca.domains.communities.model.rings import FEWEST_RING_POINTS, MOST_POINTS
+from catraca.domains.communities.polygons import MAX_POINTS, MIN_RING_POINTS
+from catraca.platform.forms import Body, Next, cleaned, each_once, split_page
+from catraca.platform.lines import LINE_PATTERN, clean_line
 
 NAMED_COMMUNITIES = UUID("2f6b54a5-2d0c-4f0e-9a53-7f2b0a6f9c1e")
 NAME_MAX_CHARACTERS = 100
-# Left out is what can make a name look like another: control characters, line breaks, turned directions.
-_LEFT_OUT = r"\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069"
-NAME_PATTERN = rf"^[^{_LEFT_OUT}]*[^\s{_LEFT_OUT}][^{_LEFT_OUT}]*$"
-# The version after it must fit into the database's integer.
-LAST_VERSION = 2**31 - 2
+# The next version must fit into the database's integer.
+MAX_VERSION = 2**31 - 2
 FALLBACKS: list[list[Fallback]] = [[], ["open"], ["neighbours"], ["neighbours", "open"]]
 
 _POSITION: JsonDict = {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 3}
-_RING: JsonDict = {"type": "array", "items": _POSITION, "minItems": FEWEST_RING_POINTS}
+_RING: JsonDict = {"type": "array", "items": _POSITION, "minItems": MIN_RING_POINTS}
 _RINGS: JsonDict = {"type": "array", "items": _RING, "minItems": 1}
 
 
@@ -72,45 +70,23 @@ SEEN: JsonDict = {
 }
 
 
-def _clean_name(name: str) -> str:
-    """Composed and trimmed: two spellings that look the same are the same."""
-    name = unicodedata.normalize("NFC", name).strip()
-    if len(name) > NAME_MAX_CHARACTERS:  # composing may lengthen
-        raise PydanticCustomError("text_too_long", "text_too_long")
-    if all(unicodedata.category(character) in ("Cf", "Zs") for character in name):
-        raise PydanticCustomError("text_blank", "text_blank")
-    return name
-
-
 def _in_order(fallback: list[Fallback]) -> list[Fallback]:
     if fallback not in FALLBACKS:
         raise PydanticCustomError("fallback_order", "fallback_order")
     return fallback
 
 
-def _each_once(ids: list[UUID]) -> list[UUID]:
-    if len(set(ids)) < len(ids):
-        raise PydanticCustomError("repeated", "repeated")
-    return ids
-
-
 Name = Annotated[
     str,
-    Field(min_length=1, max_length=NAME_MAX_CHARACTERS, pattern=NAME_PATTERN),
-    AfterValidator(_clean_name),
+    Field(min_length=1, max_length=NAME_MAX_CHARACTERS, pattern=LINE_PATTERN),
+    cleaned(lambda text: clean_line(text, max_characters=NAME_MAX_CHARACTERS)),
 ]
 Cents = Annotated[int, Field(strict=True, ge=0, le=1_000_000)]
-Version = Annotated[int, Field(ge=1, le=LAST_VERSION)]
-
-
-class Body(BaseModel):
-    """A request's body: fields we do not know are refused, not ignored."""
-
-    model_config = ConfigDict(extra="forbid")
+Version = Annotated[int, Field(ge=1, le=MAX_VERSION)]
 
 
 class Tariff(Body):
-    """What a ride costs, in hundredths of the currency that all share."""
+    """The price of a ride, in hundredths of the common currency."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [PRICES]})
 
@@ -135,32 +111,32 @@ class Tariff(Body):
 
 
 class CommunityFields(Body):
-    """All of a community but its id: what is left out is as if it had never been said."""
+    """All of a community except its id. Omitted fields get their defaults, also in a change."""
 
     name: Name
     fence: Annotated[Any, WithJsonSchema(FENCE)] = Field(
-        description=f"GeoJSON (RFC 7946), the longitude first, with at most {MOST_POINTS:,} points."
-        " Holes are left out of the community. Rings may turn either way."
+        description=f"GeoJSON (RFC 7946), the longitude first, with at most {MAX_POINTS:,} points."
+        " Holes are outside the community. Rings may turn either way."
     )
-    tariff: Tariff | None = Field(default=None, description="Null: as everywhere.")
+    tariff: Tariff | None = Field(default=None, description="Null: the server's tariff.")
     outside_tariff: Tariff | None = Field(
-        default=None, description="For rides its own drivers could not take. Null: the same."
+        default=None, description="For rides with drivers from elsewhere. Null: `tariff`."
     )
     fallback: Annotated[
         list[Fallback], AfterValidator(_in_order), WithJsonSchema({"type": "array", "enum": FALLBACKS})
     ] = Field(
         default=["open"],
-        description="Whom a passenger is asked about when nobody is there, in this order."
-        " Empty: nobody, the ride waits for the community's own.",
+        description="Drivers the passenger is asked to accept, in this order, when the community has none"
+        " available. Empty: the ride waits for the community's own drivers.",
     )
-    neighbour_ids: Annotated[list[UUID], AfterValidator(_each_once)] = Field(
+    neighbour_ids: Annotated[list[UUID], AfterValidator(each_once)] = Field(
         default=[],
-        max_length=MOST_NEIGHBOURS,
+        max_length=MAX_NEIGHBOURS,
         json_schema_extra={"uniqueItems": True},
-        description="Communities whose drivers are asked next.",
+        description="Communities whose drivers are `neighbours`.",
     )
     confirmation_ttl_seconds: Annotated[int, Field(strict=True, ge=1, le=86_400)] | None = Field(
-        default=None, description="How long a passenger may think. Null: as the setting says."
+        default=None, description="Time for the passenger to confirm. Null: the server's setting."
     )
 
     def to_rules(self, *, retired: bool = False) -> Rules:
@@ -178,24 +154,24 @@ class CommunityFields(Body):
 class CommunityIn(CommunityFields):
     model_config = ConfigDict(json_schema_extra={"examples": [SE]})
 
-    id: UUID | None = Field(default=None, description="Left out: a new one.")
+    id: UUID | None = Field(default=None, description="Default: a new id.")
 
 
 class CommunityChangeIn(CommunityFields):
     model_config = ConfigDict(json_schema_extra={"examples": [{**SE, "version": 1}]})
 
-    version: Version = Field(strict=True, description="The one you read: nobody has changed it since.")
+    version: Version = Field(strict=True, description="The version you read.")
 
 
 class CommunityFeatureIn(CommunityFields):
-    """A GeoJSON feature: its id, its properties, and its geometry as the fence."""
+    """A GeoJSON feature: id, properties, and the geometry as the fence."""
 
     id: UUID | None = None
     retired: bool = False
 
     @property
     def community_id(self) -> CommunityId:
-        """Without an id it is its name: the same file names the same community again."""
+        """Derived from the name if the file has no id: a second import changes the same community."""
         return CommunityId(self.id or uuid5(NAMED_COMMUNITIES, self.name))
 
 
@@ -203,17 +179,17 @@ class CommunityOut(BaseModel):
     model_config = ConfigDict(json_schema_extra={"examples": [SEEN]})
 
     community_id: UUID
-    version: int = Field(description="Counts up with every change; all of them are kept.")
+    version: int = Field(description="Increases with every change; all versions are stored.")
     name: str
     fence: Annotated[Any, WithJsonSchema({"oneOf": [FENCE, {"type": "null"}]})] = Field(
-        description="GeoJSON; null where only the rest was asked for."
+        description="GeoJSON; null in answers without fences."
     )
     tariff: Tariff | None
     outside_tariff: Tariff | None
     fallback: list[Fallback]
     neighbour_ids: list[UUID]
     confirmation_ttl_seconds: int | None
-    retired: bool = Field(description="It is not in use any more: no place is in it.")
+    retired: bool = Field(description="Out of use: no place is in it.")
     changed_at: datetime
 
     @classmethod
@@ -245,13 +221,12 @@ class CommunityPage(CommunitiesOut):
         json_schema_extra={"examples": [{"communities": [{**SEEN, "fence": None}], "next": None}]}
     )
 
-    next: UUID | None = Field(description="Ask for what follows with `after` set to this; null at the end.")
+    next: Next[UUID]
 
     @classmethod
     def of(cls, found: Sequence[tuple[Community, str | None]], *, limit: int) -> Self:
-        """From one more than the page takes: what is left over says that there is a next page."""
-        shown = [CommunityOut.of(community, fence) for community, fence in found[:limit]]
-        return cls(communities=shown, next=shown[-1].community_id if len(found) > limit else None)
+        page, after = split_page(found, limit=limit, cursor=lambda one: one[0].id)
+        return cls(communities=[CommunityOut.of(*one) for one in page], next=after)
 
 
 class VersionPage(BaseModel):
@@ -260,9 +235,9 @@ class VersionPage(BaseModel):
     )
 
     versions: list[CommunityOut]
-    next: int | None = Field(description="Ask for older ones with `before` set to this; null at the end.")
+    next: Next[int]
 
     @classmethod
     def of(cls, found: Sequence[Community], *, limit: int) -> Self:
-        shown = [CommunityOut.of(community) for community in found[:limit]]
-        return cls(versions=shown, next=shown[-1].version if len(found) > limit else None)
+        page, before = split_page(found, limit=limit, cursor=lambda one: one.version)
+        return cls(versions=[CommunityOut.of(one) for one in page], next=before)

@@ -1,4 +1,4 @@
-"""Making, changing and finding communities."""
+"""Create, change, import and find communities."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 from uuid import UUID
 
-from catraca.domains.communities import store
+from catraca.domains.communities import polygons, store
 from catraca.domains.communities.errors import (
     CommunityChanged,
     CommunityExists,
@@ -15,16 +15,14 @@ from catraca.domains.communities.errors import (
     NeighbourIsItself,
     NeighbourUnknown,
 )
-from catraca.domains.communities.model import rings
-from catraca.domains.communities.model.community import Community, CommunityId, Rules
-from catraca.domains.communities.model.fences import FenceIndex
+from catraca.domains.communities.model import Community, CommunityId, FenceIndex, Rules
 from catraca.platform.database import Db, audit
 from catraca.platform.texts import Language, text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What somebody's file says of a community; the fence was found to be one."""
+class CommunityDraft:
+    """A community as a file describes it; the fence is valid GeoJSON."""
 
     id: CommunityId
     rules: Rules
@@ -32,17 +30,17 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
-    what: Literal["created", "changed", "unchanged"]
-    # The one it is at now, or would be.
+class ImportResult:
+    outcome: Literal["created", "changed", "unchanged"]
+    # After the import, also if it is a dry run.
     version: int
 
 
 def check_fence(fence: object, *, language: Language) -> str:
-    """The fence as it is kept; refused with where and why, in the reader's words."""
+    """Return the fence as it is stored; raises `FenceInvalid` with faults in this language."""
     try:
-        return rings.read_fence(fence)
-    except rings.FenceFaulty as faulty:
+        return polygons.read_fence(fence)
+    except polygons.FenceFaulty as faulty:
         faults = [
             {"where": one.where, "code": one.code, "message": text(f"fences.{one.code}", language, one.data)}
             for one in faulty.faults
@@ -53,32 +51,32 @@ def check_fence(fence: object, *, language: Language) -> str:
 async def create_community(
     db: Db, community_id: CommunityId, rules: Rules, fence: str, *, by: UUID | None
 ) -> Community:
-    """A new community; `fence` is GeoJSON that was found to be one."""
-    made = await _write(db, community_id, rules, fence, version=1)
-    if made is None:
+    """Create a community; `fence` is the result of `check_fence`."""
+    created = await _insert_version(db, community_id, rules, fence, version=1)
+    if created is None:
         raise CommunityExists
-    await _record(db, made, by)
-    return made
+    await _audit(db, created, by)
+    return created
 
 
 async def change_community(
     db: Db, community_id: CommunityId, rules: Rules, fence: str, *, version: int, by: UUID | None
 ) -> Community:
-    """A new version of what was `version`; refused when somebody else has changed it since."""
-    made = await _write(db, community_id, rules, fence, version=version + 1)
-    if made is None:
+    """Insert the version after `version`; raises `CommunityChanged` if that is not the present one."""
+    changed = await _insert_version(db, community_id, rules, fence, version=version + 1)
+    if changed is None:
         known = await store.read_community(db, community_id)
         if known is None:
             raise CommunityNotFound
         raise CommunityChanged(version=known[0].version)
-    await _record(db, made, by)
-    return made
+    await _audit(db, changed, by)
+    return changed
 
 
 async def retire_community(
     db: Db, community_id: CommunityId, *, version: int, by: UUID
 ) -> tuple[Community, str]:
-    """Nobody is in it from now on, and nothing of it is lost. What is retired stays as it is."""
+    """Take the community out of use, as a new version. A retired community stays as it is."""
     known, fence = await get_community(db, community_id)
     if known.rules.retired:
         return known, fence
@@ -87,38 +85,38 @@ async def retire_community(
 
 
 async def import_communities(
-    db: Db, wanted: Sequence[Wanted], *, by: UUID | None, dry_run: bool, tell: Callable[[], object]
-) -> list[Imported]:
-    """Make each community what is said of it, all or none. Repeating it changes nothing.
+    db: Db, drafts: Sequence[CommunityDraft], *, by: UUID | None, dry_run: bool, on_each: Callable[[], object]
+) -> list[ImportResult]:
+    """Create and change communities to match their drafts, all or none. A repeat changes nothing.
 
-    They may be each other's neighbours in any order. `tell` is called after each of them.
+    Drafts may be neighbours of each other in any order. `on_each` is called after each draft.
     """
-    # First, so that nobody changes what is compared; others wait.
+    # First, because it makes other changes wait: nothing changes between the comparison and the write.
     revision = 0 if dry_run else await store.next_revision(db)
-    known = await store.communities_among(db, [one.id for one in wanted])
-    named = {neighbour for one in wanted for neighbour in one.rules.neighbour_ids}
-    await _refuse_strangers(db, named - {one.id for one in wanted})
-    done: list[Imported] = []
-    for one in wanted:
-        done.append(_difference(one, known.get(one.id)))
-        if done[-1].what != "unchanged" and not dry_run:
-            version = done[-1].version
-            made = await store.insert_version(
-                db, one.id, one.rules, one.fence, version=version, revision=revision
+    known = await store.communities_among(db, [draft.id for draft in drafts])
+    named = {neighbour for draft in drafts for neighbour in draft.rules.neighbour_ids}
+    await _refuse_unknown(db, named - {draft.id for draft in drafts})
+    results: list[ImportResult] = []
+    for draft in drafts:
+        result = _compare(draft, known.get(draft.id))
+        results.append(result)
+        if result.outcome != "unchanged" and not dry_run:
+            written = await store.insert_version(
+                db, draft.id, draft.rules, draft.fence, version=result.version, revision=revision
             )
-            assert made is not None
-            await _record(db, made, by, told={"by": "command line"})
-        tell()
-    return done
+            assert written is not None
+            await _audit(db, written, by, details={"by": "command line"})
+        on_each()
+    return results
 
 
-def _difference(wanted: Wanted, known: tuple[Community, str] | None) -> Imported:
+def _compare(draft: CommunityDraft, known: tuple[Community, str] | None) -> ImportResult:
     if known is None:
-        return Imported("created", 1)
+        return ImportResult("created", 1)
     community, fence = known
-    if (community.rules, rings.as_kept(fence)) == (wanted.rules, wanted.fence):
-        return Imported("unchanged", community.version)
-    return Imported("changed", community.version + 1)
+    if (community.rules, polygons.normalized(fence)) == (draft.rules, draft.fence):
+        return ImportResult("unchanged", community.version)
+    return ImportResult("changed", community.version + 1)
 
 
 async def get_community(db: Db, community_id: UUID) -> tuple[Community, str]:
@@ -130,7 +128,7 @@ async def get_community(db: Db, community_id: UUID) -> tuple[Community, str]:
 
 
 async def get_version(db: Db, community_id: UUID, version: int) -> tuple[Community, str]:
-    """What the community was, with the fence it had."""
+    """A version of the community with its fence."""
     known = await store.read_version(db, community_id, version)
     fence = await store.read_version_fence(db, community_id, version)
     if known is None or fence is None:
@@ -138,8 +136,15 @@ async def get_version(db: Db, community_id: UUID, version: int) -> tuple[Communi
     return known, fence
 
 
+async def read_community_version(db: Db, community_id: UUID, version: int) -> Community:
+    """A version that a ride or a confirmation refers to by a foreign key."""
+    known = await store.read_version(db, community_id, version)
+    assert known is not None, "versions are never deleted"
+    return known
+
+
 async def find_versions(db: Db, community_id: UUID, *, before: int | None, limit: int) -> Sequence[Community]:
-    """What the community was, the newest first."""
+    """The community's versions, newest first."""
     if not await store.known_among(db, [community_id]):
         raise CommunityNotFound
     return await store.versions_of(db, community_id, before=before, limit=limit)
@@ -152,44 +157,44 @@ async def find_communities(
 
 
 async def all_communities(db: Db) -> Sequence[tuple[Community, str]]:
-    """As they were at one moment, with their fences; the retired as well."""
+    """All communities with their fences, retired ones included, in one snapshot."""
     return sorted(await store.changed_since(db, 0), key=lambda found: found[0].id)
 
 
-async def _write(
+async def _insert_version(
     db: Db, community_id: CommunityId, rules: Rules, fence: str, *, version: int
 ) -> Community | None:
     if community_id in rules.neighbour_ids:
         raise NeighbourIsItself
-    await _refuse_strangers(db, rules.neighbour_ids)
+    await _refuse_unknown(db, rules.neighbour_ids)
     revision = await store.next_revision(db)
     return await store.insert_version(db, community_id, rules, fence, version=version, revision=revision)
 
 
-async def _refuse_strangers(db: Db, neighbour_ids: Iterable[CommunityId]) -> None:
+async def _refuse_unknown(db: Db, neighbour_ids: Iterable[CommunityId]) -> None:
     unknown = set(neighbour_ids) - await store.known_among(db, neighbour_ids)
     if unknown:
         raise NeighbourUnknown(neighbour_ids=sorted(unknown))
 
 
-async def _record(
-    db: Db, community: Community, by: UUID | None, *, told: dict[str, object] | None = None
+async def _audit(
+    db: Db, community: Community, by: UUID | None, *, details: dict[str, object] | None = None
 ) -> None:
-    first = "created" if community.version == 1 else "changed"
+    change = "created" if community.version == 1 else "changed"
     await audit.record(
         db,
         actor_id=by,
-        action=f"community.{'retired' if community.rules.retired else first}",
+        action=f"community.{'retired' if community.rules.retired else change}",
         subject_kind="community",
         subject_id=community.id,
-        data={"version": community.version, **(told or {})},
+        data={"version": community.version, **(details or {})},
     )
 
 
 class Fences:
-    """A process's copy of all fences, brought up to date whenever it is asked for: never behind.
+    """This process's index of all fences, updated whenever it is read.
 
-    Not for a transaction that changes communities itself: what it then remembered might be undone.
+    Not for a transaction that changes communities: a rollback would leave its change in the index.
     """
 
     def __init__(self) -> None:
@@ -198,11 +203,11 @@ class Fences:
         self._loading = asyncio.Lock()
 
     async def current(self, db: Db) -> FenceIndex:
-        """As of now; costs a short question, and what has changed since the last time."""
+        """The present index: one short query, and the fences that changed since the last call."""
         revision = await store.current_revision(db)
         if revision <= self._revision:
             return self._index
-        # One at a time, for all who wait: ten thousand take their time, which is not the event loop's.
+        # One update at a time, in a thread: ten thousand fences take long.
         async with self._loading:
             if revision > self._revision:
                 changed = await store.changed_since(db, self._revision)

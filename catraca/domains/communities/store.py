@@ -1,4 +1,4 @@
-"""Every statement on communities. A change writes a new version; nothing that was is lost."""
+"""Every statement on communities. A change inserts a new version; versions are never deleted."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -6,7 +6,7 @@ from uuid import UUID
 
 import msgspec
 
-from catraca.domains.communities.model.community import Community, CommunityId, Prices, Rules
+from catraca.domains.communities.model import Community, CommunityId, Prices, Rules
 from catraca.platform.database import Db, Row
 from catraca.platform.database.invariants import ConstraintHeld, Rule
 
@@ -23,7 +23,7 @@ NEXT = "UPDATE communities SET version = $2, revision = $3 WHERE id = $1 AND ver
 
 
 async def next_revision(db: Db) -> int:
-    """The number of the change this transaction makes; others wait until it has ended."""
+    """The number of this transaction's change. Other changes wait until the transaction ends."""
     return await db.fetchval("UPDATE communities_revision SET revision = revision + 1 RETURNING revision")
 
 
@@ -32,7 +32,7 @@ async def current_revision(db: Db) -> int:
 
 
 async def changed_since(db: Db, revision: int) -> list[tuple[Community, str]]:
-    """What every change after that one made of its community, with the fence."""
+    """Communities changed after that revision, with their fences."""
     rows = await db.fetch(
         f"SELECT {COLUMNS}, v.fence {COMMUNITIES} WHERE c.revision > $1",
         revision,
@@ -43,9 +43,9 @@ async def changed_since(db: Db, revision: int) -> list[tuple[Community, str]]:
 async def insert_version(
     db: Db, community_id: CommunityId, rules: Rules, fence: str, *, version: int, revision: int
 ) -> Community | None:
-    """The community as it is from now on; None when it is not at the version before, or not new."""
+    """The new version; None if the present version is not the one before it."""
     row = await db.fetchrow(
-        f"WITH head AS ({FIRST if version == 1 else NEXT} RETURNING id)"  # noqa: S608 - our own words
+        f"WITH head AS ({FIRST if version == 1 else NEXT} RETURNING id)"  # noqa: S608 - constants only
         " INSERT INTO community_versions AS v (community_id, version, name, fence, tariff, outside_tariff,"
         "   fallback, neighbour_ids, confirmation_ttl_seconds, retired)"
         " SELECT id, $2, $4, $5::json, $6::jsonb, $7::jsonb, $8::text[], $9::uuid[], $10, $11 FROM head"
@@ -77,7 +77,7 @@ async def read_community(db: Db, community_id: UUID) -> tuple[Community, str] | 
 async def communities_among(
     db: Db, community_ids: Iterable[UUID]
 ) -> dict[CommunityId, tuple[Community, str]]:
-    """Those of them that there are, with their fences."""
+    """The existing ones of these communities, with their fences."""
     rows = await db.fetch(
         f"SELECT {COLUMNS}, v.fence {COMMUNITIES} WHERE c.id = ANY ($1::uuid[])", list(community_ids)
     )
@@ -86,7 +86,7 @@ async def communities_among(
 
 async def read_version(db: Db, community_id: UUID, version: int) -> Community | None:
     row = await db.fetchrow(
-        f"SELECT {COLUMNS} FROM community_versions v"  # noqa: S608 - our own words
+        f"SELECT {COLUMNS} FROM community_versions v"  # noqa: S608 - constants only
         " WHERE v.community_id = $1 AND v.version = $2",
         community_id,
         version,
@@ -95,16 +95,15 @@ async def read_version(db: Db, community_id: UUID, version: int) -> Community | 
 
 
 async def read_version_fence(db: Db, community_id: UUID, version: int) -> str | None:
-    """Where the fence of that version ran."""
     return await db.fetchval(
         "SELECT fence FROM community_versions WHERE community_id = $1 AND version = $2", community_id, version
     )
 
 
 async def versions_of(db: Db, community_id: UUID, *, before: int | None, limit: int) -> Sequence[Community]:
-    """The newest first."""
+    """Newest first."""
     rows = await db.fetch(
-        f"SELECT {COLUMNS} FROM community_versions v"  # noqa: S608 - our own words
+        f"SELECT {COLUMNS} FROM community_versions v"  # noqa: S608 - constants only
         " WHERE v.community_id = $1 AND ($2::integer IS NULL OR v.version < $2)"
         " ORDER BY v.version DESC LIMIT $3",
         community_id,
@@ -117,7 +116,7 @@ async def versions_of(db: Db, community_id: UUID, *, before: int | None, limit: 
 async def communities_page(
     db: Db, *, after: UUID | None, limit: int, retired: bool, fences: bool
 ) -> list[tuple[Community, str | None]]:
-    """In the order of their ids, from the one after `after`; with their fences if these are wanted."""
+    """In the order of their ids, after `after`; with their fences if `fences` is set."""
     rows = await db.fetch(
         f"SELECT {COLUMNS}, CASE WHEN $4 THEN v.fence END AS fence {COMMUNITIES}"
         " WHERE ($1::uuid IS NULL OR c.id > $1) AND (NOT v.retired OR $3) ORDER BY c.id LIMIT $2",
@@ -163,7 +162,7 @@ def _community(row: Row) -> Community:
 INVARIANTS: tuple[Rule, ...] = (
     ConstraintHeld(
         name="communities are their newest version",
-        sentence="What a community was under each of its versions is kept, without a gap.",
+        sentence="Every version of a community is stored, without a gap.",
         table="communities",
         constraint="communities_are_their_newest_version",
         definition=("(id, version)", "community_versions(community_id, version)"),

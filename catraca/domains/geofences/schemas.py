@@ -10,8 +10,8 @@ from pydantic_core import PydanticCustomError
 
 from catraca.domains.communities import Tier
 from catraca.domains.geofences.model import Asked, Changes, Kind, NeedsConfirmation
-from catraca.domains.people import Address, Body, left_out
 from catraca.domains.rides import Ride, Status
+from catraca.platform.forms import Address, Body, left_out
 from catraca.platform.geo import Latitude, Longitude
 
 PASSENGER_ID = "0198a7f0-5d2e-7c41-9f0a-3b1c2d4e5f61"

@@ -1,24 +1,24 @@
-"""What location's verbs refuse."""
+"""Refusals of the location domain."""
 
 from catraca.platform.errors import Refusal
 
 
 class DriverMayNotDrive(Refusal):
-    """Not approved, suspended or erased: whoever may not take rides is not looked for either."""
+    """The driver is not approved, suspended or erased."""
 
     code = "driver_may_not_drive"
     status = 403
 
 
 class DriverNotOnline(Refusal):
-    """A ping of somebody who is not at work; the app asks to go online, and sends it again."""
+    """A ping from an offline driver. The app goes online and sends the ping again."""
 
     code = "driver_offline"
     status = 409
 
 
 class LocksUnavailable(Refusal):
-    """Redis cannot be asked: whether somebody holds the driver is not known, so it is not said."""
+    """Redis is down, so it is unknown whether the driver is locked."""
 
     code = "locks_unavailable"
     status = 503
@@ -26,28 +26,26 @@ class LocksUnavailable(Refusal):
 
 
 class RideNotUnderWay(Refusal):
-    """Where somebody is who drives nobody is not shown; `ride_status` is where the ride stands."""
+    """Positions are shown from acceptance to the end of the ride; `ride_status` is the present status."""
 
     code = "ride_not_under_way"
     status = 409
 
 
 class RideEnded(Refusal):
-    """There is nothing left to follow."""
-
     code = "ride_ended"
     status = 409
 
 
 class TooManyShares(Refusal):
-    """`most` is how many links a ride may have at a time."""
+    """`most` is the limit of working links for one ride."""
 
     code = "too_many_shares"
     status = 409
 
 
 class TripNotFound(Refusal):
-    """The link never was one, has expired or was revoked: it is not said which."""
+    """The link is unknown, expired or revoked; the answer is the same for all three."""
 
     code = "trip_not_found"
     status = 404

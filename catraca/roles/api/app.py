@@ -8,6 +8,7 @@ from fastapi import APIRouter, FastAPI
 from catraca.domains import communities, notifications
 from catraca.domains.communities.routes import CommunityParts
 from catraca.domains.dead_letters.routes import DeadLetterParts
+from catraca.domains.location.commands import socket_commands
 from catraca.domains.notifications.sockets.routes import SocketParts
 from catraca.domains.rides.acceptance.service import Acceptance
 from catraca.platform.http.app import HttpParts, create_app
@@ -23,10 +24,11 @@ from catraca.roles.api.domain_parts import (
     geofence_parts,
     location_parts,
     onboarding_parts,
+    ping_recorder,
+    presence_parts,
     push_parts,
     scheduling_parts,
 )
-from catraca.roles.api.location_commands import location_commands
 from catraca.roles.api.routers import ROUTERS, STREAMS, TAGS
 from catraca.roles.domain_rules import ride_terms, tariff_of
 from catraca.roles.duties import queue_duties
@@ -42,10 +44,12 @@ def build_app(parts: Parts, health: Health, routers: Sequence[APIRouter] = ROUTE
         anonymous=RateLimit.parse(settings.http.rate_limit_anonymous),
     )
     fences = communities.Fences()
-    pings = location_parts(parts, fences)
+    presence, recorder = presence_parts(parts, fences), ping_recorder(parts)
     hub = notifications.Hub(parts.database, settings.servers.redis_url, revoked=authentication.revoked)
     sockets = SocketParts(
-        commands=notifications.SocketCommands(hub, parts.database, location_commands(pings, parts.database)),
+        commands=notifications.SocketCommands(
+            hub, parts.database, socket_commands(parts.database.run, presence, recorder)
+        ),
         authenticator=authentication.authenticator,
         limiter=limiter,
         principals=limits.principal,
@@ -70,7 +74,9 @@ def build_app(parts: Parts, health: Health, routers: Sequence[APIRouter] = ROUTE
             tariff_of(settings.fares),
             ride_terms(settings),
             Acceptance(parts.database, parts.redis),
-            pings,
+            location_parts(parts),
+            presence,
+            recorder,
             CommunityParts(fences),
             geofence_parts(parts, fences),
             scheduling_parts(parts),

@@ -12,6 +12,9 @@ from catraca.domains import (
     scheduling,
 )
 from catraca.domains.geofences.routes import GeofenceParts
+from catraca.domains.location.pings.service import PingRecorder
+from catraca.domains.location.positions.service import PositionPublisher
+from catraca.domains.location.presence.service import PresenceParts
 from catraca.domains.location.routes import LocationParts
 from catraca.domains.notifications.push.routes import PushParts
 from catraca.domains.onboarding.routes import OnboardingParts
@@ -93,18 +96,22 @@ def scheduling_parts(parts: Parts) -> SchedulingParts:
     )
 
 
-def location_parts(parts: Parts, fences: communities.Fences) -> LocationParts:
-    settings, transact = parts.settings.location, parts.database.run
-    rules = ping_rules(settings)
-    tracking = location.Tracking(transact, parts.bus.publish_transient)
+def location_parts(parts: Parts) -> LocationParts:
+    settings = parts.settings.location
     return LocationParts(
-        redis=parts.redis,
-        desk=location.PingDesk(parts.redis, transact, rules=rules, tracking=tracking),
-        rules=rules,
-        fences=fences,
-        presence_timeout=settings.presence_timeout,
-        lock_ttl=settings.lock_ttl,
+        redis=parts.redis, presence_timeout=settings.presence_timeout, lock_ttl=settings.lock_ttl
     )
+
+
+def presence_parts(parts: Parts, fences: communities.Fences) -> PresenceParts:
+    return PresenceParts(parts.redis, ping_rules(parts.settings.location), fences)
+
+
+def ping_recorder(parts: Parts) -> PingRecorder:
+    transact = parts.database.run
+    publisher = PositionPublisher(transact, parts.bus.publish_transient)
+    rules = ping_rules(parts.settings.location)
+    return PingRecorder(parts.redis, transact, rules=rules, publisher=publisher)
 
 
 def push_parts(settings: Settings) -> PushParts:

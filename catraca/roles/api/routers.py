@@ -6,7 +6,12 @@ from catraca.domains.communities import routes as community_routes
 from catraca.domains.dead_letters import routes as dead_letter_routes
 from catraca.domains.fares import routes as fare_routes
 from catraca.domains.geofences import routes as geofence_routes
-from catraca.domains.location import routes as location_routes
+from catraca.domains.location.locks import routes as lock_routes
+from catraca.domains.location.nearby import routes as nearby_routes
+from catraca.domains.location.pings import routes as ping_routes
+from catraca.domains.location.positions import routes as position_routes
+from catraca.domains.location.presence import routes as presence_routes
+from catraca.domains.location.sharing import routes as sharing_routes
 from catraca.domains.matching.explain import routes as matching_routes
 from catraca.domains.notifications.messages import routes as notification_routes
 from catraca.domains.notifications.push import routes as push_routes
@@ -25,7 +30,12 @@ ROUTERS = [
     *onboarding_routes.ROUTERS,
     *fare_routes.ROUTERS,
     *ride_routes.ROUTERS,
-    *location_routes.ROUTERS,
+    presence_routes.router,
+    ping_routes.router,
+    nearby_routes.router,
+    lock_routes.router,
+    position_routes.router,
+    sharing_routes.router,
     *matching_routes.ROUTERS,
     *community_routes.ROUTERS,
     *geofence_routes.ROUTERS,
@@ -44,7 +54,7 @@ TAGS = {
     "people": "For operators: accounts, drivers' approval, export and erasure.",
     "rides": "Quotes, ride requests, offers, trips and cancellation.",
     "communities": "Communities with their own drivers: fences, tariffs and their versions.",
-    "location": "Drivers at work: status, positions, search by distance, locks.",
+    "location": "Online drivers: status, positions, search by distance, locks, trip links.",
     "scheduling": "Working hours, free slots and appointments that cannot overlap.",
     "notifications": "Notifications, the WebSocket that delivers them live, and web push.",
     "dead letters": "For operators: messages that failed; read, correct, replay or discard them.",

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from shapely.geometry.base import BaseGeometry
 
 from catraca.domains.communities import Community, FenceIndex
-from catraca.domains.communities.model.fences import Margin
+from catraca.domains.communities.model import Margin
 from catraca.platform.geo import Place, straight_line_meters
 from tests.domains.communities.shapes import (
     LAT,

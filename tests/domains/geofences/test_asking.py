@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from uuid import uuid4
 
 from catraca.domains import communities
+from catraca.domains.communities.service import change_community
 from tests.conftest import bearer
 from tests.domains.geofences.village import FENCE_METERS, OUTSIDE_METERS, PATH, Village, square
 
@@ -187,7 +188,7 @@ async def test_a_retired_community_is_no_longer_there(village: Village) -> None:
     retired = communities.Rules(name="Vila", retired=True)
     fence = json.dumps(square(village.lat, village.lng))
     async with village.town.parts.database.transaction() as db:
-        await communities.change_community(
+        await change_community(
             db, village.community.id, retired, fence, version=village.community.version, by=None
         )
     assert (await village.ask(uuid4())).json()["code"] == "no_community_here"

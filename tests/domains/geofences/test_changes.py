@@ -8,6 +8,7 @@ import pytest
 
 from catraca.domains import communities
 from catraca.domains.communities import Prices
+from catraca.domains.communities.service import change_community
 from tests.conftest import bearer
 from tests.domains.geofences.village import FENCE_METERS, OUTSIDE_METERS, Village, square
 
@@ -59,7 +60,7 @@ async def test_a_repeated_question_says_what_it_will_be_confirmed_with(village: 
     await village.driver(north_meters=OUTSIDE_METERS)
     async with village.town.parts.database.transaction() as db:
         changed = communities.Rules(name="Vila", tariff=cheap, **rules)
-        await communities.change_community(db, friendly.id, changed, json.dumps(fence), version=1, by=None)
+        await change_community(db, friendly.id, changed, json.dumps(fence), version=1, by=None)
     again = (await village.ask(passenger_id)).json()
     assert (again["confirmationToken"], again["message"]) == (first["confirmationToken"], first["message"])
     nobody = {"distanceMeters": None, "waitSeconds": None}
@@ -133,7 +134,7 @@ async def test_the_ride_is_charged_by_the_tariff_that_was_confirmed(
     async with village.town.parts.database.transaction() as db:
         free = communities.Rules(name="Vila", tariff=Prices(0, 0, 0, 0))
         fence = json.dumps(square(priced.lat, priced.lng))
-        await communities.change_community(db, priced.community.id, free, fence, version=1, by=None)
+        await change_community(db, priced.community.id, free, fence, version=1, by=None)
     desk, driver_id = village.town.rides, await village.town.rides.new_driver()
     await desk.offer(ride_id, driver_id)
     assert (await desk.accept(ride_id, driver_id)).status_code == 200

@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from catraca.domains import communities
+from catraca.domains.communities.service import change_community
 from catraca.domains.geofences.model import Created, read_asked
 from catraca.domains.people import UserId
 from catraca.platform.database import Database, DatabaseLimits
@@ -209,7 +210,7 @@ async def test_what_was_asked_counts_also_if_the_community_is_gone_by_then(villa
     fence = json.dumps(square(village.lat, village.lng))
     async with village.town.parts.database.transaction() as db:
         gone = communities.Rules(name="Vila", fallback=(), retired=True)
-        await communities.change_community(db, village.community.id, gone, fence, version=1, by=None)
+        await change_community(db, village.community.id, gone, fence, version=1, by=None)
     ride_id = await village.confirmed(passenger_id, token)
     (row,) = await village.sql("SELECT community_version, tier FROM rides WHERE id = $1", ride_id)
     assert (row["community_version"], row["tier"]) == (1, "open")

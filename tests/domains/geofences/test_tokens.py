@@ -140,6 +140,9 @@ class Watched:
     async def executemany(self, command: str, args: Iterable[Sequence[object]]) -> None:
         raise NotImplementedError
 
+    def after_commit(self, act: Callable[[], object]) -> None:
+        self.db.after_commit(act)
+
     async def _note(self, do: Callable[..., Awaitable[Any]], query: str, args: tuple[object, ...]) -> Any:
         shapes = [f"{type(one).__name__} {len(one) if isinstance(one, bytes) else ''}" for one in args]
         self.asked.append((query, shapes))

@@ -13,8 +13,8 @@ from uuid import UUID, uuid4
 
 import httpx
 
-from catraca.domains import communities
 from catraca.domains.communities import Community, CommunityId, Fences, Rules
+from catraca.domains.communities.service import create_community
 from catraca.domains.fares import Tariff
 from catraca.domains.geofences import Gate, Terms, TokenMaker, jobs
 from catraca.domains.location.model import DriverId
@@ -176,7 +176,7 @@ class Village:
 
 async def make_community(town: Town, fence: dict[str, Any], **rules: Any) -> Community:
     async with town.parts.database.transaction() as db:
-        return await communities.create_community(
+        return await create_community(
             db, CommunityId(uuid4()), Rules(**{"name": "Vila", **rules}), json.dumps(fence), by=None
         )
 

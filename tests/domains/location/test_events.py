@@ -7,8 +7,8 @@ from uuid import UUID
 
 import msgspec
 
-from catraca.domains.location import Ping, Tracking
-from catraca.domains.location.model import DriverId
+from catraca.domains.location.model import DriverId, Ping
+from catraca.domains.location.positions.service import PositionPublisher
 from catraca.events import DriverUpdated
 from catraca.platform.bus import Message
 from catraca.platform.clock import now
@@ -67,11 +67,11 @@ async def test_only_drivers_on_a_ride_are_told_of_and_only_their_newest_position
     ride_id = await town.drive(driving)
     await town.rides.offer(await town.rides.request(), offered)
     listener = Listener()
-    tracking = Tracking(town.parts.database.run, listener.publish, every_seconds=0.2)
+    publisher = PositionPublisher(town.parts.database.run, listener.publish, every_seconds=0.2)
     for number in range(40):
         for driver_id in (driving, offered, free):
             ping = Ping(Place(LAT + number / 1000, LNG), now(), 5.0, 9.0, 90.0)
-            tracking.note(DriverId(driver_id), ping, at=now())
+            publisher.add(DriverId(driver_id), ping, at=now())
     await until(lambda: listener.heard)
     (told,) = listener.heard
     assert (told.driver_id, told.ride_id) == (driving, ride_id)
@@ -106,11 +106,11 @@ async def test_telling_goes_on_after_the_database_was_away(town: Town) -> None:
     async def away(*_: object) -> object:
         raise DatabaseUnavailable
 
-    tracking = Tracking(away, listener.publish, every_seconds=0.01)  # type: ignore[arg-type]
-    tracking.note(DriverId(driver_id), Ping(Place(LAT, LNG), now()), at=now())
-    await until(lambda: tracking._telling is None)
-    tracking._transact = town.parts.database.run
-    tracking.note(DriverId(driver_id), Ping(Place(LAT, LNG), now()), at=now())
+    publisher = PositionPublisher(away, listener.publish, every_seconds=0.01)  # type: ignore[arg-type]
+    publisher.add(DriverId(driver_id), Ping(Place(LAT, LNG), now()), at=now())
+    await until(lambda: publisher._task is None)
+    publisher._transact = town.parts.database.run
+    publisher.add(DriverId(driver_id), Ping(Place(LAT, LNG), now()), at=now())
     await until(lambda: listener.heard)
 
 

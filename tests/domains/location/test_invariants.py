@@ -19,19 +19,19 @@ async def test_the_rules_hold_and_each_breach_is_seen(town: Town) -> None:
     staying, leaving, silent = [await town.new_driver() for _ in range(3)]
     await town.go(leaving, online=False)
     await town.silence(silent)
-    await town.keeper().go_past_all()
+    await town.patrol().check_all()
     assert await broken(town) == []
     async with town.parts.database.connection() as db:
         for online, driver_id in ((False, staying), (True, leaving), (True, silent)):
             change = f"{MOVED.format(online)}, cell = NULL WHERE driver_id = $1"
             await db.execute(change, driver_id)
-            assert await broken(town) == ["whoever came to work or left was told of"]
+            assert await broken(town) == ["presence changes are published"]
             await db.execute(MOVED.format(not online) + ", cell = NULL WHERE driver_id = $1", driver_id)
             assert await broken(town) == []
 
 
 async def test_a_missing_constraint_is_seen(town: Town) -> None:
-    rule = next(rule for rule in location.INVARIANTS if rule.name == "the offline are nowhere")
+    rule = next(rule for rule in location.INVARIANTS if rule.name == "offline drivers have no position")
     async with town.parts.database.connection() as db:
         definition = await db.fetchval(
             "SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = 'the_offline_are_nowhere'"

@@ -44,7 +44,7 @@ async def test_a_busy_driver_is_not_available_however_many_pings_they_send(town:
         for driver_id in (driving, offered):
             assert (await town.ping(driver_id))["accepted"] == 1
         assert await town.near() == [free]
-    await town.keeper().go_past_all()
+    await town.patrol().check_all()
     assert await town.near() == [free]
     everybody = (await town.nearby(all=True))["drivers"]
     assert {UUID(one["driver_id"]): one["available"] for one in everybody} == {

@@ -40,7 +40,7 @@ async def test_pings_go_to_postgresql_and_searches_find_them_there(town: Town, a
         assert (one["driver_id"], round(one["lat"], 6)) == (str(driver_id), round(LAT + 2 * STEP, 6))
         assert len((await town.nearby(all=True))["drivers"]) == 2
         assert await town.near(radius_m=100) == []
-    await town.keeper().fill_map()
+    await town.patrol().rebuild_index()
     assert (await town.ping(driver_id, spot(2.5)))["kept_in"] == "redis"
     assert (await town.nearby())["source"] == "redis"
     assert await town.near() == [driver_id]
@@ -56,9 +56,9 @@ async def test_somebody_goes_online_and_offline_all_the_same(town: Town, away: W
         assert (answer.status_code, answer.json()["code"]) == (409, "driver_offline")
         await town.go(coming, online=True, position=spot())
         assert await town.near() == [coming]
-    keeper = town.keeper()
-    await keeper.fill_map()
-    await keeper.go_past_all()
+    patrol = town.patrol()
+    await patrol.rebuild_index()
+    await patrol.check_all()
     assert await town.near(all=True) == [coming]
     assert (await town.nearby())["source"] == "redis"
     assert await town.told(leaving) == ["online", "offline"]
@@ -111,14 +111,14 @@ async def test_a_redis_that_goes_away_takes_nobody_along(town: Town) -> None:
     """What it knew was not written down; whoever lives has time to say so, and whoever does not goes."""
     driver_id = await town.new_driver()
     await town.age(driver_id, "seen_at")
-    keepers = [town.keeper(presence_timeout=SECOND) for _ in range(3)]
+    patrols = [town.patrol(presence_timeout=SECOND) for _ in range(3)]
     async with frozen(town):
-        for keeper in keepers:
-            await keeper.go_past_all()
+        for patrol in patrols:
+            await patrol.check_all()
         assert await town.told(driver_id) == ["online"]
 
         async def is_gone() -> bool:
-            await asyncio.gather(*(keeper.go_past_all() for keeper in keepers))
+            await asyncio.gather(*(patrol.check_all() for patrol in patrols))
             return (await town.told(driver_id)) != ["online"]
 
         await until(is_gone)
@@ -128,7 +128,7 @@ async def test_a_redis_that_goes_away_takes_nobody_along(town: Town) -> None:
 
 async def test_whoever_pings_meanwhile_stays(town: Town) -> None:
     driver_id, other = await town.new_driver(), await town.new_driver()
-    keeper = town.keeper(presence_timeout=2 * SECOND)
+    patrol = town.patrol(presence_timeout=2 * SECOND)
     for one in (driver_id, other):
         await town.age(one, "seen_at")
     async with (
@@ -140,7 +140,7 @@ async def test_whoever_pings_meanwhile_stays(town: Town) -> None:
 
         async def other_is_gone() -> bool:
             await here.ping(driver_id)
-            await keeper.go_past_all()
+            await patrol.check_all()
             return (await town.told(other)) == ["online", "offline"]
 
         await until(other_is_gone)

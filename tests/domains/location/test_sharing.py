@@ -11,8 +11,7 @@ import asyncpg
 import httpx
 import pytest
 
-from catraca.domains.location.jobs import prune_shares
-from catraca.domains.location.service.sharing import share_trip
+from catraca.domains.location.sharing.service import prune_shares, share_trip
 from catraca.domains.rides import RideId
 from catraca.domains.rides.trips.service import cancel_ride
 from catraca.platform.clock import now

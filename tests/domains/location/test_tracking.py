@@ -11,10 +11,10 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from catraca.domains.location import Ping, ShownPosition, Tracking, decode_positions, encode_positions
-from catraca.domains.location.handlers import tracking
-from catraca.domains.location.model import DriverId
-from catraca.domains.location.service.showing import show_positions
+from catraca.domains.location.model import DriverId, Ping
+from catraca.domains.location.positions.handlers import tracking
+from catraca.domains.location.positions.model import ShownPosition, decode_positions, encode_positions
+from catraca.domains.location.positions.service import PositionPublisher, show_positions
 from catraca.events import TOPOLOGY, DriverUpdated
 from catraca.platform.bus import Headers, Message, Transport
 from catraca.platform.bus.queue_worker import QueueWorker
@@ -119,16 +119,16 @@ async def test_positions_come_through_either_bus_many_at_a_time(town: Town, bus:
     drivers = [await town.new_driver() for _ in range(5)]
     for driver_id in drivers:
         await town.drive(driver_id)
-    tracking = Tracking(town.parts.database.run, bus.publish_transient, every_seconds=0.05)
+    publisher = PositionPublisher(town.parts.database.run, bus.publish_transient, every_seconds=0.05)
     async with watching(town, bus) as screen:
 
         def all_were_seen_at_once() -> bool:
             for driver_id in drivers:
-                tracking.note(DriverId(driver_id), Ping(Place(LAT, LNG), now()), at=now())
+                publisher.add(DriverId(driver_id), Ping(Place(LAT, LNG), now()), at=now())
             return any({one.driver_id for one in batch} >= set(drivers) for batch in screen.batches)
 
         await until(all_were_seen_at_once)
-        await until(lambda: tracking._telling is None)
+        await until(lambda: publisher._task is None)
 
 
 async def test_what_cannot_be_read_keeps_nobody_from_being_seen(town: Town, bus: Transport) -> None:
@@ -145,17 +145,17 @@ async def test_what_cannot_be_read_keeps_nobody_from_being_seen(town: Town, bus:
         )
         for body in (b"{", b"{}", b'{"event_type": "location.driver.updated"}')
     ]
-    tracking = Tracking(town.parts.database.run, bus.publish_transient, every_seconds=0.05)
+    publisher = PositionPublisher(town.parts.database.run, bus.publish_transient, every_seconds=0.05)
     with capture_logs():
         async with watching(town, bus) as screen:
             await bus.publish_transient(garbage)
 
             def was_seen() -> bool:
-                tracking.note(DriverId(driver_id), Ping(Place(LAT, LNG), now()), at=now())
+                publisher.add(DriverId(driver_id), Ping(Place(LAT, LNG), now()), at=now())
                 return driver_id in {one.driver_id for one in screen.shown}
 
             await until(was_seen)
-            await until(lambda: tracking._telling is None)
+            await until(lambda: publisher._task is None)
 
 
 async def test_who_only_holds_an_offer_is_not_shown(town: Town) -> None:

@@ -9,8 +9,7 @@ from uuid import UUID, uuid4
 
 import httpx
 
-from catraca.domains.location import Rhythm
-from catraca.domains.location.jobs import Keeper
+from catraca.domains.location.presence.jobs import Patrol, PatrolRules
 from catraca.platform.clock import now
 from catraca.platform.redis_client import RedisAway
 from catraca.roles.parts import Parts
@@ -56,18 +55,18 @@ class Town:
     async def _is_filled(self) -> bool:
         """A busy machine may take longer to answer than a process waits for Redis."""
         try:
-            await self.keeper().fill_map()
+            await self.patrol().rebuild_index()
         except RedisAway:
             return False
         return True
 
-    def keeper(self, **rhythm: timedelta) -> Keeper:
-        """Anybody may patrol again at once."""
-        return Keeper(
+    def patrol(self, **rules: timedelta) -> Patrol:
+        """A patrol that may run again at once."""
+        return Patrol(
             self.parts.redis,
             self.parts.database.run,
-            rhythm=Rhythm(**rhythm),
-            patrol_interval=timedelta(milliseconds=1),
+            rules=PatrolRules(**rules),
+            interval=timedelta(milliseconds=1),
         )
 
     async def new_driver(self, **position: Any) -> UUID:

@@ -168,7 +168,7 @@ class MatchingHarness:
         async with stopped(self.town):
             yield
         await until(self.redis.is_up)
-        await self.town.keeper().fill_map()
+        await self.town.patrol().rebuild_index()
 
     async def lock(self, driver_id: UUID, holder: UUID) -> None:
         """Set a driver's lock in Redis."""

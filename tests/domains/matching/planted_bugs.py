@@ -379,7 +379,7 @@ SERVICE_BUGS = (
     ),
     ServiceBug(
         "a lock of another ride is released",
-        "catraca.domains.location.service.locks",
+        "catraca.domains.location.locks.service",
         "await release_lease(redis, *map(lock_key, driver_ids), holder=str(ride_id))",
         "for one in map(lock_key, driver_ids):\n"
         '                await release_lease(redis, one, holder=await read_holder(redis, one) or "")',

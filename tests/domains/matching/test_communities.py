@@ -121,7 +121,7 @@ async def drive_in(harness: MatchingHarness, village: Village, driver_id: UUID) 
         lat = village.lat + north / METERS_A_DEGREE
         told = await harness.town.ping(driver_id, spot(lat=lat, lng=village.lng, accuracy_meters=5))
         assert told["accepted"] == 1, told
-        await harness.town.keeper().go_past_all()
+        await harness.town.patrol().check_all()
 
 
 async def test_driver_entering_the_fence_wakes_a_search(harness: MatchingHarness, village: Village) -> None:

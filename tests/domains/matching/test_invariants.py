@@ -51,7 +51,7 @@ async def searches(stack: Stack, settings: Settings) -> AsyncIterator[Searches]:
         here.client() as client,
     ):
         town = Town(parts, client, redis, Desk(client, parts.database))
-        await town.keeper().fill_map()
+        await town.patrol().rebuild_index()
         harness = MatchingHarness(town, parts.redis)
         waiting = await harness.request_ride()
         refused_by, asked = [await town.new_driver(steps=steps) for steps in (1, 2)]

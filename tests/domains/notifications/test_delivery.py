@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from catraca.domains.location import ShownPosition, encode_positions
+from catraca.domains.location.positions.model import ShownPosition, encode_positions
 from catraca.domains.notifications import NOTIFICATIONS_CHANNEL, POSITIONS_CHANNEL
 from catraca.domains.notifications.sockets import hub, session
 from catraca.platform import redis_pubsub

@@ -5,7 +5,7 @@ from uuid import UUID, uuid4
 
 import msgspec
 
-from catraca.domains.location import ShownPosition, encode_positions
+from catraca.domains.location.positions.model import ShownPosition, encode_positions
 from catraca.domains.notifications import POSITIONS_CHANNEL
 from catraca.platform import redis_pubsub
 from catraca.platform.clock import now

@@ -6,8 +6,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid4
 
-from catraca.domains import communities
 from catraca.domains.communities import CommunityId, Rules
+from catraca.domains.communities.service import create_community
 from catraca.platform.database import Database
 from tests.domains.geofences.village import PATH, square
 from tests.storms.callers import Caller, request, token_of
@@ -50,7 +50,7 @@ async def settle_village(database: Database, *, ttl_seconds: int) -> Village:
         village = Village(-30 + number * APART_DEGREES, -50)
         rules = Rules(name="Vila", confirmation_ttl_seconds=ttl_seconds)
         fence = json.dumps(square(village.lat, village.lng))
-        await communities.create_community(db, CommunityId(uuid4()), rules, fence, by=None)
+        await create_community(db, CommunityId(uuid4()), rules, fence, by=None)
     return village
 
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from uuid import UUID
 
-from catraca.domains.location.store.index import lock_key
+from catraca.domains.location.locks.service import lock_key
 from catraca.platform.database import Db
 from tests.servers import until
 from tests.storms.fleet import StormFleet

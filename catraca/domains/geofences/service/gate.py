@@ -6,7 +6,7 @@ from datetime import timedelta
 from uuid import UUID
 
 from catraca.domains import communities, location, rides
-from catraca.domains.communities import Community, Fences, Tier, Whose
+from catraca.domains.communities import Community, CommunityFilter, Fences, Tier
 from catraca.domains.fares import Tariff
 from catraca.domains.geofences import store
 from catraca.domains.geofences.errors import ConfirmationContradicted, NoCommunityHere
@@ -30,7 +30,7 @@ from catraca.domains.geofences.service.outcomes import (
     settle,
     turn_away,
 )
-from catraca.domains.location import Near, Search
+from catraca.domains.location import NearbyDriver, Search
 from catraca.domains.people import UserId
 from catraca.domains.rides import Ride, RideId, RideRequest
 from catraca.platform.database import Db, timers
@@ -122,29 +122,31 @@ class Gate:
             confirmation, token, self._changes(asked, community, confirmation.tier, nearest)
         )
 
-    async def _as_asked(self, db: Db, confirmation: Confirmation) -> tuple[Community, Near | None]:
+    async def _as_asked(self, db: Db, confirmation: Confirmation) -> tuple[Community, NearbyDriver | None]:
         """The community as it was when the passenger was asked, which counts; and who is near by now."""
         community = await _community_of(db, confirmation)
-        whose = communities.circles_of(community, confirmation.tier)[-1]
+        whose = communities.search_circles(community, confirmation.tier)[-1]
         nearest = await self._nearest(db, confirmation.asked, confirmation.passenger_id, whose)
         return community, nearest
 
     async def _next_tier(
         self, db: Db, asked: Asked, passenger_id: UserId, community: Community
-    ) -> tuple[Tier, Near | None]:
+    ) -> tuple[Tier, NearbyDriver | None]:
         """The nearest circle in which somebody is free; with nobody anywhere, the widest."""
-        nearest: Near | None = None
+        nearest: NearbyDriver | None = None
         tier: Tier = "home"
         for tier in community.rules.fallback:
-            whose = communities.circles_of(community, tier)[-1]
+            whose = communities.search_circles(community, tier)[-1]
             nearest = await self._nearest(db, asked, passenger_id, whose)
             if nearest is not None:
                 break
         return tier, nearest
 
-    def _changes(self, asked: Asked, community: Community, tier: Tier, nearest: Near | None) -> Changes:
+    def _changes(
+        self, asked: Asked, community: Community, tier: Tier, nearest: NearbyDriver | None
+    ) -> Changes:
         place = Place(asked.lat, asked.lng)
-        way = None if nearest is None else estimate_trip(nearest.found.ping.place, place)
+        way = None if nearest is None else estimate_trip(nearest.ping.place, place)
         return Changes(
             tier=tier,
             distance_meters=way and way.distance_meters,
@@ -211,17 +213,19 @@ class Gate:
             ride_id=confirmation.ride_id if confirmation else None,
         )
 
-    async def _nearest(self, db: Db, asked: Asked, passenger_id: UserId, whose: Whose) -> Near | None:
+    async def _nearest(
+        self, db: Db, asked: Asked, passenger_id: UserId, whose: CommunityFilter
+    ) -> NearbyDriver | None:
         """Whoever could be asked first, of these communities' drivers or of all."""
         search = Search(
             place=Place(asked.lat, asked.lng),
             radius_meters=self._terms.radius_meters,
             limit=1,
-            whose=whose,
+            community_ids=whose,
             fresh=self._terms.fresh,
         )
-        _, near = await location.look_around(db, self._redis, search, not_these={passenger_id})
-        free = (one for one in near if one.available and one.found.driver_id != passenger_id)
+        _, near = await location.scan_nearby(db, self._redis, search, excluded={passenger_id})
+        free = (one for one in near if one.is_available and one.driver_id != passenger_id)
         return next(free, None)
 
 
@@ -230,6 +234,6 @@ def _community_request(asked: Asked, community: Community, tier: Tier, *, priced
 
 
 async def _community_of(db: Db, confirmation: Confirmation) -> Community:
-    known = await communities.read_version(db, confirmation.community_id, confirmation.community_version)
-    assert known is not None, "a confirmation's community and its version are held by a foreign key"
-    return known
+    return await communities.read_community_version(
+        db, confirmation.community_id, confirmation.community_version
+    )

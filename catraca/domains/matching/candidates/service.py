@@ -8,8 +8,8 @@ from typing import Final
 from uuid import UUID
 
 from catraca.domains import communities, location, rides
-from catraca.domains.communities import Whose
-from catraca.domains.location import Near, Search, Source
+from catraca.domains.communities import CommunityFilter
+from catraca.domains.location import NearbyDriver, Search, Source
 from catraca.domains.matching.candidates.model import (
     Candidate,
     Cause,
@@ -70,32 +70,33 @@ class CandidateSearch:
         place = Place(self.held.ride.pickup_lat, self.held.ride.pickup_lon)
         search = Search(place=place, radius_meters=radius_meters, limit=limit, fresh=fresh)
         *inner, outermost = await self._circles()
-        for whose in (*inner, outermost):
+        for circle in (*inner, outermost):
             # Drivers of the community are asked before nearer ones: they are searched up to the maximum.
-            self._radius_meters = radius_meters if whose == outermost else max_radius_meters
-            search = replace(search, whose=whose, radius_meters=self._radius_meters)
+            self._radius_meters = radius_meters if circle == outermost else max_radius_meters
+            search = replace(search, community_ids=circle, radius_meters=self._radius_meters)
             await self._find_within(search, excluded)
             if self.candidates:
                 return
         await self._record_farther(replace(search, radius_meters=max_radius_meters), excluded)
 
-    async def _circles(self) -> Sequence[Whose]:
+    async def _circles(self) -> Sequence[CommunityFilter]:
         ride = self.held.ride
         if ride.community_id is None or ride.community_version is None or ride.tier is None:
             return [None]
-        community = await communities.read_version(self._db, ride.community_id, ride.community_version)
-        assert community is not None, "a foreign key holds the ride's community and version"
-        return communities.circles_of(community, ride.tier)
+        community = await communities.read_community_version(
+            self._db, ride.community_id, ride.community_version
+        )
+        return communities.search_circles(community, ride.tier)
 
     async def _find_within(self, search: Search, excluded: Mapping[UUID, Verdict]) -> None:
-        self.source, near = await location.look_around(
-            self._db, self._redis, search, not_these=excluded.keys()
+        self.source, near = await location.scan_nearby(
+            self._db, self._redis, search, excluded=excluded.keys()
         )
         for one in near:
-            verdict = excluded.get(one.found.driver_id) or one.why_not or "next"
+            verdict = excluded.get(one.driver_id) or one.unavailable or "next"
             self._record_near(one, verdict)
             if verdict == "next":
-                self.candidates.append(Candidate(one.found.driver_id, one.found.distance_meters))
+                self.candidates.append(Candidate(one.driver_id, one.distance_meters))
         self.candidates.sort(key=lambda one: one.distance_meters)
         del self.candidates[search.limit :]
 
@@ -115,15 +116,15 @@ class CandidateSearch:
         PostgreSQL returns no stale positions, and a search in a community no drivers of others. These are
         recorded here too.
         """
-        all_seen = search.whose is None and self.source == "redis"
+        all_seen = search.community_ids is None and self.source == "redis"
         if search.radius_meters <= self._radius_meters and all_seen:
             return
-        everybody = replace(search, limit=len(self._seen) + MAX_TOO_FAR, everybody=True)
-        _, near = await location.find_nearby(self._db, self._redis, everybody)
+        wider = replace(search, limit=len(self._seen) + MAX_TOO_FAR, include_unavailable=True)
+        _, near = await location.find_nearby(self._db, self._redis, wider)
         for one in near:
-            is_farther = one.found.distance_meters > self._radius_meters
-            if is_farther or one.why_not in ("stale", "outside_fence"):
-                self._record_near(one, excluded.get(one.found.driver_id) or one.why_not or "too_far")
+            is_farther = one.distance_meters > self._radius_meters
+            if is_farther or one.unavailable in ("stale", "outside_fence"):
+                self._record_near(one, excluded.get(one.driver_id) or one.unavailable or "too_far")
 
     async def make_offers(
         self, candidates: Sequence[Candidate], *, wanted: int, ttl: timedelta, lease: timedelta
@@ -145,7 +146,7 @@ class CandidateSearch:
         return 0
 
     async def _lock(self, candidate: Candidate, lease: timedelta) -> bool:
-        locked = await location.take_driver(
+        locked = await location.reserve_driver(
             self._db, self._redis, candidate.driver_id, ride_id=self.held.ride.id, ttl=lease
         )
         if not locked:
@@ -167,7 +168,7 @@ class CandidateSearch:
             offer_id = offer_ids.get(UserId(one.driver_id))
             self._record(one.driver_id, one.distance_meters, "offered" if offer_id else "snatched", offer_id)
         lost = [one.driver_id for one in batch if one.driver_id not in offer_ids]
-        await location.let_go(self._redis, lost, ride_id=self.held.ride.id)
+        await location.release_drivers(self._redis, lost, ride_id=self.held.ride.id)
         return len(made)
 
     def record(self) -> SearchRecord:
@@ -192,8 +193,8 @@ class CandidateSearch:
         kept = offered + others[: max(0, MAX_SEEN - len(offered))]
         return sorted(kept, key=lambda one: one.distance_meters)
 
-    def _record_near(self, near: Near, verdict: Verdict) -> None:
-        self._record(near.found.driver_id, near.found.distance_meters, verdict)
+    def _record_near(self, near: NearbyDriver, verdict: Verdict) -> None:
+        self._record(near.driver_id, near.distance_meters, verdict)
 
     def _record(
         self, driver_id: UUID, distance_meters: float, verdict: Verdict, offer_id: UUID | None = None

@@ -38,7 +38,7 @@ async def confirm_match(
     ride = held.ride
     if not _is_current(ride, event):
         return []
-    await location.take_driver(db, redis, event.driver_id, ride_id=ride.id, ttl=RIDE_LEASE)
+    await location.reserve_driver(db, redis, event.driver_id, ride_id=ride.id, ttl=RIDE_LEASE)
     released = await release_drivers(redis, held, but=event.driver_id)
     pickup = Place(ride.pickup_lat, ride.pickup_lon)
     place = await location.last_place(db, redis, event.driver_id)
@@ -71,7 +71,7 @@ async def release_drivers(redis: RedisClient, held: LockedRide, *, but: UUID | N
 
     Returns the drivers whose offer was canceled: they are available again without an event of their own.
     """
-    await location.let_go(redis, [one for one in held.answers if one != but], ride_id=held.ride.id)
+    await location.release_drivers(redis, [one for one in held.answers if one != but], ride_id=held.ride.id)
     return [one for one, response in held.answers.items() if response == "CANCELED"]
 
 

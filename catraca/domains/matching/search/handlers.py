@@ -55,7 +55,7 @@ async def start_search(
 async def ask_next_driver(
     db: Db, event: DriverRejected | DriverTimeout, message: Message, matcher: Matcher
 ) -> None:
-    await location.let_go(matcher.redis, [event.driver_id], ride_id=event.ride_id)
+    await location.release_drivers(matcher.redis, [event.driver_id], ride_id=event.ride_id)
     await matcher.advance_search(db, event.ride_id)
     await matcher.wake_searches_near(db, [event.driver_id], but=event.ride_id)
     _observe_lag(retries, event.timestamp)
@@ -73,7 +73,7 @@ async def release(
 @availability(DriverOffline)
 async def withdraw_offers(db: Db, event: DriverOffline, message: Message, matcher: Matcher) -> None:
     """Keeps the offers of a driver who is online again by now."""
-    if not await location.online_among(db, [event.driver_id]):
+    if not await location.is_online(db, event.driver_id):
         await rides.withdraw_offers(db, people.UserId(event.driver_id))
 
 
@@ -113,7 +113,7 @@ async def confirm(db: Db, event: DriverAccepted, message: Message, matcher: Matc
 
 @ride_updates(RideCompleted)
 async def release_driver(db: Db, event: RideCompleted, message: Message, matcher: Matcher) -> None:
-    await location.let_go(matcher.redis, [event.driver_id], ride_id=event.ride_id)
+    await location.release_drivers(matcher.redis, [event.driver_id], ride_id=event.ride_id)
     await matcher.wake_searches_near(db, [event.driver_id])
 
 
@@ -129,7 +129,7 @@ async def stop_search(db: Db, event: RideCancelled, message: Message, matcher: M
 
 @ride_updates(RideReassigning)
 async def release_previous_driver(db: Db, event: RideReassigning, message: Message, matcher: Matcher) -> None:
-    await location.let_go(matcher.redis, [event.previous_driver_id], ride_id=event.ride_id)
+    await location.release_drivers(matcher.redis, [event.previous_driver_id], ride_id=event.ride_id)
     await matcher.wake_searches_near(db, [event.previous_driver_id], but=event.ride_id)
 
 

@@ -38,7 +38,7 @@ from catraca.domains.rides import LockedRide, RideId
 from catraca.events import MatchingRetry
 from catraca.platform.database import Db, after_commit, outbox, timers
 from catraca.platform.database.timers import TimerKind
-from catraca.platform.geo import Place
+from catraca.platform.geo import Place, cells_around
 from catraca.platform.redis_client import RedisClient
 
 MATCHING_DUE = TimerKind("matching.due")
@@ -117,7 +117,7 @@ class Matcher:
         rules = self.terms.rules
         woken: set[UUID] = set()
         for place in places:
-            cells = location.cells_around(place, rules.max_radius_meters)
+            cells = cells_around(place, rules.max_radius_meters)
             woken.update(await store.waiting_near(db, place, cells, rules=rules, but=but, limit=MAX_WOKEN))
         if woken:  # in one statement: two transactions that set the same timers one by one could deadlock
             await timers.set_timer(db, MATCHING_WAKE, *woken, due_in=timedelta(0))

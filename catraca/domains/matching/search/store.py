@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 from uuid import UUID
 
-from catraca.domains.location import cell_of
 from catraca.domains.matching.search.model import Matching, Rules
 from catraca.platform.database import Db
 from catraca.platform.database.event_invariants import CHECKED_EVENTS
 from catraca.platform.database.invariants import ConstraintHeld, Invariant, Rule
-from catraca.platform.geo import Place
+from catraca.platform.geo import Place, cell_of
 
 COLUMNS = "ride_id, round, started_at, phase, search, offers, next_search_at, wake_at"
 

@@ -1,0 +1,99 @@
+"""Every statement on trip_shares. A transaction that inserts a link has locked the ride's row."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from uuid import UUID
+
+from catraca.domains.location.sharing.model import MAX_SHARES, Share, ShareId
+from catraca.platform.database import Db, Row
+from catraca.platform.database.invariants import ConstraintHeld, Rule
+
+SHARES = "SELECT id, ride_id, created_at, expires_at FROM trip_shares"
+MAX_EXPORTED = 1000
+
+
+async def insert_share(
+    db: Db, share_id: ShareId, *, ride_id: UUID, passenger_id: UUID, digest: bytes, ttl: timedelta
+) -> Share | None:
+    """The new link, in the ride's first free place; None if all places are taken."""
+    row = await db.fetchrow(
+        "WITH moment AS MATERIALIZED (SELECT clock_timestamp() AS at)"
+        " INSERT INTO trip_shares (id, ride_id, passenger_id, digest, place, created_at, expires_at)"
+        " SELECT $1, $2, $3, $4, free.place, moment.at, moment.at + $5::interval"
+        " FROM generate_series(1, $6::integer) AS free (place) CROSS JOIN moment"
+        " WHERE NOT EXISTS (SELECT FROM trip_shares s WHERE s.ride_id = $2 AND s.place = free.place)"
+        " ORDER BY free.place LIMIT 1"
+        " ON CONFLICT (ride_id, place) DO NOTHING RETURNING id, ride_id, created_at, expires_at",
+        share_id,
+        ride_id,
+        passenger_id,
+        digest,
+        ttl,
+        MAX_SHARES,
+    )
+    return None if row is None else _share(row)
+
+
+async def delete_expired(db: Db, ride_id: UUID) -> None:
+    await db.execute(
+        "DELETE FROM trip_shares WHERE ride_id = $1 AND expires_at <= clock_timestamp()", ride_id
+    )
+
+
+async def ride_of_link(db: Db, digest: bytes) -> UUID | None:
+    """The link's ride; None if the link is unknown, expired or revoked."""
+    return await db.fetchval(
+        "SELECT ride_id FROM trip_shares WHERE digest = $1 AND expires_at > clock_timestamp()", digest
+    )
+
+
+async def live_shares(db: Db, ride_id: UUID) -> Sequence[Share]:
+    rows = await db.fetch(
+        f"{SHARES} WHERE ride_id = $1 AND expires_at > clock_timestamp() ORDER BY id", ride_id
+    )
+    return [_share(row) for row in rows]
+
+
+async def delete_share(db: Db, ride_id: UUID, share_id: UUID) -> bool:
+    """True if there was one."""
+    deleted = await db.fetchval(
+        "DELETE FROM trip_shares WHERE id = $1 AND ride_id = $2 RETURNING true", share_id, ride_id
+    )
+    return bool(deleted)
+
+
+async def shares_of(db: Db, passenger_id: UUID) -> Sequence[Share]:
+    """All links of a passenger, expired ones included."""
+    rows = await db.fetch(
+        f"{SHARES} WHERE passenger_id = $1 ORDER BY id LIMIT $2", passenger_id, MAX_EXPORTED
+    )
+    return [_share(row) for row in rows]
+
+
+async def erase(db: Db, passenger_id: UUID) -> None:
+    await db.execute("DELETE FROM trip_shares WHERE passenger_id = $1", passenger_id)
+
+
+async def prune(db: Db, *, limit: int) -> int:
+    return await db.fetchval(
+        "WITH expired AS (SELECT id FROM trip_shares WHERE expires_at <= (SELECT clock_timestamp())"
+        "              ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED),"
+        " deleted AS (DELETE FROM trip_shares s USING expired e WHERE s.id = e.id RETURNING 1)"
+        " SELECT count(*) FROM deleted",
+        limit,
+    )
+
+
+def _share(row: Row) -> Share:
+    return Share(**row)
+
+
+INVARIANTS: tuple[Rule, ...] = (
+    ConstraintHeld(
+        name="a ride has five links at most",
+        sentence="The number of links to one trip is limited.",
+        table="trip_shares",
+        constraint="five_links_a_ride",
+        definition=("UNIQUE", "(ride_id, place)"),
+    ),
+)
