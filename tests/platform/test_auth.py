@@ -67,7 +67,7 @@ def verifier(**rules: str) -> TokenVerifier:
     return TokenVerifier(SharedSecret(SECRET), TokenRules(**rules))
 
 
-async def test_a_good_token_names_its_principal() -> None:
+async def test_valid_token_has_its_principal() -> None:
     issued_at = now()
     principal = await verifier().verify(
         signed(claims(iat=issued_at, roles=["driver", "operator", "king", 7]))
@@ -78,7 +78,7 @@ async def test_a_good_token_names_its_principal() -> None:
 
 
 @pytest.mark.parametrize("typ", ["at+jwt", "AT+JWT", "JWT", "application/at+jwt"])
-async def test_the_types_of_access_tokens_are_taken_in_any_case(typ: str) -> None:
+async def test_token_types_are_accepted_in_any_case(typ: str) -> None:
     assert (await verifier().verify(signed(claims(), typ=typ))).id == SUBJECT
 
 
@@ -148,18 +148,18 @@ def by_hand_signed(extra: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("fault", BAD)
-async def test_a_token_with_a_fault_is_refused(fault: str) -> None:
+async def test_token_with_a_fault_is_refused(fault: str) -> None:
     check = verifier()
     with pytest.raises(TokenInvalid):
         await check.verify(BAD[fault]())
     assert not check._good, "nothing is remembered of a stranger"
 
 
-def test_the_hand_made_tokens_fail_for_their_fault_alone() -> None:
+def test_hand_made_token_without_a_fault_is_valid() -> None:
     assert asyncio.run(verifier().verify(by_hand_signed({}))).id == SUBJECT
 
 
-async def test_keys_and_addresses_inside_a_token_are_ignored() -> None:
+async def test_keys_and_urls_inside_a_token_are_ignored() -> None:
     """`kid`, `jku`, `x5u` and `jwk` would let a stranger choose the key."""
     headers = {
         "kid": "../../etc/passwd",
@@ -172,7 +172,7 @@ async def test_keys_and_addresses_inside_a_token_are_ignored() -> None:
         await verifier().verify(signed(claims(), secret="stranger" * 8, **headers))
 
 
-async def test_an_expired_token_says_so_whether_remembered_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_expired_token_is_refused_even_if_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(TokenExpired):
         await verifier().verify(signed(claims(iat=now() - 9, exp=now() - 1)))
     with pytest.raises(TokenExpired):
@@ -184,18 +184,18 @@ async def test_an_expired_token_says_so_whether_remembered_or_not(monkeypatch: p
         await check.verify(token)
 
 
-async def test_a_signers_clock_may_be_a_little_ahead() -> None:
+async def test_signers_clock_may_be_slightly_ahead() -> None:
     assert (await verifier().verify(signed(claims(iat=now() + 2, nbf=int(now()) + 2)))).id == SUBJECT
 
 
 @pytest.mark.parametrize("claim", ["roles", "realm_access.roles", "https://example.org/roles"])
-async def test_our_own_tokens_list_roles_where_we_look_for_them(claim: str) -> None:
+async def test_own_tokens_have_roles_in_the_configured_claim(claim: str) -> None:
     rules = TokenRules(roles_claim=claim)
     token = sign_token(SECRET, subject=SUBJECT, roles=["driver"], lifetime=timedelta(hours=1), rules=rules)
     assert (await TokenVerifier(SharedSecret(SECRET), rules).verify(token)).roles == {"driver"}
 
 
-async def test_roles_may_lie_deeper_in_the_token() -> None:
+async def test_roles_may_be_nested_in_the_token() -> None:
     deep = signed(claims(roles=..., realm_access={"roles": ["operator"]}))
     assert (await verifier(roles_claim="realm_access.roles").verify(deep)).has("operator")
     for broken in ({"realm_access": ["roles"]}, {"realm_access": {"roles": "operator"}}, {}):
@@ -204,12 +204,12 @@ async def test_roles_may_lie_deeper_in_the_token() -> None:
 
 
 @given(st.text(max_size=200) | st.from_regex(r"\A[\w-]{0,80}\.[\w-]{0,80}\.[\w-]{0,80}\Z"))
-def test_no_text_is_a_token(text: str) -> None:
+def test_arbitrary_text_is_no_token(text: str) -> None:
     with pytest.raises(TokenInvalid):
         asyncio.run(verifier().verify(text))
 
 
-async def test_the_memory_of_good_tokens_is_bounded_and_holds_no_token(
+async def test_cache_of_tokens_is_bounded_and_has_no_tokens(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(auth, "TOKENS_REMEMBERED", 20)
@@ -221,7 +221,7 @@ async def test_the_memory_of_good_tokens_is_bounded_and_holds_no_token(
     assert not [token for token in tokens if token in repr(check._good)]
 
 
-async def test_a_remembered_token_is_checked_again_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_cached_token_is_verified_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a key that was withdrawn would work until the token's own end."""
     check, token = verifier(), signed(claims())
     await check.verify(token)
@@ -240,7 +240,7 @@ def authenticator(valid_after: dict[UUID, datetime | None], **options: Any) -> A
     return Authenticator(verifier(), tokens_valid_after, **options)
 
 
-async def test_a_revocation_parts_tokens_by_fractions_of_a_second() -> None:
+async def test_revocation_compares_fractions_of_a_second() -> None:
     moment = datetime.now(UTC)
     door = authenticator({SUBJECT: moment})
 
@@ -254,13 +254,13 @@ async def test_a_revocation_parts_tokens_by_fractions_of_a_second() -> None:
         await door.authenticate(issued(-1))
 
 
-async def test_an_erased_person_stays_out_for_ever() -> None:
+async def test_erased_person_is_refused_for_ever() -> None:
     door = authenticator({SUBJECT: datetime.max.replace(tzinfo=UTC)})
     with pytest.raises(TokenRevoked):
         await door.authenticate(signed(claims()))
 
 
-async def test_standings_are_remembered_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_cache_of_standings_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(auth, "TOKENS_REMEMBERED", 5)
     door = authenticator({}, standing_seconds=60)
     for _ in range(20):
@@ -268,7 +268,7 @@ async def test_standings_are_remembered_within_bounds(monkeypatch: pytest.Monkey
     assert len(door._standings) == 5
 
 
-async def test_a_revoked_token_stops_working_and_a_new_one_works(
+async def test_revoked_token_is_refused_and_a_new_one_works(
     api: httpx.AsyncClient, database: Database
 ) -> None:
     person = uuid4()
@@ -285,7 +285,9 @@ async def test_a_revoked_token_stops_working_and_a_new_one_works(
     assert (await api.get("/v1/me", headers=bearer("passenger", person))).status_code == 200
 
 
-async def test_fifty_first_requests_make_one_person(api: httpx.AsyncClient, database: Database) -> None:
+async def test_fifty_concurrent_first_requests_create_one_person(
+    api: httpx.AsyncClient, database: Database
+) -> None:
     person = uuid4()
     headers = bearer("driver", person)
     answers = await asyncio.gather(*(api.get("/v1/me", headers=headers) for _ in range(50)))
@@ -294,7 +296,7 @@ async def test_fifty_first_requests_make_one_person(api: httpx.AsyncClient, data
         assert await db.fetchval("SELECT count(*) FROM users WHERE id = $1", person) == 1
 
 
-async def test_a_database_that_is_away_is_no_reason_to_sign_in_again() -> None:
+async def test_database_outage_is_not_401() -> None:
     async def away(_: Principal) -> datetime | None:
         raise DatabaseUnavailable
 
@@ -302,7 +304,7 @@ async def test_a_database_that_is_away_is_no_reason_to_sign_in_again() -> None:
         await Authenticator(verifier(), away).authenticate(signed(claims()))
 
 
-async def test_over_http_a_database_that_is_away_is_503_for_a_good_token(parts: Parts) -> None:
+async def test_database_outage_is_503_over_http_with_a_valid_token(parts: Parts) -> None:
     away = await Database.open(
         f"postgresql://catraca@/catraca?host={parts.settings.process.state_dir}/nowhere"
     )
@@ -315,7 +317,7 @@ async def test_over_http_a_database_that_is_away_is_503_for_a_good_token(parts: 
 
 
 @pytest.mark.parametrize("form", ["Bearer {}", "bearer {}", "BEARER {}", "Bearer  {}"])
-async def test_the_header_is_read_as_people_write_it(api: httpx.AsyncClient, form: str) -> None:
+async def test_authorization_header_variants_are_accepted(api: httpx.AsyncClient, form: str) -> None:
     token = bearer()["authorization"].removeprefix("Bearer ")
     assert (await api.get("/v1/me", headers={"authorization": form.format(token)})).status_code == 200
 

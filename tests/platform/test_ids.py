@@ -21,14 +21,14 @@ def test_version_and_variant_are_those_of_rfc_9562() -> None:
         assert (id_.version, id_.variant) == (7, RFC_4122)
 
 
-def test_the_first_bits_are_the_time_in_milliseconds() -> None:
+def test_first_bits_are_the_time_in_milliseconds() -> None:
     before = time.time_ns() // 1_000_000
     id_ = new_id()
     after = time.time_ns() // 1_000_000
     assert before <= milliseconds_of(id_) <= after
 
 
-def test_a_hundred_thousand_ids_are_in_order_also_as_text() -> None:
+def test_hundred_thousand_ids_are_ordered_also_as_text() -> None:
     made = [new_id() for _ in range(100_000)]
     assert all(first < second for first, second in pairwise(made))
     texts = [str(id_) for id_ in made]
@@ -54,7 +54,7 @@ def test_threads_share_one_order() -> None:
     assert len(set(ticks)) == 40_000
 
 
-def test_a_clock_set_back_does_not_turn_the_order(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clock_set_back_keeps_the_order(monkeypatch: pytest.MonkeyPatch) -> None:
     first = new_id()
     hour_ago = time.time_ns() - 3600 * 10**9
     monkeypatch.setattr(ids.time, "time_ns", lambda: hour_ago)
@@ -62,7 +62,7 @@ def test_a_clock_set_back_does_not_turn_the_order(monkeypatch: pytest.MonkeyPatc
     assert [first, *later] == sorted([first, *later])
 
 
-def test_the_rest_is_random() -> None:
+def test_other_bits_are_random() -> None:
     tails = {new_id().int & ((1 << 62) - 1) for _ in range(10_000)}
     assert len(tails) == 10_000
     assert 0.4 < sum(tail >> 61 for tail in tails) / len(tails) < 0.6

@@ -54,7 +54,7 @@ class Moments:
         self._ahead += seconds
 
 
-async def test_rsa_ec_and_ed_keys_are_taken_and_fetched_once() -> None:
+async def test_rsa_ec_and_ed_keys_are_downloaded_once() -> None:
     with provider(RSA, ECDSA, ED25519) as idp:
         check = verifier(idp.url)
         for key in (RSA, ECDSA, ED25519):
@@ -63,14 +63,14 @@ async def test_rsa_ec_and_ed_keys_are_taken_and_fetched_once() -> None:
         assert idp.asked == 1
 
 
-async def test_a_hundred_first_tokens_fetch_once() -> None:
+async def test_hundred_concurrent_tokens_download_keys_once() -> None:
     with provider(ECDSA) as idp:
         check = verifier(idp.url)
         await asyncio.gather(*(check.verify(by(ECDSA, jti=str(n))) for n in range(100)))
         assert idp.asked == 1
 
 
-async def test_published_keys_are_no_shared_secrets() -> None:
+async def test_published_keys_are_not_shared_secrets() -> None:
     """HS256 "signed" with what everybody can read is the oldest swap of all."""
     public = RSA.private.public_key()
     pem = public.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
@@ -94,18 +94,18 @@ def _hs256(secret: bytes, kid: str) -> str:
     return f"{unsigned}.{jwt.utils.base64url_encode(signature).decode()}"
 
 
-def test_no_symmetric_algorithm_is_ever_asked_for() -> None:
+def test_no_symmetric_algorithm_is_allowed() -> None:
     assert not [name for name in ProviderKeys.algorithms if name.startswith("HS") or name == "none"]
 
 
-async def test_a_key_is_bound_to_its_algorithm() -> None:
+async def test_key_is_bound_to_its_algorithm() -> None:
     with provider(RSA) as idp:
         other = signed(claims(), secret=RSA.private, algorithm="PS256", kid="rsa")
         with pytest.raises(TokenInvalid):
             await verifier(idp.url).verify(other)
 
 
-async def test_unfit_keys_are_left_out() -> None:
+async def test_unsuitable_keys_are_ignored() -> None:
     weak, good = Key("weak", "RS256", bits=1024), Key("good", "ES256")
     with provider() as idp:
         idp.keys = [
@@ -129,7 +129,7 @@ async def test_unfit_keys_are_left_out() -> None:
 @pytest.mark.parametrize(
     "kid", [None, "", "../../dev/null", "http://127.0.0.1:9/keys", "'; DROP TABLE users; --"]
 )
-async def test_a_key_id_is_only_a_name(kid: str | None) -> None:
+async def test_key_id_is_only_a_name(kid: str | None) -> None:
     with provider(ECDSA) as idp:
         headers = {} if kid is None else {"kid": kid}
         token = signed(claims(), secret=ECDSA.private, algorithm="ES256", jku=idp.url, **headers)
@@ -137,7 +137,7 @@ async def test_a_key_id_is_only_a_name(kid: str | None) -> None:
             await verifier(idp.url).verify(token)
 
 
-async def test_a_stranger_cannot_make_us_fetch_at_will(moments: Moments) -> None:
+async def test_unknown_key_ids_do_not_cause_more_downloads(moments: Moments) -> None:
     with provider(ECDSA) as idp:
         check = verifier(idp.url)
         for number in range(200):
@@ -156,7 +156,7 @@ async def test_a_stranger_cannot_make_us_fetch_at_will(moments: Moments) -> None
         assert (await check.verify(by(ECDSA))).has("driver")
 
 
-async def test_a_rotated_key_is_picked_up_and_the_old_one_dropped(moments: Moments) -> None:
+async def test_rotated_key_replaces_the_old_one(moments: Moments) -> None:
     with provider(ECDSA) as idp:
         check = verifier(idp.url)
         await check.verify(by(ECDSA))
@@ -167,7 +167,7 @@ async def test_a_rotated_key_is_picked_up_and_the_old_one_dropped(moments: Momen
             await check.verify(by(ECDSA))
 
 
-async def test_a_withdrawn_key_stops_working_though_no_new_key_is_asked_for(moments: Moments) -> None:
+async def test_withdrawn_key_stops_working_without_new_keys(moments: Moments) -> None:
     with provider(ECDSA, NEW) as idp:
         check = verifier(idp.url)
         await check.verify(by(ECDSA))
@@ -191,9 +191,7 @@ AWAY = {
 
 
 @pytest.mark.parametrize("how", AWAY)
-async def test_while_the_provider_is_away_known_keys_work_and_others_cannot_be_judged(
-    moments: Moments, how: str
-) -> None:
+async def test_known_keys_work_while_the_provider_is_away(moments: Moments, how: str) -> None:
     with provider(ECDSA) as idp:
         check = verifier(idp.url)
         await check.verify(by(ECDSA))
@@ -209,14 +207,14 @@ async def test_while_the_provider_is_away_known_keys_work_and_others_cannot_be_j
         assert (await check.verify(by(NEW))).has("driver")
 
 
-async def test_a_provider_that_cannot_be_reached_is_503_from_the_first_token_on() -> None:
+async def test_unreachable_provider_is_503_from_the_first_token() -> None:
     with provider(ECDSA) as idp:
         pass  # its port is free again now
     with pytest.raises(IdentityProviderUnavailable):
         await verifier(idp.url).verify(by(ECDSA))
 
 
-async def test_a_provider_that_says_nothing_holds_up_neither_the_loop_nor_known_keys(
+async def test_silent_provider_blocks_neither_loop_nor_known_keys(
     moments: Moments, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(jwks, "FETCH_SECONDS", 0.3)
@@ -233,7 +231,7 @@ async def test_a_provider_that_says_nothing_holds_up_neither_the_loop_nor_known_
             await waiting
 
 
-async def test_a_provider_that_drips_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_slow_download_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     """A socket's timeout begins anew with each byte; ours does not."""
     monkeypatch.setattr(jwks, "FETCH_SECONDS", 0.3)
 
@@ -258,7 +256,7 @@ async def test_a_provider_that_drips_is_cut_off(monkeypatch: pytest.MonkeyPatch)
                 await asyncio.to_thread(fetch_keys, url)
 
 
-async def test_the_provider_cannot_send_us_elsewhere() -> None:
+async def test_redirects_are_not_followed() -> None:
     with provider(NEW) as elsewhere, provider(ECDSA) as idp:
         idp.status, idp.headers = 302, {"location": elsewhere.url}
         with pytest.raises(IdentityProviderUnavailable):
@@ -266,7 +264,7 @@ async def test_the_provider_cannot_send_us_elsewhere() -> None:
         assert elsewhere.asked == 0
 
 
-async def test_known_keys_wait_for_a_silent_provider_once_and_then_no_more(
+async def test_known_keys_wait_once_for_a_silent_provider(
     moments: Moments, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with provider(ECDSA) as idp:
@@ -286,13 +284,13 @@ async def test_known_keys_wait_for_a_silent_provider_once_and_then_no_more(
         await until(lambda: check._keys._fetching is None)
 
 
-async def test_only_web_addresses_are_fetched() -> None:
+async def test_only_http_urls_are_accepted() -> None:
     for url in ("file:///etc/passwd", "ftp://127.0.0.1/keys", "data:,{}"):
         with pytest.raises(ValueError, match="https"):
             ProviderKeys(url)
 
 
-async def test_a_revocation_covers_what_a_clock_ahead_of_the_databases_may_have_signed_before_it() -> None:
+async def test_revocation_covers_the_clock_margin() -> None:
     with provider(ECDSA) as idp:
         moment = datetime.now(UTC).replace(microsecond=500_000) - timedelta(seconds=60)
 
@@ -306,7 +304,7 @@ async def test_a_revocation_covers_what_a_clock_ahead_of_the_databases_may_have_
         assert (await door.authenticate(by(ECDSA, iat=int(moment.timestamp()) + 6))).has("driver")
 
 
-async def test_over_http_an_unknown_key_is_401_and_a_provider_away_503(parts: Parts) -> None:
+async def test_unknown_key_is_401_and_provider_outage_503_over_http(parts: Parts) -> None:
     with provider(ECDSA) as idp:
         answers = await _ask_with(parts, idp, [by(ECDSA, sub=str(uuid4())), by(UNKNOWN), signed(claims())])
         assert [answer.status_code for answer in answers] == [200, 401, 401]

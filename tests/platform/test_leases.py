@@ -46,9 +46,7 @@ async def is_held_by_another(redis: RedisClient, key: str, holder: str) -> bool:
     return await acquire_lease(redis, key, holder=holder, ttl=MINUTE) is None
 
 
-async def test_one_holds_it_and_another_is_turned_away_until_it_is_released(
-    redis: RedisClient, key: str
-) -> None:
+async def test_second_holder_is_refused_until_the_release(redis: RedisClient, key: str) -> None:
     first = await acquire(redis, key, "ana")
     assert await is_held_by_another(redis, key, "bia")
     assert await release_lease(redis, key, holder="bia") is False
@@ -58,9 +56,7 @@ async def test_one_holds_it_and_another_is_turned_away_until_it_is_released(
     assert (await acquire(redis, key, "bia")).fence > first.fence
 
 
-async def test_the_holder_renews_never_for_less_and_under_the_same_fence(
-    redis: RedisClient, key: str
-) -> None:
+async def test_renewal_never_shortens_and_keeps_the_fence(redis: RedisClient, key: str) -> None:
     first = await acquire(redis, key, "ana", HOUR)
     shorter = await acquire(redis, key, "ana", MINUTE)
     longer = await acquire(redis, key, "ana", 2 * HOUR)
@@ -70,7 +66,7 @@ async def test_the_holder_renews_never_for_less_and_under_the_same_fence(
     assert (first.renewed, shorter.renewed, longer.renewed) == (False, True, True)
 
 
-async def test_it_ends_by_itself_when_it_says(server: PrivateRedis, redis: RedisClient, key: str) -> None:
+async def test_lease_expires_at_its_time(server: PrivateRedis, redis: RedisClient, key: str) -> None:
     lease = await acquire(redis, key, "ana", timedelta(milliseconds=200))
     await until(lambda: acquire_lease(redis, key, holder="bia", ttl=MINUTE))
     seconds, microseconds = await server.command("TIME")  # type: ignore[misc]
@@ -79,12 +75,12 @@ async def test_it_ends_by_itself_when_it_says(server: PrivateRedis, redis: Redis
     )
 
 
-async def test_of_many_at_once_one_gets_it(redis: RedisClient, key: str) -> None:
+async def test_one_of_many_concurrent_holders_gets_the_lease(redis: RedisClient, key: str) -> None:
     held = await asyncio.gather(*(acquire_lease(redis, key, holder=str(n), ttl=MINUTE) for n in range(100)))
     assert sum(lease is not None for lease in held) == 1
 
 
-async def test_a_redis_that_is_away_is_never_taken_for_a_free_or_a_held_lease(stack: Stack, key: str) -> None:
+async def test_redis_outage_is_neither_free_nor_held(stack: Stack, key: str) -> None:
     async with private_redis(stack) as server:
         client = RedisClient(server.url, limits=RedisLimits(answer_seconds=1))
         await acquire(client, key, "ana")
@@ -111,7 +107,7 @@ STEPS = st.lists(
 
 @settings(max_examples=40, deadline=None)
 @given(steps=STEPS)
-async def test_whatever_happens_there_is_one_holder_and_fences_grow(
+async def test_lease_has_one_holder_and_fences_grow(
     server: PrivateRedis, redis: RedisClient, steps: list[tuple[str, str]]
 ) -> None:
     """Compared, step by step, with what a lease is meant to be."""

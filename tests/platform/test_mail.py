@@ -9,7 +9,7 @@ from tests.support.mail_server import mail_server
 LETTER = Letter(to="ana@example.com", subject="Boas-vindas à Catraca", text="Olá!\n\nAbra o link.\n")
 
 
-async def test_a_letter_arrives_as_it_was_written() -> None:
+async def test_letter_arrives_unchanged() -> None:
     async with mail_server(free_port()) as server:
         await Mailer(server.url, sender="Catraca <catraca@example.org>").send(LETTER)
     (letter,) = server.letters
@@ -28,21 +28,19 @@ async def test_a_letter_arrives_as_it_was_written() -> None:
         ("552 too much", MailRefused),
     ],
 )
-async def test_later_is_waited_for_and_never_is_the_letters_fault(
-    answer: str, raised: type[Exception]
-) -> None:
+async def test_4xx_is_retried_and_5xx_refuses_the_letter(answer: str, raised: type[Exception]) -> None:
     async with mail_server(free_port()) as server:
         server.answer = answer
         with pytest.raises(raised):
             await Mailer(server.url, sender="catraca@example.org").send(LETTER)
 
 
-async def test_a_mail_server_that_is_gone_is_waited_for() -> None:
+async def test_unreachable_mail_server_is_away() -> None:
     with pytest.raises(MailAway):
         await Mailer(f"smtp://127.0.0.1:{free_port()}", sender="catraca@example.org").send(LETTER)
 
 
-async def test_no_password_is_sent_over_a_connection_that_cannot_be_encrypted() -> None:
+async def test_no_password_is_sent_without_encryption() -> None:
     async with mail_server(port := free_port()) as server:
         mailer = Mailer(f"smtp://ana:hunter2@127.0.0.1:{port}", sender="catraca@example.org")
         with pytest.raises(MailAway):
@@ -50,7 +48,7 @@ async def test_no_password_is_sent_over_a_connection_that_cannot_be_encrypted() 
     assert server.letters == []
 
 
-async def test_an_address_that_no_mail_server_could_take_is_the_letters_fault() -> None:
+async def test_unsupported_address_refuses_the_letter() -> None:
     async with mail_server(free_port()) as server:
         with pytest.raises(MailRefused):
             await Mailer(server.url, sender="catraca@example.org").send(

@@ -17,7 +17,7 @@ async def test_passwords_are_hashed_at_the_full_cost() -> None:
     assert await passwords.matches("a good password", made)
 
 
-async def test_whoever_has_no_password_costs_as_much_to_refuse() -> None:
+async def test_missing_password_takes_as_long_to_refuse() -> None:
     """A hash that argon2 could not read would be refused at once, and tell who is known here."""
     passwords = Passwords()
     assert not passwords.is_outdated(passwords._dummy_hash)

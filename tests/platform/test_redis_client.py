@@ -43,9 +43,7 @@ async def echo(client: Any, text: str) -> bytes:
     return await client.execute_command("ECHO", text)
 
 
-async def test_a_script_runs_and_is_sent_whole_only_when_unknown(
-    server: PrivateRedis, client: RedisClient
-) -> None:
+async def test_script_is_sent_whole_only_if_unknown(server: PrivateRedis, client: RedisClient) -> None:
     assert await client.script(ADD, ["sum"], [2]) == 2
     await server.command("CONFIG", "RESETSTAT")
     assert await client.script(ADD, ["sum"], [3]) == 5
@@ -55,14 +53,14 @@ async def test_a_script_runs_and_is_sent_whole_only_when_unknown(
     assert "cmdstat_eval" not in stats
 
 
-async def test_a_flushed_server_is_told_the_script_again(server: PrivateRedis, client: RedisClient) -> None:
+async def test_script_is_sent_again_after_a_flush(server: PrivateRedis, client: RedisClient) -> None:
     assert await client.script(ADD, ["sum"], [2]) == 2
     await server.command("FLUSHALL")
     await server.command("SCRIPT", "FLUSH")
     assert await client.script(ADD, ["sum"], [3]) == 3
 
 
-async def test_a_frozen_server_is_away_and_after_the_first_nobody_waits_for_it(
+async def test_only_the_first_call_waits_for_a_frozen_server(
     server: PrivateRedis, client: RedisClient
 ) -> None:
     assert await works(client)
@@ -89,7 +87,7 @@ def be_busy() -> None:
     time.sleep(LIMITS.answer_seconds + 0.2)
 
 
-async def test_a_process_too_busy_to_look_does_not_take_redis_for_away(client: RedisClient) -> None:
+async def test_late_answer_to_a_busy_process_is_not_an_outage(client: RedisClient) -> None:
     assert await works(client)
     calls = [asyncio.create_task(works(client)) for _ in range(3)]
     await asyncio.sleep(0)
@@ -98,9 +96,7 @@ async def test_a_process_too_busy_to_look_does_not_take_redis_for_away(client: R
     assert client.seems_up()
 
 
-async def test_a_busy_process_too_finds_out_about_a_frozen_server(
-    server: PrivateRedis, client: RedisClient
-) -> None:
+async def test_busy_process_notices_a_frozen_server(server: PrivateRedis, client: RedisClient) -> None:
     assert await works(client)
     server.freeze()
     for _ in range(2):
@@ -112,7 +108,7 @@ async def test_a_busy_process_too_finds_out_about_a_frozen_server(
     server.thaw()
 
 
-async def test_a_stopped_server_is_away_and_a_restarted_one_is_back(
+async def test_stopped_server_is_away_and_back_after_a_restart(
     server: PrivateRedis, client: RedisClient
 ) -> None:
     assert await asyncio.gather(*(works(client) for _ in range(4))) == [True] * 4
@@ -128,7 +124,7 @@ async def test_a_stopped_server_is_away_and_a_restarted_one_is_back(
     assert await asyncio.gather(*(works(client) for _ in range(4))) == [True] * 4
 
 
-async def test_a_server_out_of_memory_is_away_until_it_has_some(
+async def test_server_out_of_memory_is_away_until_it_has_some(
     server: PrivateRedis, client: RedisClient
 ) -> None:
     assert await works(client)
@@ -138,7 +134,7 @@ async def test_a_server_out_of_memory_is_away_until_it_has_some(
     await until(lambda: works(client))
 
 
-async def test_a_replica_that_refuses_writes_is_away(server: PrivateRedis, client: RedisClient) -> None:
+async def test_read_only_replica_is_away(server: PrivateRedis, client: RedisClient) -> None:
     assert await works(client)
     await server.command("REPLICAOF", "127.0.0.1", "1")
     assert not await works(client)
@@ -146,7 +142,7 @@ async def test_a_replica_that_refuses_writes_is_away(server: PrivateRedis, clien
     await until(lambda: works(client))
 
 
-async def test_a_server_that_loads_its_data_is_away(client: RedisClient) -> None:
+async def test_loading_server_is_away(client: RedisClient) -> None:
     async def loading(_: Any) -> None:
         raise exceptions.BusyLoadingError("Redis is loading the dataset in memory")
 
@@ -155,13 +151,13 @@ async def test_a_server_that_loads_its_data_is_away(client: RedisClient) -> None
     await until(lambda: works(client))
 
 
-async def test_a_broken_script_is_a_defect_and_not_an_absence(client: RedisClient) -> None:
+async def test_broken_script_is_an_error_not_an_outage(client: RedisClient) -> None:
     with pytest.raises(exceptions.ResponseError):
         await client.script(Script("return no_such_thing.field"), [], [])
     assert await works(client)
 
 
-async def test_a_redis_that_was_never_there_does_not_fail_the_start() -> None:
+async def test_missing_redis_does_not_fail_the_start() -> None:
     for url in ("redis://127.0.0.1:1/0", "unix:///nowhere/redis.sock", None):
         client = RedisClient(url, limits=LIMITS)
         assert not await works(client)
@@ -169,7 +165,7 @@ async def test_a_redis_that_was_never_there_does_not_fail_the_start() -> None:
         await client.close()
 
 
-async def test_callers_who_give_up_leave_neither_a_lost_connection_nor_a_strangers_reply(
+async def test_canceled_calls_lose_no_connection_and_mix_no_replies(
     server: PrivateRedis,
 ) -> None:
     client = RedisClient(server.url, limits=PATIENT)
@@ -190,7 +186,7 @@ async def test_callers_who_give_up_leave_neither_a_lost_connection_nor_a_strange
     await client.close()
 
 
-async def test_giving_up_on_a_frozen_server_loses_no_connection(
+async def test_canceled_calls_to_a_frozen_server_lose_no_connection(
     server: PrivateRedis, client: RedisClient
 ) -> None:
     assert await works(client)
@@ -215,7 +211,7 @@ async def test_giving_up_on_a_frozen_server_loses_no_connection(
     await until(all_reply)
 
 
-async def test_connections_that_died_without_a_word_are_not_tried_one_by_one(server: PrivateRedis) -> None:
+async def test_dead_idle_connections_are_dropped_together(server: PrivateRedis) -> None:
     async with relay_to(server) as (port, silence):
         client = RedisClient(f"redis://127.0.0.1:{port}/0", limits=LIMITS)
         assert await asyncio.gather(*(works(client) for _ in range(4))) == [True] * 4
@@ -258,7 +254,7 @@ async def relay_to(server: PrivateRedis) -> AsyncIterator[tuple[int, Callable[[]
         await relay.wait_closed()
 
 
-async def test_after_closing_it_is_away(client: RedisClient) -> None:
+async def test_closed_client_is_away(client: RedisClient) -> None:
     assert await works(client)
     await client.close()
     assert not await works(client)

@@ -43,7 +43,7 @@ def told_by(story: str, *, level: str = "info", code: int = 0) -> list[dict[str,
     return [json.loads(line) for line in ran.stderr.splitlines()]
 
 
-def test_an_event_is_one_line_with_time_level_and_request_id() -> None:
+def test_event_is_one_line_with_time_level_and_request_id() -> None:
     (line,) = told_by("""
         structlog.contextvars.bind_contextvars(request_id="r-1")
         log.info("ride_accepted", ride_id=7, reason="two\\nlines")
@@ -85,7 +85,7 @@ def test_request_ids_stay_with_their_request() -> None:
         ("error", {"error"}),
     ],
 )
-def test_the_level_setting_counts_for_us_and_libraries(level: str, expected: set[str]) -> None:
+def test_log_level_applies_to_us_and_libraries(level: str, expected: set[str]) -> None:
     lines = told_by(
         """
         for level in ("debug", "info", "warning", "error"):
@@ -99,7 +99,7 @@ def test_the_level_setting_counts_for_us_and_libraries(level: str, expected: set
     assert {line["level"] for line in lines if line["event"] == "theirs"} == expected - {"debug"}
 
 
-def test_personal_fields_are_masked_wherever_they_stand() -> None:
+def test_personal_fields_are_masked_at_any_depth() -> None:
     (line,) = told_by("""
         user = {"name": NAME, "phones": [{"phone": PHONE}]}
         deep = {"a": {"b": {"c": {"d": {"e": EMAIL}}}}}
@@ -111,13 +111,13 @@ def test_personal_fields_are_masked_wherever_they_stand() -> None:
     assert line["queue_name"] == "kept"
 
 
-def test_keys_that_only_look_personal_stay() -> None:
+def test_keys_that_only_look_personal_are_kept() -> None:
     kept = {"constraint_name": 1, "tokens": 2, "route": 3, "plates_seen": 4}
     assert masked(kept) == kept
     assert all(map(is_personal, ("client-secret", "X-Authorization", "HOME_ADDRESS", "password_hash")))
 
 
-def test_errors_tell_their_kind_and_place_but_not_their_words() -> None:
+def test_errors_are_logged_without_messages() -> None:
     lines = told_by("""
         import asyncpg, pydantic
         class Sign(pydantic.BaseModel):
@@ -169,7 +169,7 @@ def test_errors_tell_their_kind_and_place_but_not_their_words() -> None:
     ]
 
 
-def test_libraries_words_lose_the_values_in_them() -> None:
+def test_values_in_messages_of_libraries_are_masked() -> None:
     lines = told_by("""
         library = logging.getLogger("library")
         library.warning("%s logged in from %s after %d tries", EMAIL, PHONE, 3)
@@ -204,7 +204,7 @@ def test_libraries_words_lose_the_values_in_them() -> None:
     assert lines[-1]["exception"][0]["type"] == "builtins.ValueError"
 
 
-def test_what_nobody_caught_comes_through_the_same_pipe() -> None:
+def test_uncaught_errors_are_logged_as_json() -> None:
     lines = told_by("""
         async def forgotten():
             raise KeyError(TOKEN)
@@ -244,12 +244,12 @@ def test_what_nobody_caught_comes_through_the_same_pipe() -> None:
     assert lines[4]["event"] == "story.py:7: UserWarning: do not call [masked]"
 
 
-def test_a_process_that_fails_says_so_without_its_last_words() -> None:
+def test_failed_process_logs_the_error_without_its_message() -> None:
     (line,) = told_by("raise ValueError(EMAIL)", code=1)
     assert (line["event"], line["level"]) == ("process_failed", "critical")
 
 
-def test_uvicorns_failures_are_told_without_addresses() -> None:
+def test_uvicorn_errors_are_logged_without_addresses() -> None:
     lines = told_by("""
         error = logging.getLogger("uvicorn.error")
         error.info('%s - "WebSocket %s" [accepted]', PHONE, f"/v1/ws?ticket={TOKEN}")
@@ -262,7 +262,7 @@ def test_uvicorns_failures_are_told_without_addresses() -> None:
     assert [line["event"] for line in lines] == ["Exception in ASGI application"]
 
 
-def test_values_json_cannot_take_never_lose_the_line() -> None:
+def test_values_without_a_json_form_do_not_lose_the_line() -> None:
     lines = told_by("""
         import uuid, datetime, pathlib, decimal
         log.info("odd", half="\\ud800", big=2**80, nan=float("nan"), raw=b"x", path=pathlib.Path("/tmp"))
@@ -328,7 +328,7 @@ def test_counters_are_written_with_total_in_the_source() -> None:
     assert not strays
 
 
-def test_labels_never_name_one_of_many() -> None:
+def test_labels_have_few_values() -> None:
     for metric in our_metrics():
         for label in metric._labelnames:
             assert not ID_LABELS.search(label), f"{metric._name} would make a series for every {label}"

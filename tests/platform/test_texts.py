@@ -38,7 +38,7 @@ from catraca.platform.texts import LANGUAGES, negotiate, text, words
         ("x" * 100_000 + ",en", "pt-BR"),
     ],
 )
-def test_the_best_language_we_have_is_chosen(header: str | None, language: str) -> None:
+def test_best_supported_language_is_chosen(header: str | None, language: str) -> None:
     assert negotiate(header) == language
 
 
@@ -47,13 +47,13 @@ def test_any_header_gets_a_language(header: str) -> None:
     assert negotiate(header) in LANGUAGES
 
 
-def test_texts_take_their_data_as_it_is() -> None:
+def test_texts_insert_their_data_unchanged() -> None:
     """Data goes in once: braces that come with it are nobody's placeholders."""
     for language in LANGUAGES:
         assert "{code} {0}" in text("refusals.body_malformed", language, {"reason": "{code} {0}"})
 
 
-def test_no_text_is_empty_or_the_same_in_both_languages() -> None:
+def test_texts_are_not_empty_and_differ_between_languages() -> None:
     portuguese, english = words("pt-BR"), words("en")
     for key, said in portuguese.items():
         assert said.strip() == said != ""

@@ -35,7 +35,7 @@ def decoded(text: str) -> bytes:
     return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
 
 
-def test_a_message_is_sealed_as_in_the_standards_example() -> None:
+def test_encryption_matches_the_example_of_the_rfc() -> None:
     ours = ec.derive_private_key(int.from_bytes(decoded(OURS)), ec.SECP256R1())
     sealed = seal(
         Subscription("https://push.example.net/x", THEIRS, AUTH),
@@ -46,19 +46,19 @@ def test_a_message_is_sealed_as_in_the_standards_example() -> None:
     assert sealed == decoded(SEALED)
 
 
-def test_two_messages_share_neither_key_nor_salt() -> None:
+def test_each_message_has_its_own_key_and_salt() -> None:
     to = Subscription("https://push.example.net/x", THEIRS, AUTH)
     one, other = seal(to, b"the same"), seal(to, b"the same")
     assert one[:16] != other[:16]
     assert one[21:86] != other[21:86]
 
 
-def test_every_process_with_the_secret_has_the_same_key_and_nobody_else() -> None:
+def test_push_key_is_derived_from_the_secret() -> None:
     assert PushKey("a secret", contact=CONTACT).public == PushKey("a secret", contact=CONTACT).public
     assert PushKey("a secret", contact=CONTACT).public != PushKey("another", contact=CONTACT).public
 
 
-def test_a_push_service_can_check_who_sends_and_that_it_is_meant() -> None:
+def test_signature_names_the_sender_and_the_push_service() -> None:
     key = PushKey("a secret", contact=CONTACT)
     header = key.authorization("https://push.example.net/send/abc?x=1")
     token, public = header.removeprefix("vapid t=").split(", k=")
@@ -78,7 +78,7 @@ def test_a_push_service_can_check_who_sends_and_that_it_is_meant() -> None:
         "https://web.push.apple.com/abc",
     ],
 )
-def test_push_services_are_spoken_to(endpoint: str) -> None:
+def test_known_push_services_are_allowed(endpoint: str) -> None:
     assert PushHosts(PUSH_SERVICES).allow(endpoint)
 
 
@@ -103,11 +103,11 @@ def test_push_services_are_spoken_to(endpoint: str) -> None:
         "",
     ],
 )
-def test_nobody_makes_us_call_elsewhere(endpoint: str) -> None:
+def test_other_hosts_are_not_allowed(endpoint: str) -> None:
     assert not PushHosts(PUSH_SERVICES).allow(endpoint)
 
 
-def test_keys_must_be_keys() -> None:
+def test_malformed_keys_are_refused() -> None:
     assert read_keys(THEIRS, AUTH)
     assert not read_keys(THEIRS[:-4] + "AAAA", AUTH), "not a point of the curve"
     assert not read_keys(AUTH, AUTH)
@@ -115,7 +115,7 @@ def test_keys_must_be_keys() -> None:
     assert not read_keys("not base64!", AUTH)
 
 
-async def test_a_device_reads_what_only_it_can_read_and_a_service_says_what_became_of_it() -> None:
+async def test_device_decrypts_and_failures_of_the_service_are_typed() -> None:
     pusher = Pusher(PushKey("a secret", contact=CONTACT))
     async with push_service() as service:
         browser = Browser(f"{service.origin}/send/abc")

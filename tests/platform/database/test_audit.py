@@ -26,7 +26,7 @@ async def entries(database: Database, subject: str) -> list[asyncpg.Record]:
         return list(await db.fetch("SELECT * FROM audit_log WHERE subject_id = $1 ORDER BY id", subject))
 
 
-async def test_an_entry_says_who_did_what_to_whom_when_and_in_which_request(database: Database) -> None:
+async def test_entry_has_actor_action_subject_time_and_request(database: Database) -> None:
     actor, subject = uuid4(), uuid4()
     with structlog.contextvars.bound_contextvars(request_id="request-1234"):
         async with database.transaction() as db:
@@ -46,7 +46,7 @@ async def test_an_entry_says_who_did_what_to_whom_when_and_in_which_request(data
     assert entry["at"] >= began
 
 
-async def test_outside_a_request_there_is_no_request_id(database: Database) -> None:
+async def test_entry_outside_a_request_has_no_request_id(database: Database) -> None:
     subject = str(uuid4())
     async with database.transaction() as db:
         await record(db, subject)
@@ -54,7 +54,7 @@ async def test_outside_a_request_there_is_no_request_id(database: Database) -> N
     assert (entry["request_id"], entry["data"]) == (None, "{}")
 
 
-async def test_an_act_that_is_undone_leaves_no_entry(database: Database) -> None:
+async def test_rolled_back_action_leaves_no_entry(database: Database) -> None:
     subject = str(uuid4())
     with pytest.raises(Forbidden):
         async with database.transaction() as db:
@@ -73,7 +73,7 @@ async def test_an_act_that_is_undone_leaves_no_entry(database: Database) -> None
         "MERGE INTO audit_log USING (SELECT $1::text AS s) x ON subject_id = s WHEN MATCHED THEN DELETE",
     ],
 )
-async def test_the_log_takes_no_change_and_no_deletion(database: Database, statement: str) -> None:
+async def test_entries_cannot_be_changed_or_deleted(database: Database, statement: str) -> None:
     subject = str(uuid4())
     async with database.transaction() as db:
         await record(db, subject)

@@ -110,14 +110,14 @@ CONSTRAINTS = {
 }
 
 
-async def test_a_sound_database_holds_every_rule(fresh: Database, told: UUID) -> None:
+async def test_all_rules_hold_on_a_sound_database(fresh: Database, told: UUID) -> None:
     assert await broken(fresh) == {}
     await run(fresh, SENT.format("true"))
     assert await broken(fresh) == {}
 
 
 @pytest.mark.parametrize("how", BREAKS)
-async def test_a_broken_rule_is_found_and_only_it(fresh: Database, told: UUID, how: str) -> None:
+async def test_only_the_broken_rule_is_reported(fresh: Database, told: UUID, how: str) -> None:
     statements, expected = BREAKS[how]
     await run(fresh, statements)
     found = {
@@ -132,7 +132,7 @@ async def test_a_broken_rule_is_found_and_only_it(fresh: Database, told: UUID, h
     }
 
 
-async def test_a_constraint_that_is_gone_is_found(stack: Stack) -> None:
+async def test_missing_constraint_is_reported(stack: Stack) -> None:
     url = await stack.migrated_database(f"events-{uuid4().hex[:8]}")
     database = await Database.open(url, limits=INVARIANT_LIMITS)
     expected: dict[str, tuple[str, ...]] = {}
@@ -147,17 +147,17 @@ async def test_a_constraint_that_is_gone_is_found(stack: Stack) -> None:
     await database.close()
 
 
-def test_every_rule_is_broken_above() -> None:
+def test_every_rule_has_a_test_that_breaks_it() -> None:
     rules = {name for _, names in BREAKS.values() for name in names} | CONSTRAINTS.keys()
     assert rules == {rule.name for rule in EVENT_INVARIANTS}
 
 
-async def test_an_event_without_a_count_of_its_aggregate_is_found(fresh: Database, told: UUID) -> None:
+async def test_event_without_a_counter_row_is_reported(fresh: Database, told: UUID) -> None:
     await run(fresh, "DELETE FROM outbox_heads")
     assert (await broken(fresh)).keys() == {"every number was given out"}
 
 
-async def test_what_retention_took_is_no_gap(fresh: Database, told: UUID) -> None:
+async def test_pruned_events_are_no_gap(fresh: Database, told: UUID) -> None:
     """Also when the rows of one batch are a moment apart, and a later one goes before an earlier one."""
     old = "UPDATE outbox_sent SET sent_at = clock_timestamp() - interval '1 day' + interval '{} ms' * {}"
     await run(
@@ -173,7 +173,7 @@ async def test_what_retention_took_is_no_gap(fresh: Database, told: UUID) -> Non
     assert await broken(fresh) == {"no event is missing": (f"aggregate_id={told} missing_seq=6",)}
 
 
-async def test_what_is_no_longer_looked_at_is_no_gap(fresh: Database, told: UUID) -> None:
+async def test_events_beyond_the_checked_ones_are_no_gap(fresh: Database, told: UUID) -> None:
     """The newest three are looked at: the third event is one of them, and the fourth is a moment older."""
     await run(
         fresh,

@@ -32,9 +32,7 @@ async def door(settings: Settings) -> AsyncIterator[httpx.AsyncClient]:
             yield client
 
 
-async def test_a_repeat_gets_the_first_answer_byte_for_byte(
-    door: httpx.AsyncClient, database: Database
-) -> None:
+async def test_repeat_gets_the_first_response_unchanged(door: httpx.AsyncClient, database: Database) -> None:
     who, label = uuid4(), str(uuid4())
     first = await post(door, label, "k1", who=who)
     again = await post(door, label, "k1", who=who)
@@ -46,21 +44,21 @@ async def test_a_repeat_gets_the_first_answer_byte_for_byte(
     assert len(await effects_of(database, label)) == 1
 
 
-async def test_without_a_key_each_request_is_its_own(door: httpx.AsyncClient, database: Database) -> None:
+async def test_requests_without_a_key_are_independent(door: httpx.AsyncClient, database: Database) -> None:
     who, label = uuid4(), str(uuid4())
     for _ in range(2):
         assert (await post(door, label, None, who=who)).status_code == 201
     assert len(await effects_of(database, label)) == 2
 
 
-async def test_keys_belong_to_one_person(door: httpx.AsyncClient, database: Database) -> None:
+async def test_same_key_of_two_people_is_two_keys(door: httpx.AsyncClient, database: Database) -> None:
     label = str(uuid4())
     mine, theirs = await post(door, label, "same"), await post(door, label, "same")
     assert mine.json()["id"] != theirs.json()["id"]
     assert len(await effects_of(database, label)) == 2
 
 
-async def test_the_same_key_for_another_body_is_refused(door: httpx.AsyncClient, database: Database) -> None:
+async def test_same_key_with_another_body_is_refused(door: httpx.AsyncClient, database: Database) -> None:
     who, label, other = uuid4(), str(uuid4()), str(uuid4())
     await post(door, label, "k", who=who)
     refused = await post(door, other, "k", who=who)
@@ -69,9 +67,7 @@ async def test_the_same_key_for_another_body_is_refused(door: httpx.AsyncClient,
     assert not await effects_of(database, other)
 
 
-async def test_a_refusal_is_not_kept_and_can_be_tried_again(
-    door: httpx.AsyncClient, database: Database
-) -> None:
+async def test_refusal_is_not_stored_and_can_be_retried(door: httpx.AsyncClient, database: Database) -> None:
     who, label = uuid4(), str(uuid4())
     for _ in range(2):
         assert (await post(door, label, "k", who=who, refuse=True)).status_code == 403
@@ -79,7 +75,7 @@ async def test_a_refusal_is_not_kept_and_can_be_tried_again(
 
 
 @pytest.mark.parametrize("key", ["", "a b", "é", "x" * 256, "a\tb"])
-async def test_a_bad_key_is_refused(door: httpx.AsyncClient, database: Database, key: str) -> None:
+async def test_malformed_key_is_refused(door: httpx.AsyncClient, database: Database, key: str) -> None:
     label = str(uuid4())
     headers = {**bearer("passenger"), "idempotency-key": key.encode("utf-8")}
     answer = await door.post("/test/effects", json={"label": label}, headers=headers)
@@ -87,15 +83,15 @@ async def test_a_bad_key_is_refused(door: httpx.AsyncClient, database: Database,
     assert not await effects_of(database, label)
 
 
-async def test_routes_that_hand_out_secrets_keep_no_answer(
-    door: httpx.AsyncClient, database: Database
-) -> None:
+async def test_responses_with_secrets_are_not_stored(door: httpx.AsyncClient, database: Database) -> None:
     headers = {**bearer("passenger"), "idempotency-key": "s"}
     first, again = [await door.post("/test/secrets", json={"label": "x"}, headers=headers) for _ in range(2)]
     assert first.json()["id"] != again.json()["id"]
 
 
-async def test_a_hundred_at_once_have_one_effect(door: httpx.AsyncClient, database: Database) -> None:
+async def test_hundred_concurrent_repeats_have_one_effect(
+    door: httpx.AsyncClient, database: Database
+) -> None:
     who, label = uuid4(), str(uuid4())
     answers = await asyncio.gather(*(post(door, label, "k", who=who) for _ in range(100)))
     assert {answer.status_code for answer in answers} == {201}
@@ -103,7 +99,7 @@ async def test_a_hundred_at_once_have_one_effect(door: httpx.AsyncClient, databa
     assert len(await effects_of(database, label)) == 1
 
 
-async def test_a_repeat_waits_bounded_for_the_first(door: httpx.AsyncClient, database: Database) -> None:
+async def test_repeat_waits_a_limited_time_for_the_first(door: httpx.AsyncClient, database: Database) -> None:
     who, label, gate = uuid4(), str(uuid4()), random.getrandbits(30)
     async with database.transaction() as db:
         await db.execute("INSERT INTO test_gates VALUES ($1)", gate)
@@ -129,7 +125,9 @@ async def _waiting_at_gate(database: Database) -> bool:
         )
 
 
-async def test_clients_that_hang_up_leave_no_half_effect(door: httpx.AsyncClient, database: Database) -> None:
+async def test_disconnected_clients_leave_no_partial_effect(
+    door: httpx.AsyncClient, database: Database
+) -> None:
     """Cut at many moments: the effect and its stored answer are both there or both not."""
     who, label = uuid4(), str(uuid4())
     for cut in range(40):
@@ -162,7 +160,7 @@ async def _keys(database: Database) -> int:
 
 
 @on_one_stack
-async def test_kill_minus_nine_in_the_middle_has_one_effect(
+async def test_effect_happens_once_when_workers_are_killed(
     stack: Stack, settings: Settings, database: Database
 ) -> None:
     """A hundred requests with one key; the server dies among them; everyone asks again.
@@ -174,7 +172,7 @@ async def test_kill_minus_nine_in_the_middle_has_one_effect(
         await kill_server_among_repeats(settings, database, kill_after_answers=kill_after_answers)
 
 
-async def test_old_keys_are_pruned_and_young_ones_kept(door: httpx.AsyncClient, database: Database) -> None:
+async def test_only_old_keys_are_pruned(door: httpx.AsyncClient, database: Database) -> None:
     who, label = uuid4(), str(uuid4())
     first = await post(door, label, "old", who=who)
     async with database.transaction() as db:

@@ -88,19 +88,19 @@ BREAKS = {
 }
 
 
-async def test_a_sound_database_holds_every_rule(fresh: Database) -> None:
+async def test_all_rules_hold_on_a_sound_database(fresh: Database) -> None:
     verdicts = await check_invariants(fresh, PLATFORM_INVARIANTS)
     assert [verdict.state for verdict in verdicts] == ["held"] * len(PLATFORM_INVARIANTS)
 
 
 @pytest.mark.parametrize("how", BREAKS)
-async def test_a_broken_rule_is_found_and_only_it(fresh: Database, how: str) -> None:
+async def test_only_the_broken_rule_is_reported(fresh: Database, how: str) -> None:
     statements, (name, found) = BREAKS[how]
     await run(fresh, statements)
     assert await broken(fresh) == {name: (found,)}
 
 
-async def test_constraints_must_be_valid_not_only_there(fresh: Database) -> None:
+async def test_constraint_that_is_not_validated_is_reported(fresh: Database) -> None:
     await run(
         fresh,
         "CREATE TABLE t (n int, CONSTRAINT small CHECK (n < 10))",
@@ -117,7 +117,7 @@ async def test_constraints_must_be_valid_not_only_there(fresh: Database) -> None
     assert (await broken(fresh, rule("one", "WHERE (n > 6)"))).keys() == {"one"}
 
 
-async def test_offending_rows_are_shown_as_ids_and_never_as_people(fresh: Database) -> None:
+async def test_offending_rows_show_ids_and_no_personal_data(fresh: Database) -> None:
     query = (
         "SELECT gen_random_uuid() AS user_id, 7 AS seq, 'maria@example.org' AS email,"
         " ARRAY['Maria'] AS names, '\\x01ff'::bytea AS scope FROM generate_series(1, {})"
@@ -142,7 +142,7 @@ async def test_rules_only_read(fresh: Database) -> None:
     assert verdict.state == "unchecked"
 
 
-async def test_a_rule_that_cannot_be_checked_is_told_and_hides_no_other(
+async def test_unchecked_rule_is_reported_and_others_are_checked(
     fresh: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(invariants, "RULE_SECONDS", 0.2)
@@ -159,7 +159,7 @@ async def test_a_rule_that_cannot_be_checked_is_told_and_hides_no_other(
     assert {verdict.state for verdict in verdicts[2:]} == {"held"}
 
 
-async def test_a_database_that_is_away_is_no_broken_rule(stack: Stack) -> None:
+async def test_rules_are_unchecked_while_the_database_is_away(stack: Stack) -> None:
     away = await Database.open(
         f"postgresql://catraca@/catraca?host={stack.folder}/nowhere", limits=INVARIANT_LIMITS
     )

@@ -45,14 +45,14 @@ async def tables(url: str) -> set[str]:
     return {row["tablename"] for row in rows}
 
 
-async def test_empty_database_is_brought_to_the_newest_schema_once(url: str) -> None:
+async def test_empty_database_is_migrated_once(url: str) -> None:
     assert await schema_revision(url) is None
     assert await migrate(url) == known_revisions()
     assert await schema_revision(url) == newest_revision()
     assert await migrate(url) == []
 
 
-def test_files_are_numbered_in_the_order_alembic_runs_them() -> None:
+def test_file_numbers_follow_the_order_of_alembic() -> None:
     from alembic.script import ScriptDirectory
 
     scripts = ScriptDirectory(str(migrations.FOLDER))
@@ -60,7 +60,7 @@ def test_files_are_numbered_in_the_order_alembic_runs_them() -> None:
 
 
 @on_one_stack
-async def test_four_migrators_at_once_migrate_once(url: str) -> None:
+async def test_four_concurrent_migrators_migrate_once(url: str) -> None:
     command = [sys.executable, "-m", "catraca", "migrate", "--json"]
     environment = {**os.environ, "CATRACA_DATABASE_URL": url}
     running = [
@@ -91,7 +91,7 @@ async def test_failing_migration_leaves_the_schema_before_it(url: str, newer: Pa
     assert "users" in await tables(url)
 
 
-async def test_killed_migrator_leaves_nothing_half_done_and_the_next_one_finishes(url: str) -> None:
+async def test_killed_migration_is_rolled_back_and_finished_by_the_next(url: str) -> None:
     blocker = await asyncpg.connect(url)
     await blocker.execute("BEGIN; CREATE TABLE password_links (id int)")
     process = await asyncio.create_subprocess_exec(
@@ -126,12 +126,12 @@ async def test_schema_of_a_newer_version_is_refused(url: str, newer: Path) -> No
             await act(url)
 
 
-async def test_outdated_schema_is_named_with_its_remedy(url: str) -> None:
+async def test_outdated_schema_error_names_the_command(url: str) -> None:
     with pytest.raises(SchemaOutdated, match="catraca migrate"):
         await check_schema(url)
 
 
-async def test_database_that_is_away_is_named_without_its_password() -> None:
+async def test_unreachable_database_error_has_no_password() -> None:
     with pytest.raises(DatabaseUnreachable, match=r"127\.0\.0\.1:1 .*CATRACA_DATABASE_URL") as failure:
         await migrate("postgresql://catraca:hush@127.0.0.1:1/catraca")
     assert "hush" not in str(failure.value)

@@ -26,7 +26,7 @@ async def take_all(pool: ConnectionPool) -> list[asyncpg.Connection]:
         return [await pool.acquire() for _ in range(SIZE)]
 
 
-async def test_impatient_callers_lose_no_connection(pool: ConnectionPool) -> None:
+async def test_callers_that_time_out_lose_no_connection(pool: ConnectionPool) -> None:
     """Callers that give up at every possible moment, among others that use what they got."""
     chance = random.Random(7)
     in_use: set[asyncpg.Connection] = set()
@@ -53,7 +53,7 @@ async def test_impatient_callers_lose_no_connection(pool: ConnectionPool) -> Non
     assert len(set(await take_all(pool))) == SIZE
 
 
-async def test_giving_up_in_the_moment_of_being_served_loses_nothing(pool: ConnectionPool) -> None:
+async def test_cancel_at_the_moment_of_service_loses_nothing(pool: ConnectionPool) -> None:
     lent = await take_all(pool)
     asking = asyncio.create_task(pool.acquire())
     await asyncio.sleep(0)
@@ -65,7 +65,7 @@ async def test_giving_up_in_the_moment_of_being_served_loses_nothing(pool: Conne
         assert await pool.acquire() is lent[0]
 
 
-async def test_a_connection_that_died_in_the_pool_is_not_lent(pool: ConnectionPool) -> None:
+async def test_closed_idle_connection_is_not_handed_out(pool: ConnectionPool) -> None:
     lent = await take_all(pool)
     for connection in lent:
         pool.release(connection)
@@ -73,7 +73,7 @@ async def test_a_connection_that_died_in_the_pool_is_not_lent(pool: ConnectionPo
     assert not any(connection.is_closed() for connection in await take_all(pool))
 
 
-async def test_whoever_asks_first_is_served_first(pool: ConnectionPool) -> None:
+async def test_callers_are_served_in_order(pool: ConnectionPool) -> None:
     lent, order = await take_all(pool), []
 
     async def ask(number: int) -> None:
@@ -89,7 +89,7 @@ async def test_whoever_asks_first_is_served_first(pool: ConnectionPool) -> None:
     assert order == sorted(order)
 
 
-async def test_a_failed_connect_frees_its_place_for_who_waits(stack: Stack) -> None:
+async def test_failed_connect_frees_its_place(stack: Stack) -> None:
     fail = True
 
     async def connect() -> asyncpg.Connection:
@@ -108,7 +108,7 @@ async def test_a_failed_connect_frees_its_place_for_who_waits(stack: Stack) -> N
     pool.close()
 
 
-async def test_a_connection_in_a_transaction_is_not_lent_again(pool: ConnectionPool) -> None:
+async def test_connection_in_a_transaction_is_dropped(pool: ConnectionPool) -> None:
     connection = await pool.acquire()
     await connection.execute("BEGIN")
     pool.release(connection)
@@ -124,14 +124,14 @@ async def test_old_connections_are_replaced(pool: ConnectionPool, monkeypatch: p
     assert len(await take_all(pool)) == SIZE
 
 
-async def test_closing_cuts_what_is_lent_and_takes_it_back_without_complaint(pool: ConnectionPool) -> None:
+async def test_close_cuts_connections_in_use(pool: ConnectionPool) -> None:
     connection = await pool.acquire()
     pool.close()
     assert connection.is_closed()
     pool.release(connection)
 
 
-async def test_a_connection_made_while_the_pool_is_closed_is_closed_too(stack: Stack) -> None:
+async def test_connection_opened_during_close_is_closed(stack: Stack) -> None:
     made: list[asyncpg.Connection] = []
     gate = asyncio.Event()
 

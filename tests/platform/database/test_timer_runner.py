@@ -63,7 +63,7 @@ async def apart(stack: Stack) -> AsyncIterator[Database]:
         yield database
 
 
-async def test_two_timekeepers_fire_each_of_thousands_once(
+async def test_two_runners_fire_each_timer_once(
     database: Database, another: Database, kind: TimerKind
 ) -> None:
     subjects, other_kind = [uuid4() for _ in range(1000)], new_kind()
@@ -75,9 +75,7 @@ async def test_two_timekeepers_fire_each_of_thousands_once(
     assert await firings(database, other_kind) == Counter(subjects)
 
 
-async def test_a_timekeeper_killed_in_the_middle_is_replaced_and_nothing_happens_twice(
-    stack: Stack, database: Database, kind: TimerKind
-) -> None:
+async def test_timers_of_a_killed_runner_fire_once(stack: Stack, database: Database, kind: TimerKind) -> None:
     early, late = [uuid4() for _ in range(200)], [uuid4() for _ in range(200)]
     await set_for(database, kind, *early)
     victim = start_timekeeper(stack.database_url, kind, lease_seconds=1.5)
@@ -99,7 +97,7 @@ async def _none_waiting(database: Database, kind: TimerKind) -> bool:
     return not await waiting_timers(database, kind)
 
 
-async def test_a_timekeeper_stopped_past_its_lease_does_nothing_when_it_goes_on(
+async def test_runner_frozen_past_its_lease_applies_nothing(
     stack: Stack, database: Database, kind: TimerKind
 ) -> None:
     subject = uuid4()
@@ -116,9 +114,7 @@ async def test_a_timekeeper_stopped_past_its_lease_does_nothing_when_it_goes_on(
     assert await firings(database, kind) == {subject: 1}
 
 
-async def test_a_drained_timekeeper_finishes_what_it_has_and_leaves_the_rest_to_others(
-    database: Database, kind: TimerKind
-) -> None:
+async def test_stopped_runner_finishes_only_the_claimed_timers(database: Database, kind: TimerKind) -> None:
     subjects, halfway = [uuid4() for _ in range(20)], Halfway(kind)
     await set_for(database, kind, *subjects)
     async with keeping(database, halfway.fires) as stopping:
@@ -132,9 +128,7 @@ async def test_a_drained_timekeeper_finishes_what_it_has_and_leaves_the_rest_to_
     assert {timer["lease"] for timer in left.values()} == {None}
 
 
-async def test_a_failing_handler_is_tried_again_and_holds_up_nobody(
-    database: Database, kind: TimerKind
-) -> None:
+async def test_failing_handler_is_retried_and_delays_no_other(database: Database, kind: TimerKind) -> None:
     fires, bad, good = TimerHandlers(), uuid4(), [uuid4() for _ in range(20)]
     failed = False
 
@@ -158,7 +152,7 @@ async def test_a_failing_handler_is_tried_again_and_holds_up_nobody(
     assert [(entry["kind"], entry["subject_id"], entry["failures"]) for entry in told] == [(kind, bad, 1)]
 
 
-async def test_a_slow_handler_holds_up_nobody(database: Database, kind: TimerKind) -> None:
+async def test_slow_handler_delays_no_other(database: Database, kind: TimerKind) -> None:
     slow_kind, subject = new_kind(), uuid4()
     halfway = Halfway(slow_kind)
     await set_for(database, slow_kind, subject)
@@ -171,9 +165,7 @@ async def test_a_slow_handler_holds_up_nobody(database: Database, kind: TimerKin
     assert await firings(database, slow_kind) == {subject: 1}
 
 
-async def test_failures_are_counted_and_the_delay_grows_to_a_minute(
-    database: Database, kind: TimerKind
-) -> None:
+async def test_failures_are_counted_and_pauses_grow_to_a_minute(database: Database, kind: TimerKind) -> None:
     subject, delays = uuid4(), []
     await set_for(database, kind, subject)
     for failures in range(9):
@@ -186,7 +178,7 @@ async def test_failures_are_counted_and_the_delay_grows_to_a_minute(
     assert [round(delay) for delay in delays] == [1, 2, 4, 8, 16, 32, 60, 60, 60]
 
 
-async def test_a_handler_that_does_not_end_is_cut_and_tried_again(
+async def test_handler_that_hangs_is_canceled_and_retried(
     database: Database, kind: TimerKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(timer_runner, "HANDLER_SECONDS", 0.2)
@@ -201,7 +193,7 @@ async def test_a_handler_that_does_not_end_is_cut_and_tried_again(
 
 
 @pytest.mark.parametrize("fault", [RedisAway, Busy])
-async def test_a_server_that_is_away_counts_nothing_against_the_timer(
+async def test_outage_of_another_server_is_no_failure(
     database: Database, kind: TimerKind, fault: type[Exception]
 ) -> None:
     fires, subject, other, away = TimerHandlers(), uuid4(), uuid4(), True
@@ -223,7 +215,7 @@ async def test_a_server_that_is_away_counts_nothing_against_the_timer(
     assert await firings(database, kind) == {subject: 1, other: 1}
 
 
-async def test_a_database_that_goes_away_delays_timers_and_counts_nothing(
+async def test_database_outage_delays_timers_without_a_failure(
     stack: Stack, apart: Database, kind: TimerKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was in hand is given back when the database returns; no lease has run out by then."""
@@ -258,7 +250,7 @@ async def rename_database(stack: Stack, name: str, new_name: str) -> None:
     await ender.close()
 
 
-async def test_a_due_timer_that_somebody_holds_holds_up_nobody(database: Database, kind: TimerKind) -> None:
+async def test_locked_timer_delays_no_other(database: Database, kind: TimerKind) -> None:
     held, free = uuid4(), uuid4()
     await set_for(database, kind, held, free)
     async with database.transaction() as db:
@@ -270,7 +262,7 @@ async def test_a_due_timer_that_somebody_holds_holds_up_nobody(database: Databas
     assert await firings(database, kind) == Counter([held, free])
 
 
-async def test_kinds_of_another_version_are_left_to_it(database: Database, kind: TimerKind) -> None:
+async def test_unknown_kinds_are_left_to_other_processes(database: Database, kind: TimerKind) -> None:
     newer_kind, subject = new_kind(), uuid4()
     await set_for(database, newer_kind, subject)
     await set_for(database, kind, subject)
@@ -291,7 +283,7 @@ def test_two_handlers_for_one_kind_are_refused(kind: TimerKind) -> None:
         TimerRunner(None, [fires, recording(kind)])  # type: ignore[arg-type]
 
 
-async def test_a_timer_set_elsewhere_wakes_an_idle_timekeeper(
+async def test_timer_of_another_process_wakes_an_idle_runner(
     database: Database, another: Database, kind: TimerKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(timers, "POLL_SECONDS", 600)  # so that only the wake-up can have done it
@@ -302,7 +294,7 @@ async def test_a_timer_set_elsewhere_wakes_an_idle_timekeeper(
             await fired(database, kind, subject)
 
 
-async def test_a_timekeeper_sleeps_until_the_next_timer_is_due(
+async def test_runner_sleeps_until_the_next_timer_is_due(
     database: Database, kind: TimerKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(timers, "POLL_SECONDS", 600)
@@ -314,7 +306,7 @@ async def test_a_timekeeper_sleeps_until_the_next_timer_is_due(
         await fired(database, kind, first, second)
 
 
-async def test_only_timers_that_are_due_soon_are_announced(database: Database, kind: TimerKind) -> None:
+async def test_only_timers_due_soon_wake_the_runners(database: Database, kind: TimerKind) -> None:
     async def announces(due_in: timedelta) -> bool:
         with database.channel.subscribe(timers.WAKE_TOPIC) as woken:
             await set_for(database, kind, uuid4(), due_in=due_in)

@@ -50,7 +50,7 @@ async def apart(stack: Stack) -> AsyncIterator[Database]:
         yield database
 
 
-async def test_a_timer_fires_once_and_never_early(database: Database, kind: TimerKind) -> None:
+async def test_timer_fires_once_and_never_early(database: Database, kind: TimerKind) -> None:
     subject = uuid4()
     await set_for(database, kind, subject, due_in=SHORTLY)
     due_at = (await waiting_timers(database, kind))[subject]["due_at"]
@@ -64,7 +64,7 @@ async def test_a_timer_fires_once_and_never_early(database: Database, kind: Time
     assert timer_runner.LAG_SECONDS.labels(kind)._sum.get() > 0
 
 
-async def test_a_timer_can_be_due_at_a_moment_of_the_database(database: Database, kind: TimerKind) -> None:
+async def test_timer_can_be_due_at_a_database_time(database: Database, kind: TimerKind) -> None:
     subject = uuid4()
     async with database.transaction() as db:
         moment: datetime = await db.fetchval("SELECT clock_timestamp() + interval '1 day'")
@@ -72,16 +72,14 @@ async def test_a_timer_can_be_due_at_a_moment_of_the_database(database: Database
     assert (await waiting_timers(database, kind))[subject]["due_at"] == moment
 
 
-async def test_a_while_begins_when_the_timer_is_set_not_when_its_transaction_began(
-    database: Database, kind: TimerKind
-) -> None:
+async def test_due_in_counts_from_the_call_not_from_begin(database: Database, kind: TimerKind) -> None:
     async with database.transaction() as db:
         moment = await db.fetchval("SELECT clock_timestamp()")
         await set_timer(db, kind, uuid4(), due_in=NOW)
         assert await db.fetchval("SELECT due_at >= $2 FROM timers WHERE kind = $1", kind, moment)
 
 
-async def test_what_is_rolled_back_leaves_timers_as_they_were(database: Database, kind: TimerKind) -> None:
+async def test_rolled_back_changes_of_timers_have_no_effect(database: Database, kind: TimerKind) -> None:
     set_before, never_set = uuid4(), uuid4()
     await set_for(database, kind, set_before, due_in=LATER)
     before = await waiting_timers(database, kind)
@@ -96,7 +94,7 @@ async def test_what_is_rolled_back_leaves_timers_as_they_were(database: Database
     assert await waiting_timers(database, kind) == before
 
 
-async def test_moved_and_canceled_timers_do_not_fire_at_their_old_time(
+async def test_moved_and_canceled_timers_do_not_fire_when_first_due(
     database: Database, kind: TimerKind
 ) -> None:
     stays, moved, canceled, hurried = (uuid4() for _ in range(4))
@@ -112,7 +110,7 @@ async def test_moved_and_canceled_timers_do_not_fire_at_their_old_time(
     assert (await waiting_timers(database, kind)).keys() == {moved}
 
 
-async def test_canceling_needs_no_connection_that_has_fired_before(stack: Stack, kind: TimerKind) -> None:
+async def test_timers_can_be_canceled_on_a_fresh_connection(stack: Stack, kind: TimerKind) -> None:
     """What a firing leaves in its session is nothing to those after it, nor missed by those before."""
     fresh = await Database.open(stack.database_url, limits=DatabaseLimits(connections=1))
     subjects = [uuid4() for _ in range(2)]
@@ -130,7 +128,7 @@ async def test_canceling_needs_no_connection_that_has_fired_before(stack: Stack,
 
 
 @pytest.mark.parametrize("how", ["moved", "canceled"])
-async def test_a_timer_moved_or_canceled_in_the_hand_leaves_nothing_of_its_handler(
+async def test_timer_changed_while_firing_rolls_back_its_handler(
     database: Database, kind: TimerKind, how: str
 ) -> None:
     subject, halfway = uuid4(), Halfway(kind)
@@ -150,9 +148,7 @@ async def test_a_timer_moved_or_canceled_in_the_hand_leaves_nothing_of_its_handl
     )
 
 
-async def test_a_timer_moved_in_the_hand_is_not_taken_for_the_one_it_was(
-    database: Database, kind: TimerKind
-) -> None:
+async def test_timer_moved_while_firing_fires_at_its_new_time(database: Database, kind: TimerKind) -> None:
     """Moved and claimed again by the same timekeeper: the first handler saw what is no longer so."""
     fires, subject, inside = TimerHandlers(), uuid4(), []
 
@@ -173,7 +169,7 @@ async def test_a_timer_moved_in_the_hand_is_not_taken_for_the_one_it_was(
     assert await firings(database, kind) == {subject: 1}
 
 
-async def test_a_moved_timer_does_not_begin(database: Database, kind: TimerKind) -> None:
+async def test_handler_of_a_moved_timer_does_not_start(database: Database, kind: TimerKind) -> None:
     """Claimed, then moved before its handler began, as happens to a timekeeper that was stopped."""
     subject, keeper = uuid4(), TimerRunner(database, [recording(kind)])
     await set_for(database, kind, subject)
@@ -190,7 +186,7 @@ async def test_a_moved_timer_does_not_begin(database: Database, kind: TimerKind)
     assert (await waiting_timers(database, kind))[subject]["ahead"]
 
 
-async def test_a_handler_can_set_its_own_timer_again(database: Database, kind: TimerKind) -> None:
+async def test_handler_can_set_its_own_timer_again(database: Database, kind: TimerKind) -> None:
     fires, subject = TimerHandlers(), uuid4()
 
     @fires(kind)
@@ -207,7 +203,7 @@ async def test_a_handler_can_set_its_own_timer_again(database: Database, kind: T
     assert not await waiting_timers(database, kind)
 
 
-async def test_a_handler_can_cancel_every_timer_of_its_subject(database: Database, kind: TimerKind) -> None:
+async def test_handler_can_cancel_every_timer_of_its_subject(database: Database, kind: TimerKind) -> None:
     """As the verb does that ends a ride, whoever calls it."""
     fires, subject, other_kind = TimerHandlers(), uuid4(), new_kind()
 
@@ -227,9 +223,7 @@ async def test_a_handler_can_cancel_every_timer_of_its_subject(database: Databas
     assert not await waiting_timers(database, other_kind)
 
 
-async def test_a_change_that_cancels_the_timer_being_fired_waits_for_nobody(
-    database: Database, kind: TimerKind
-) -> None:
+async def test_cancel_does_not_wait_for_the_running_handler(database: Database, kind: TimerKind) -> None:
     """A driver accepts in the moment the offer expires: rows first, timers last, so there is no deadlock."""
     fires, offer, expiring = TimerHandlers(), uuid4(), asyncio.Event()
     reruns = database_module.RETRIED_TRANSACTIONS._value
@@ -286,7 +280,7 @@ def _as_text(argument: object) -> str:
 
 
 @pytest.mark.parametrize("due", [0, 4])
-async def test_a_hundred_thousand_pending_timers_cost_nothing(apart: Database, due: int) -> None:
+async def test_hundred_thousand_pending_timers_do_not_slow_claims(apart: Database, due: int) -> None:
     """Whatever is pending, of these kinds or of a pile of another, a look reads a handful of pages."""
     kind, other_kind, foreign_kind = (new_kind() for _ in range(3))
     async with apart.connection() as db:
@@ -347,7 +341,7 @@ async def test_pending_and_overdue_timers_are_counted_to_a_limit(
     assert counted == [timers.TimerCount(one, 3, 1), timers.TimerCount(many, 5, 5)]
 
 
-async def test_the_doctor_names_timers_that_are_long_overdue(apart: Database, kind: TimerKind) -> None:
+async def test_doctor_reports_long_overdue_timers(apart: Database, kind: TimerKind) -> None:
     async def found() -> list[tuple[str, ...]]:
         return [verdict.found for verdict in await check_invariants(apart, timers.TIMER_INVARIANTS)]
 

@@ -37,7 +37,7 @@ async def rows(database: Database) -> dict[int, int]:
         return {row["id"]: row["n"] for row in await db.fetch("SELECT id, n FROM test_rows")}
 
 
-async def test_an_error_undoes_the_whole_transaction(brisk: Database) -> None:
+async def test_error_rolls_back_the_whole_transaction(brisk: Database) -> None:
     with pytest.raises(KeyError):
         async with brisk.transaction() as db:
             await db.execute("UPDATE test_rows SET n = 9")
@@ -45,7 +45,7 @@ async def test_an_error_undoes_the_whole_transaction(brisk: Database) -> None:
     assert await rows(brisk) == {1: 0, 2: 0}
 
 
-async def test_a_swallowed_database_error_is_not_taken_for_a_commit(brisk: Database) -> None:
+async def test_caught_database_error_is_not_a_commit(brisk: Database) -> None:
     with pytest.raises(TransactionAborted):
         async with brisk.transaction() as db:
             await db.execute("UPDATE test_rows SET n = 9")
@@ -54,7 +54,7 @@ async def test_a_swallowed_database_error_is_not_taken_for_a_commit(brisk: Datab
     assert await rows(brisk) == {1: 0, 2: 0}
 
 
-async def test_waiting_for_a_connection_is_bounded(brisk: Database) -> None:
+async def test_wait_for_a_connection_is_limited(brisk: Database) -> None:
     async with brisk.connection(), brisk.connection():
         with pytest.raises(Busy) as refused:
             async with brisk.connection():
@@ -63,7 +63,7 @@ async def test_waiting_for_a_connection_is_bounded(brisk: Database) -> None:
     assert await rows(brisk)
 
 
-async def test_waiting_for_a_row_is_bounded(brisk: Database) -> None:
+async def test_wait_for_a_row_lock_is_limited(brisk: Database) -> None:
     async with brisk.transaction() as holder:
         await holder.execute("UPDATE test_rows SET n = 1 WHERE id = 1")
         with pytest.raises(Busy):
@@ -72,13 +72,13 @@ async def test_waiting_for_a_row_is_bounded(brisk: Database) -> None:
     assert await rows(brisk) == {1: 1, 2: 0}
 
 
-async def test_a_statement_that_takes_too_long_is_stopped(brisk: Database) -> None:
+async def test_slow_statement_is_canceled(brisk: Database) -> None:
     with pytest.raises(Busy):
         async with brisk.connection() as db:
             await db.execute("SELECT pg_sleep(30)")
 
 
-async def test_canceling_gives_back_the_connection_and_its_locks(brisk: Database) -> None:
+async def test_cancel_releases_the_connection_and_its_locks(brisk: Database) -> None:
     """More cancellations than connections: a leak would starve the last ones, a kept lock block them."""
     for _ in range(6):
         holding = asyncio.Event()
@@ -107,7 +107,7 @@ async def _can_lock(database: Database) -> bool:
     return True
 
 
-async def test_canceling_while_waiting_for_a_connection_loses_none(brisk: Database) -> None:
+async def test_cancel_during_the_wait_loses_no_connection(brisk: Database) -> None:
     async with brisk.connection(), brisk.connection():
         waiting = [asyncio.create_task(rows(brisk)) for _ in range(8)]
         await asyncio.sleep(0)
@@ -120,7 +120,7 @@ async def test_canceling_while_waiting_for_a_connection_loses_none(brisk: Databa
         pass
 
 
-async def test_a_deadlock_is_run_again_and_both_changes_happen(brisk: Database) -> None:
+async def test_deadlock_is_retried_and_both_changes_commit(brisk: Database) -> None:
     both_hold_one = asyncio.Barrier(2)
     runs = 0
 
@@ -145,7 +145,7 @@ async def test_a_deadlock_is_run_again_and_both_changes_happen(brisk: Database) 
     assert await rows(brisk) == {1: 2, 2: 2}
 
 
-async def test_serialization_failures_that_do_not_end_become_busy(brisk: Database) -> None:
+async def test_repeated_serialization_failures_are_busy(brisk: Database) -> None:
     runs = 0
 
     async def work(db: Db) -> None:
@@ -158,7 +158,7 @@ async def test_serialization_failures_that_do_not_end_become_busy(brisk: Databas
     assert runs == len(module.RETRY_PAUSES_SECONDS) + 1
 
 
-async def test_a_connection_cut_in_the_middle_is_unavailable_and_the_next_call_works(brisk: Database) -> None:
+async def test_lost_connection_is_unavailable_and_the_next_call_works(brisk: Database) -> None:
     with pytest.raises(DatabaseUnavailable):
         async with brisk.transaction() as db:
             await db.execute("UPDATE test_rows SET n = 7")
@@ -167,7 +167,7 @@ async def test_a_connection_cut_in_the_middle_is_unavailable_and_the_next_call_w
     assert await rows(brisk) == {1: 0, 2: 0}
 
 
-async def test_a_connection_cut_before_commit_leaves_the_outcome_unknown(brisk: Database) -> None:
+async def test_connection_lost_before_commit_is_outcome_unknown(brisk: Database) -> None:
     with pytest.raises(OutcomeUnknown):
         async with brisk.transaction() as db:
             await db.execute("UPDATE test_rows SET n = 7")
@@ -179,7 +179,7 @@ async def _terminate(database: Database, pid: int) -> None:
         await other.execute("SELECT pg_terminate_backend($1, 5000)", pid)
 
 
-async def test_a_server_that_is_away_is_unavailable_at_once(tmp_path) -> None:
+async def test_server_that_is_down_is_unavailable_at_once(tmp_path) -> None:
     database = await Database.open(f"postgresql://catraca@/catraca?host={tmp_path}")
     with pytest.raises(DatabaseUnavailable):
         async with database.connection():
@@ -189,7 +189,7 @@ async def test_a_server_that_is_away_is_unavailable_at_once(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["connection", "transaction"])
-async def test_a_frozen_server_is_given_up_on(brisk: Database, kind: str) -> None:
+async def test_wait_for_a_frozen_server_is_limited(brisk: Database, kind: str) -> None:
     """The server's own timeout cannot help when it does not run; ours ends the wait."""
     frozen = 0
 
@@ -209,7 +209,7 @@ async def test_a_frozen_server_is_given_up_on(brisk: Database, kind: str) -> Non
     await until(lambda: _can_lock(brisk))
 
 
-async def test_sessions_carry_the_limits(brisk: Database) -> None:
+async def test_sessions_have_the_limits(brisk: Database) -> None:
     async with brisk.connection() as db:
         shown = {
             name: await db.fetchval("SELECT current_setting($1)", name)
@@ -228,7 +228,7 @@ async def test_sessions_carry_the_limits(brisk: Database) -> None:
     }
 
 
-async def test_a_reused_connection_costs_no_reset_round_trip(brisk: Database, stack: Stack) -> None:
+async def test_reused_connection_needs_no_reset_statement(brisk: Database, stack: Stack) -> None:
     """The last statement the server saw is the caller's own, not a reset."""
     async with brisk.connection() as db:
         pid = await db.fetchval("SELECT pg_backend_pid()")
@@ -243,7 +243,7 @@ async def test_a_reused_connection_costs_no_reset_round_trip(brisk: Database, st
         await watcher.close()
 
 
-async def test_a_long_transaction_is_counted(brisk: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_long_transaction_is_counted(brisk: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LONG_TRANSACTION_SECONDS", 0.0)
     before = module.LONG_TRANSACTIONS._value.get()
     async with brisk.transaction():
@@ -251,7 +251,7 @@ async def test_a_long_transaction_is_counted(brisk: Database, monkeypatch: pytes
     assert module.LONG_TRANSACTIONS._value.get() == before + 1
 
 
-async def test_roles_find_rows_by_index_whatever_the_tables_size_was_when_they_first_asked(
+async def test_roles_use_indexes_even_on_empty_tables(
     database: Database,
 ) -> None:
     """A plan made for an empty queue is kept for a full one; so it must not be to read all of it."""
@@ -261,7 +261,7 @@ async def test_roles_find_rows_by_index_whatever_the_tables_size_was_when_they_f
     assert "Index" in plan[0][0]
 
 
-async def test_what_is_to_follow_a_commit_is_done_once_after_it(brisk: Database) -> None:
+async def test_acts_after_commit_run_once_after_it(brisk: Database) -> None:
     seen: list[str] = []
     async with brisk.transaction() as db:
         await db.execute("UPDATE test_rows SET n = 9")
@@ -274,7 +274,7 @@ async def test_what_is_to_follow_a_commit_is_done_once_after_it(brisk: Database)
     assert seen == ["first", "second"], "the connection's next user has nothing to do with it"
 
 
-async def test_what_is_to_follow_a_commit_is_never_done_without_one(brisk: Database) -> None:
+async def test_acts_after_commit_do_not_run_without_a_commit(brisk: Database) -> None:
     seen: list[str] = []
     with pytest.raises(KeyError):
         async with brisk.transaction() as db:
@@ -293,7 +293,7 @@ async def test_what_is_to_follow_a_commit_is_never_done_without_one(brisk: Datab
     assert seen == []
 
 
-async def test_work_that_is_run_again_is_followed_once(brisk: Database) -> None:
+async def test_retried_work_runs_its_acts_once(brisk: Database) -> None:
     seen: list[int] = []
     runs = 0
 
@@ -309,7 +309,7 @@ async def test_work_that_is_run_again_is_followed_once(brisk: Database) -> None:
     assert seen == [3]
 
 
-async def test_a_database_that_only_reads_is_up_and_takes_no_writes(stack: Stack) -> None:
+async def test_read_only_database_is_up_and_takes_no_writes(stack: Stack) -> None:
     url = await stack.new_database(f"reading-{uuid4().hex[:8]}")
     async with opened(url) as database:
         assert await database.takes_writes()

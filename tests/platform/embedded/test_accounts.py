@@ -44,7 +44,7 @@ def closed_installation(target: Path) -> None:
 
 
 @needs_root
-async def test_checkout_in_a_closed_folder_runs_and_opens_nothing(
+async def test_state_in_a_closed_folder_works_and_stays_closed(
     bare_stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     closed = bare_stage.place / "closed"
@@ -83,7 +83,7 @@ async def test_checkout_in_a_closed_folder_runs_and_opens_nothing(
 
 
 @needs_root
-async def test_closed_checkout_without_any_other_place_names_the_remedy(
+async def test_error_for_a_closed_folder_says_what_to_do(
     bare_stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     closed = bare_stage.place / "closed"
@@ -101,7 +101,7 @@ async def test_closed_checkout_without_any_other_place_names_the_remedy(
 
 
 @needs_root
-async def test_data_that_went_out_of_reach_are_not_replaced_by_empty_ones(stage: Stage) -> None:
+async def test_unreachable_data_are_not_replaced_by_empty_ones(stage: Stage) -> None:
     inner = stage.place / "inner"
     inner.mkdir()
     postgres = stage.postgres(inner / "state")
@@ -113,7 +113,7 @@ async def test_data_that_went_out_of_reach_are_not_replaced_by_empty_ones(stage:
 
 
 @needs_root
-async def test_root_hands_the_servers_over_entirely(bare_stage: Stage) -> None:
+async def test_root_runs_the_servers_as_another_account(bare_stage: Stage) -> None:
     postgres, redis_server = bare_stage.postgres(), bare_stage.redis()
     groups = os.getgroups()
     os.setgroups([0, 4])
@@ -134,7 +134,7 @@ async def test_root_hands_the_servers_over_entirely(bare_stage: Stage) -> None:
 
 
 @needs_root
-async def test_ordinary_user_runs_everything_as_himself(bare_stage: Stage) -> None:
+async def test_ordinary_user_runs_the_servers_as_itself(bare_stage: Stage) -> None:
     """With the system's interpreter, for ours may lie in root's home."""
     somebody = pwd.getpwnam("nobody")
     options: dict[str, Any] = {

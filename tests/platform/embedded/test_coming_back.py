@@ -65,7 +65,7 @@ async def test_servers_end_with_a_killed_parent_and_nothing_committed_is_lost(st
         assert await rows(postgres.url) == ["kept"]
 
 
-async def test_everything_killed_at_once_and_restarted_at_once(stage: Stage) -> None:
+async def test_restart_right_after_everything_was_killed(stage: Stage) -> None:
     parent, found = await stage.driver()
     await write_row(found["url"], "kept")
     for pid in (parent.pid, found["postgres"], found["redis"]):
@@ -98,7 +98,7 @@ async def start_leftovers(stage: Stage) -> tuple[int, int, Path]:
     return left[0].pid, left[1].pid, data
 
 
-async def test_leftover_servers_are_taken_down_and_bystanders_are_not(stage: Stage) -> None:
+async def test_leftover_servers_are_ended_and_other_processes_not(stage: Stage) -> None:
     old_postgres, old_redis, data = await start_leftovers(stage)
     # Somebody looking around: it stands in the folder, but is no server.
     bystander = await stage.run("/bin/sleep", "60", cwd=data)
@@ -114,7 +114,7 @@ async def test_leftover_servers_are_taken_down_and_bystanders_are_not(stage: Sta
 
 
 @needs_root
-async def test_leftovers_are_found_without_the_right_to_look_into_processes(stage: Stage) -> None:
+async def test_leftovers_are_found_without_access_to_proc_files(stage: Stage) -> None:
     if not shutil.which("setpriv"):
         pytest.skip("setpriv is missing")
     old_postgres, old_redis, _ = await start_leftovers(stage)
@@ -124,7 +124,7 @@ async def test_leftovers_are_found_without_the_right_to_look_into_processes(stag
     assert await rows(found["url"]) == ["kept"]
 
 
-async def test_half_made_data_folder_is_made_anew(bare_stage: Stage) -> None:
+async def test_incomplete_data_folder_is_made_again(bare_stage: Stage) -> None:
     parent = await bare_stage.run(sys.executable, "-c", DRIVER, bare_stage.state)
     await until(lambda: list(bare_stage.state.glob("postgres.new-*/PG_VERSION")), seconds=20)
     parent.kill()
@@ -137,7 +137,7 @@ async def test_half_made_data_folder_is_made_anew(bare_stage: Stage) -> None:
     assert not list(bare_stage.state.glob("postgres.new-*"))
 
 
-async def test_pid_file_naming_a_living_stranger_is_no_obstacle(stage: Stage) -> None:
+async def test_pid_file_of_another_process_does_not_stop_the_start(stage: Stage) -> None:
     postgres = stage.postgres()
     await postgres.start()
     await write_row(postgres.url, "kept")
@@ -157,7 +157,7 @@ async def test_pid_file_naming_a_living_stranger_is_no_obstacle(stage: Stage) ->
     assert runs(stranger.pid)
 
 
-async def test_redis_loads_a_file_that_was_cut_short(bare_stage: Stage) -> None:
+async def test_redis_loads_a_truncated_file(bare_stage: Stage) -> None:
     redis_server = bare_stage.redis()
     await redis_server.start()
     await ask_redis(redis_server.url, "SET", "first", "kept")
@@ -170,7 +170,7 @@ async def test_redis_loads_a_file_that_was_cut_short(bare_stage: Stage) -> None:
     assert not list(bare_stage.state.glob("redis.broken-*"))
 
 
-async def test_redis_sets_aside_what_it_cannot_load(bare_stage: Stage) -> None:
+async def test_redis_moves_data_aside_that_it_cannot_load(bare_stage: Stage) -> None:
     redis_server = bare_stage.redis()
     await redis_server.start()
     await redis_server.stop()
@@ -182,7 +182,7 @@ async def test_redis_sets_aside_what_it_cannot_load(bare_stage: Stage) -> None:
     assert any(str(aside) in message for message in bare_stage.messages)
 
 
-async def test_redis_keeps_its_data_when_they_are_not_to_blame(
+async def test_redis_keeps_its_data_if_they_are_not_the_cause(
     bare_stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     redis_server = bare_stage.redis()

@@ -20,7 +20,7 @@ from catraca.platform.embedded.postgres import _trace
 from tests.platform.embedded.stage import Stage, proc, runs, write_row
 
 
-async def test_second_instance_is_refused_until_the_first_is_gone(stage: Stage) -> None:
+async def test_second_instance_is_refused_until_the_first_ends(stage: Stage) -> None:
     parent, _ = await stage.driver()
     with pytest.raises(StateFolderInUse) as raised:
         lock_state_dir(stage.state)
@@ -43,7 +43,7 @@ async def test_servers_do_not_inherit_the_lock(stage: Stage) -> None:
     lock_state_dir(stage.state).release()
 
 
-async def test_a_copied_checkout_does_not_end_the_server_of_the_first(stage: Stage) -> None:
+async def test_copied_state_folder_does_not_end_the_first_server(stage: Stage) -> None:
     first = stage.postgres()
     await first.start()
     copy = lock_state_dir(stage.place / "copy")
@@ -53,7 +53,7 @@ async def test_a_copied_checkout_does_not_end_the_server_of_the_first(stage: Sta
     await write_row(first.url, "served")
 
 
-async def test_data_of_another_version_or_kind_are_left_alone(bare_stage: Stage) -> None:
+async def test_data_of_another_version_or_kind_are_not_changed(bare_stage: Stage) -> None:
     data = bare_stage.state / "postgres"
     data.mkdir(parents=True)
     bare_stage.state.chmod(0o755)
@@ -67,14 +67,14 @@ async def test_data_of_another_version_or_kind_are_left_alone(bare_stage: Stage)
     assert (data / "notes.txt").read_text() == "mine"
 
 
-async def test_a_link_to_vanished_data_is_not_taken_for_an_empty_start(bare_stage: Stage) -> None:
+async def test_link_to_missing_data_is_not_an_empty_start(bare_stage: Stage) -> None:
     bare_stage.state.mkdir()
     (bare_stage.state / "postgres").symlink_to(bare_stage.place / "unmounted" / "data")
     with pytest.raises(StateFolderUnusable, match="unmounted"):
         await bare_stage.postgres().start()
 
 
-async def test_failed_start_tells_the_end_of_the_log_and_leaves_nothing_running(stage: Stage) -> None:
+async def test_failed_start_shows_the_log_and_leaves_no_process(stage: Stage) -> None:
     postgres = stage.postgres()
     await postgres.start()
     await postgres.stop()
@@ -90,7 +90,7 @@ async def test_failed_start_tells_the_end_of_the_log_and_leaves_nothing_running(
     await postgres.start()
 
 
-async def test_start_gives_up_at_its_deadline(bare_stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_start_fails_at_its_deadline(bare_stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     postgres = bare_stage.postgres()
     with monkeypatch.context() as patch:
         patch.setattr(server, "START_SECONDS", 0.1)
@@ -101,7 +101,9 @@ async def test_start_gives_up_at_its_deadline(bare_stage: Stage, monkeypatch: py
     await write_row(postgres.url, "kept")
 
 
-async def test_missing_programs_name_the_remedy(bare_stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_error_for_missing_programs_says_what_to_do(
+    bare_stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(programs.importlib.util, "find_spec", lambda _name: None)
     with pytest.raises(ProgramsMissing, match="CATRACA_DATABASE_URL"):
         await bare_stage.postgres().start()
@@ -109,7 +111,7 @@ async def test_missing_programs_name_the_remedy(bare_stage: Stage, monkeypatch: 
         await bare_stage.redis().start()
 
 
-async def test_a_log_that_grew_large_is_put_aside(bare_stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_large_log_is_rotated(bare_stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     redis_server = bare_stage.redis()
     await redis_server.start()
     await redis_server.stop()

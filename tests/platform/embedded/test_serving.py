@@ -25,7 +25,7 @@ from tests.platform.embedded.stage import (
 )
 
 
-async def test_fresh_folder_serves_every_client(bare_stage: Stage) -> None:
+async def test_servers_of_a_new_folder_accept_clients(bare_stage: Stage) -> None:
     postgres, redis_server = bare_stage.postgres(), bare_stage.redis()
     await asyncio.gather(postgres.start(), redis_server.start())
 
@@ -43,16 +43,14 @@ async def test_fresh_folder_serves_every_client(bare_stage: Stage) -> None:
     assert await ask_redis(redis_server.url, "GET", "key") == "redis-py"
 
 
-async def test_a_port_in_the_environment_does_not_mislead_clients(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_port_in_the_environment_is_ignored(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PGPORT", "1")
     postgres = stage.postgres()
     await postgres.start()
     await write_row(postgres.url, "found")
 
 
-async def test_durability_is_on_even_after_somebody_turned_it_off(stage: Stage) -> None:
+async def test_durability_is_on_despite_edited_files(stage: Stage) -> None:
     postgres = stage.postgres()
     await postgres.start()
     connection = await asyncpg.connect(postgres.url)
@@ -77,7 +75,7 @@ async def test_durability_is_on_even_after_somebody_turned_it_off(stage: Stage) 
     }
 
 
-async def test_the_log_holds_no_personal_data(stage: Stage) -> None:
+async def test_log_has_no_personal_data(stage: Stage) -> None:
     postgres = stage.postgres()
     await postgres.start()
     connection = await asyncpg.connect(postgres.url)
@@ -115,7 +113,7 @@ async def test_two_state_folders_run_side_by_side(bare_stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("name", ["long-" * 25, "ação, comma: and space"])
-async def test_state_paths_that_cannot_hold_sockets(
+async def test_sockets_of_unsuitable_paths_are_elsewhere(
     bare_stage: Stage, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(bare_stage.place))
@@ -138,7 +136,7 @@ async def test_state_paths_that_cannot_hold_sockets(
     assert run.owner() == (state / "postgres").owner()
 
 
-async def test_servers_stand_in_sessions_of_their_own(stage: Stage) -> None:
+async def test_servers_have_their_own_sessions(stage: Stage) -> None:
     postgres, redis_server = stage.postgres(), stage.redis()
     await postgres.start()
     await redis_server.start()
@@ -165,7 +163,7 @@ async def test_data_survive_a_stop_and_a_start(stage: Stage) -> None:
     assert "was not properly shut down" not in log
 
 
-async def test_stop_is_safe_before_start_twice_and_after_another_took_over(stage: Stage) -> None:
+async def test_stop_is_safe_before_start_twice_and_after_a_takeover(stage: Stage) -> None:
     first, second = stage.postgres(), stage.postgres()
     await first.stop()
     await first.start()
@@ -176,7 +174,7 @@ async def test_stop_is_safe_before_start_twice_and_after_another_took_over(stage
     await write_row(second.url, "served")
 
 
-async def test_a_server_that_ignores_the_polite_signal_is_ended(
+async def test_server_that_ignores_its_signal_is_killed(
     bare_stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(EmbeddedRedis, "steps", ((signal.SIGTERM, 0.2), (signal.SIGKILL, 5.0)))
@@ -187,7 +185,7 @@ async def test_a_server_that_ignores_the_polite_signal_is_ended(
     assert not runs(redis_server.pid)
 
 
-async def test_wait_tells_how_the_server_ended_and_start_brings_it_back(bare_stage: Stage) -> None:
+async def test_wait_returns_the_exit_code_and_start_works_again(bare_stage: Stage) -> None:
     redis_server = bare_stage.redis()
     await redis_server.start()
     await ask_redis(redis_server.url, "SET", "key", "kept")

@@ -9,7 +9,7 @@ from catraca.settings import Settings
 from tests.conftest import bearer, free_port, listening
 
 
-async def test_no_token_is_refused_in_the_callers_language(api: httpx.AsyncClient) -> None:
+async def test_missing_token_is_refused_in_the_clients_language(api: httpx.AsyncClient) -> None:
     english = await api.get("/v1/me", headers={"accept-language": "en-GB,en;q=0.9"})
     portuguese = await api.get("/v1/me", headers={"accept-language": "pt-BR"})
     for answer, language in ((english, "en"), (portuguese, "pt-BR")):
@@ -21,14 +21,14 @@ async def test_no_token_is_refused_in_the_callers_language(api: httpx.AsyncClien
     assert "preciso um token" in portuguese.json()["detail"]
 
 
-async def test_a_valid_token_makes_the_person_on_first_use(api: httpx.AsyncClient, database) -> None:
+async def test_valid_token_creates_the_person_at_first_use(api: httpx.AsyncClient, database) -> None:
     sub = uuid4()
     assert (await api.get("/v1/me", headers=bearer("passenger", sub))).status_code == 200
     async with database.connection() as db:
         assert await db.fetchval("SELECT roles FROM users WHERE id = $1", sub) == ["passenger"]
 
 
-async def test_strangers_cannot_use_up_the_database_connections(settings: Settings) -> None:
+async def test_anonymous_callers_cannot_exhaust_the_pool(settings: Settings) -> None:
     own = settings.changed(port=free_port(), database_connections=1)
     async with (
         open_parts(own) as parts,

@@ -9,7 +9,7 @@ from tests.conftest import bearer
 from tests.support.http import served
 
 
-async def test_the_page_brings_everything_itself_and_runs_no_script_of_others(api: httpx.AsyncClient) -> None:
+async def test_docs_page_loads_nothing_from_other_sites(api: httpx.AsyncClient) -> None:
     page = await api.get("/docs")
     assert page.status_code == 200
     assert page.headers["content-type"].startswith("text/html")
@@ -33,7 +33,7 @@ async def test_the_page_brings_everything_itself_and_runs_no_script_of_others(ap
     assert "script-src" not in (await api.get("/openapi.json")).headers["content-security-policy"]
 
 
-async def test_the_document_says_what_holds_for_all_routes(api: httpx.AsyncClient) -> None:
+async def test_openapi_documents_problems_of_all_routes(api: httpx.AsyncClient) -> None:
     document = (await api.get("/openapi.json")).json()
     for words in ("Authorization: Bearer", "application/problem+json", "Idempotency-Key", "Retry-After"):
         assert words in document["info"]["description"]
@@ -50,7 +50,7 @@ async def test_the_document_says_what_holds_for_all_routes(api: httpx.AsyncClien
             assert problem["schema"] == {"$ref": "#/components/schemas/Problem"}, where
 
 
-async def test_idempotency_keys_are_documented_where_they_work(api: httpx.AsyncClient) -> None:
+async def test_idempotency_keys_are_documented_where_supported(api: httpx.AsyncClient) -> None:
     paths = (await api.get("/openapi.json")).json()["paths"]
 
     def takes_key(method: str, path: str) -> bool:
@@ -63,7 +63,7 @@ async def test_idempotency_keys_are_documented_where_they_work(api: httpx.AsyncC
     assert not takes_key("post", "/v1/users/{user_id}/password-link")
 
 
-async def test_metrics_are_public_or_for_operators_as_set_up(parts: Parts, api: httpx.AsyncClient) -> None:
+async def test_metrics_are_public_or_for_operators_by_setting(parts: Parts, api: httpx.AsyncClient) -> None:
     figures = await api.get("/metrics")
     assert figures.status_code == 200
     assert "catraca_http_requests_total{" in figures.text

@@ -44,20 +44,20 @@ FORWARDED = {
 
 @on_one_stack
 @pytest.mark.parametrize("name", FORWARDED)
-async def test_a_trusted_proxy_is_believed_up_to_the_first_stranger(parts: Parts, name: str) -> None:
+async def test_client_is_the_first_untrusted_address(parts: Parts, name: str) -> None:
     values, expected = FORWARDED[name]
     assert (await seen(parts, OURS, *(("x-forwarded-for", value) for value in values)))[0] == expected
 
 
 @on_one_stack
-async def test_a_stranger_is_not_believed(parts: Parts) -> None:
+async def test_headers_of_an_untrusted_client_are_ignored(parts: Parts) -> None:
     spoofed = [("x-forwarded-for", "203.0.113.9"), ("x-forwarded-proto", "https")]
     assert await seen(parts, [], *spoofed) == ["127.0.0.1", "http"]
     assert await seen(parts, [ip_network("10.1.0.0/16")], *spoofed) == ["127.0.0.1", "http"]
 
 
 @on_one_stack
-async def test_behind_tls_the_scheme_is_https_and_browsers_are_told_to_stay_there(parts: Parts) -> None:
+async def test_https_behind_a_proxy_sends_strict_transport_security(parts: Parts) -> None:
     async with served(parts, [router], trusted_proxies=OURS) as server, server.client() as client:
         answer = await client.get("/whoami", headers={"x-forwarded-proto": "https"})
         assert answer.json()[1] == "https"
@@ -68,7 +68,7 @@ async def test_behind_tls_the_scheme_is_https_and_browsers_are_told_to_stay_ther
             assert "strict-transport-security" not in answer.headers
 
 
-def test_trusted_proxies_are_addresses_or_networks_and_a_slip_is_not_ignored() -> None:
+def test_malformed_trusted_proxies_are_an_error() -> None:
     assert read_settings(trusted_proxies="10.0.0.1, 10.1.0.0/16,2001:db8::/32").http.trusted_proxies == [
         ip_network("10.0.0.1"),
         ip_network("10.1.0.0/16"),
@@ -79,7 +79,7 @@ def test_trusted_proxies_are_addresses_or_networks_and_a_slip_is_not_ignored() -
             read_settings(trusted_proxies=slip)
 
 
-def test_one_caller_is_an_ipv4_address_or_an_ipv6_network() -> None:
+def test_anonymous_caller_is_an_ipv4_address_or_ipv6_network() -> None:
     assert caller_of("203.0.113.9") == caller_of("::ffff:203.0.113.9") == "203.0.113.9"
     assert caller_of("2001:db8:1:2::1") == caller_of("2001:db8:1:2:ffff::9") == "2001:db8:1:2::/64"
     assert caller_of("fe80::1%eth0") == "fe80::/64"
@@ -87,7 +87,7 @@ def test_one_caller_is_an_ipv4_address_or_an_ipv6_network() -> None:
 
 
 @on_one_stack
-async def test_only_listed_pages_may_ask_from_a_browser(parts: Parts) -> None:
+async def test_cors_allows_only_listed_origins(parts: Parts) -> None:
     ours, other = {"origin": "https://app.example"}, {"origin": "https://evil.example"}
     asking = {"access-control-request-method": "PATCH", "access-control-request-headers": "idempotency-key"}
     async with (
@@ -110,7 +110,7 @@ async def test_only_listed_pages_may_ask_from_a_browser(parts: Parts) -> None:
 
 
 @on_one_stack
-async def test_without_listed_pages_there_is_no_cors(parts: Parts) -> None:
+async def test_cors_is_off_without_origins(parts: Parts) -> None:
     async with served(parts, [router]) as server, server.client() as client:
         answer = await client.get("/whoami", headers={"origin": "https://app.example"})
         assert "access-control-allow-origin" not in answer.headers

@@ -36,7 +36,7 @@ async def redis(server: PrivateRedis) -> AsyncIterator[RedisClient]:
     await client.close()
 
 
-def test_rates_are_written_as_count_per_unit() -> None:
+def test_rates_are_parsed_as_count_per_unit() -> None:
     assert RateLimit.parse("600/minute") == RateLimit(600, 60)
     assert RateLimit.parse(" 5 / second ") == RateLimit(5, 1)
     for wrong in ("", "600", "0/minute", "-1/minute", "5/week", "1.5/second", "٣/second", "9" * 30 + "/day"):
@@ -44,7 +44,7 @@ def test_rates_are_written_as_count_per_unit() -> None:
             RateLimit.parse(wrong)
 
 
-async def test_a_burst_passes_up_to_the_count_and_then_says_how_long_to_wait(redis: RedisClient) -> None:
+async def test_burst_passes_up_to_the_count_and_then_must_wait(redis: RedisClient) -> None:
     limiter = RateLimiter(redis, key=KEY)
     verdicts = [await limiter.hit("a", FEW) for _ in range(5)]
     assert verdicts[:3] == [None, None, None]
@@ -52,7 +52,7 @@ async def test_a_burst_passes_up_to_the_count_and_then_says_how_long_to_wait(red
     assert await limiter.hit("b", FEW) is None
 
 
-async def test_a_burst_is_exact_also_where_the_steps_are_not(redis: RedisClient) -> None:
+async def test_burst_is_exact_with_uneven_steps(redis: RedisClient) -> None:
     limiter = RateLimiter(redis, key=KEY)
     for limit in (RateLimit(7, 3600), RateLimit(1, 86400), RateLimit(11, 86400)):
         verdicts = [await limiter.hit(f"bucket {limit}", limit) for _ in range(limit.count + 1)]
@@ -62,7 +62,7 @@ async def test_a_burst_is_exact_also_where_the_steps_are_not(redis: RedisClient)
         assert local.hit("a", limit) is not None
 
 
-async def test_waiting_as_long_as_told_is_enough(redis: RedisClient) -> None:
+async def test_request_passes_after_the_returned_wait(redis: RedisClient) -> None:
     limiter, limit = RateLimiter(redis, key=KEY), RateLimit(20, 1)
     while (wait_seconds := await limiter.hit("a", limit)) is None:
         pass
@@ -70,7 +70,7 @@ async def test_waiting_as_long_as_told_is_enough(redis: RedisClient) -> None:
     assert await limiter.hit("a", limit) is None
 
 
-async def test_all_processes_count_into_one_bucket(server: PrivateRedis, redis: RedisClient) -> None:
+async def test_all_processes_share_one_bucket(server: PrivateRedis, redis: RedisClient) -> None:
     other = RedisClient(server.url, limits=PATIENT)
     limiters = [RateLimiter(redis, key=KEY), RateLimiter(other, key=KEY)]
     limit = RateLimit(100, 3600)
@@ -79,7 +79,7 @@ async def test_all_processes_count_into_one_bucket(server: PrivateRedis, redis: 
     await other.close()
 
 
-async def test_concurrent_hits_share_their_trips(server: PrivateRedis, redis: RedisClient) -> None:
+async def test_concurrent_hits_share_round_trips(server: PrivateRedis, redis: RedisClient) -> None:
     limiter, limit = RateLimiter(redis, key=KEY), RateLimit(1000, 60)
     await limiter.hit("warm", limit)
     await server.command("CONFIG", "RESETSTAT")
@@ -90,7 +90,7 @@ async def test_concurrent_hits_share_their_trips(server: PrivateRedis, redis: Re
     assert stats["cmdstat_evalsha"]["calls"] == 1
 
 
-async def test_while_redis_is_away_each_process_counts_by_itself(
+async def test_each_process_counts_alone_while_redis_is_away(
     server: PrivateRedis, redis: RedisClient
 ) -> None:
     limiter = RateLimiter(redis, key=KEY)
@@ -104,7 +104,7 @@ async def test_while_redis_is_away_each_process_counts_by_itself(
     assert await limiter.hit("a", FEW) is None  # a Redis that forgot everything begins anew
 
 
-async def test_names_in_redis_tell_neither_address_nor_person_and_expire(
+async def test_keys_in_redis_have_no_personal_data_and_expire(
     server: PrivateRedis, redis: RedisClient
 ) -> None:
     limiter = RateLimiter(redis, key=KEY)
@@ -122,7 +122,7 @@ async def test_names_in_redis_tell_neither_address_nor_person_and_expire(
     assert 39_000 < lifetime <= 40_000
 
 
-async def test_a_clock_set_back_or_a_narrower_limit_locks_nobody_out(
+async def test_clock_set_back_or_smaller_limit_locks_no_caller_out(
     server: PrivateRedis, redis: RedisClient
 ) -> None:
     limiter, narrow = RateLimiter(redis, key=KEY), RateLimit(10, 1)
@@ -137,7 +137,7 @@ async def test_a_clock_set_back_or_a_narrower_limit_locks_nobody_out(
     assert await limiter.hit("a", narrow) is None
 
 
-def test_local_buckets_forget_the_least_recent_and_stay_bounded() -> None:
+def test_local_buckets_are_bounded_and_drop_the_least_recent() -> None:
     buckets, once = LocalBuckets(), RateLimit(1, 3600)
     assert buckets.hit("first", once) is None
     for number in range(BUCKETS_KEPT - 1):
@@ -149,7 +149,7 @@ def test_local_buckets_forget_the_least_recent_and_stay_bounded() -> None:
     assert len(buckets._empty_at) == BUCKETS_KEPT
 
 
-async def test_too_many_requests_are_refused_with_the_time_to_wait(parts: Parts) -> None:
+async def test_too_many_requests_are_refused_with_retry_after(parts: Parts) -> None:
     me = {**bearer(), "accept-language": "en"}
     async with served(parts, rate_limit_principal="2/hour") as to, to.client() as client:
         answers = [await client.get("/v1/me", headers=me) for _ in range(3)]
@@ -162,7 +162,7 @@ async def test_too_many_requests_are_refused_with_the_time_to_wait(parts: Parts)
         assert (await client.get("/v1/me", headers=bearer())).status_code == 200
 
 
-async def test_strangers_and_bad_tokens_are_counted_by_address_but_health_is_not(parts: Parts) -> None:
+async def test_anonymous_calls_are_counted_by_address_but_not_health(parts: Parts) -> None:
     address = ".".join(str(byte) for byte in (10, *uuid4().bytes[:3]))
     settings = {"rate_limit_anonymous": "2/hour", "trusted_proxies": [ip_network("127.0.0.1")]}
     async with served(parts, **settings) as to, to.client() as client:
@@ -175,7 +175,7 @@ async def test_strangers_and_bad_tokens_are_counted_by_address_but_health_is_not
         assert (await client.get("/v1/me", headers=bearer())).status_code == 200
 
 
-async def test_one_ipv6_network_is_one_stranger_and_ipv4_in_ipv6_is_ipv4(parts: Parts) -> None:
+async def test_ipv6_network_is_one_caller_and_mapped_ipv4_is_ipv4(parts: Parts) -> None:
     part = uuid4().hex
     net = f"2001:db8:{part[:4]}:{part[4:8]}"
     one, other = ("::ffff:10." + ".".join(str(byte) for byte in uuid4().bytes[:3]) for _ in range(2))
@@ -190,7 +190,7 @@ async def test_one_ipv6_network_is_one_stranger_and_ipv4_in_ipv6_is_ipv4(parts: 
         assert [await status(one), await status(other), await status(one)] == [200, 200, 429]
 
 
-async def test_redis_stopped_makes_no_visible_difference_but_in_readiness(stack: Stack, parts: Parts) -> None:
+async def test_stopped_redis_is_visible_only_in_readiness(stack: Stack, parts: Parts) -> None:
     async with private_redis(stack) as server:
         client = RedisClient(server.url, limits=RedisLimits(away_seconds=0.05))
         with_redis = replace(parts, redis=client)

@@ -115,7 +115,7 @@ def figures() -> str:
     return generate_latest(registry).decode()
 
 
-async def test_every_answer_carries_an_id_and_security_headers(client: httpx.AsyncClient) -> None:
+async def test_every_response_has_an_id_and_security_headers(client: httpx.AsyncClient) -> None:
     for path in ("/livez", "/nowhere", "/envelope/broken", "/v1/me"):
         with capture_logs():
             answer = await client.get(path)
@@ -131,7 +131,7 @@ async def test_every_answer_carries_an_id_and_security_headers(client: httpx.Asy
     assert first != second
 
 
-async def test_a_callers_own_request_id_is_kept_if_it_is_fit_to_be_logged(client: httpx.AsyncClient) -> None:
+async def test_clients_request_id_is_kept_if_it_can_be_logged(client: httpx.AsyncClient) -> None:
     answer = await client.get("/nowhere", headers={"x-request-id": "order-2031.05_30"})
     assert answer.headers["x-request-id"] == answer.json()["request_id"] == "order-2031.05_30"
     for unfit in ("short", "a" * 65, "with space 1", 'quote"12345', "é" * 10):
@@ -139,7 +139,7 @@ async def test_a_callers_own_request_id_is_kept_if_it_is_fit_to_be_logged(client
         assert re.fullmatch(r"[0-9a-f]{32}", answer.headers["x-request-id"])
 
 
-async def test_a_defect_is_a_500_with_an_id_and_without_its_words(client: httpx.AsyncClient) -> None:
+async def test_unexpected_error_is_500_without_its_message(client: httpx.AsyncClient) -> None:
     with capture_logs() as logs:
         answer = await client.get("/envelope/broken")
     assert answer.status_code == 500
@@ -148,7 +148,7 @@ async def test_a_defect_is_a_500_with_an_id_and_without_its_words(client: httpx.
     assert [entry["event"] for entry in logs] == ["request_failed", "request"]
 
 
-async def test_work_that_lasts_too_long_is_stopped_with_503(hasty: Served) -> None:
+async def test_slow_work_is_stopped_with_503(hasty: Served) -> None:
     async with hasty.client() as client:
         answer = await client.get("/envelope/slow")
         assert answer.status_code == 503
@@ -159,9 +159,7 @@ async def test_work_that_lasts_too_long_is_stopped_with_503(hasty: Served) -> No
         assert answer.json()["code"] == "internal_error"
 
 
-async def test_work_stopped_for_lasting_too_long_leaves_no_half_effect(
-    hasty: Served, database: Database
-) -> None:
+async def test_work_stopped_at_its_limit_is_rolled_back(hasty: Served, database: Database) -> None:
     gate = uuid4()
     gates[gate] = asyncio.Event()
     async with hasty.client() as client:
@@ -170,7 +168,7 @@ async def test_work_stopped_for_lasting_too_long_leaves_no_half_effect(
     assert await parts_of(database, gate) == []
 
 
-async def test_a_body_that_does_not_come_is_408_however_it_dawdles(hasty: Served) -> None:
+async def test_slow_body_is_408(hasty: Served) -> None:
     head = b"POST /envelope/echo HTTP/1.1\r\n" + HOST + b"Content-Length: 2000\r\n\r\n"
     async with line_to(hasty) as line:
         line.send(head, b"abc")
@@ -189,7 +187,7 @@ async def test_a_body_that_does_not_come_is_408_however_it_dawdles(hasty: Served
         dripping.cancel()
 
 
-async def test_a_body_over_the_limit_is_413_with_a_length_and_without(hasty: Served) -> None:
+async def test_body_over_the_limit_is_413(hasty: Served) -> None:
     async with hasty.client() as client:
         assert (await client.post("/envelope/echo", content=b"a" * 2000)).json() == 2000
         answer = await client.post("/envelope/echo", content=b"a" * 2001)
@@ -204,7 +202,7 @@ async def test_a_body_over_the_limit_is_413_with_a_length_and_without(hasty: Ser
         assert (answer.status_code, answer.json()["code"]) == (413, "body_too_large")
 
 
-async def test_waiting_for_the_client_to_leave_is_not_waiting_for_a_body(parts: Parts) -> None:
+async def test_wait_for_disconnect_is_not_a_slow_body(parts: Parts) -> None:
     gate = uuid4()
     gates[gate] = asyncio.Event()
     limits = RequestLimits(body_seconds=0.1, answer_seconds=30)
@@ -220,7 +218,7 @@ async def test_waiting_for_the_client_to_leave_is_not_waiting_for_a_body(parts: 
         assert await anext(pieces) == b"last"
 
 
-async def test_an_answer_that_breaks_off_is_cut_and_not_ended(client: httpx.AsyncClient) -> None:
+async def test_failed_response_is_cut_not_ended(client: httpx.AsyncClient) -> None:
     with capture_logs(), pytest.raises(httpx.RemoteProtocolError):
         await client.get("/envelope/half")
 
@@ -231,9 +229,7 @@ async def parts_of(database: Database, gate: UUID) -> list[str]:
     return [row["part"] for row in rows]
 
 
-async def test_a_client_that_leaves_during_the_work_does_not_stop_it_halfway(
-    server: Served, database: Database
-) -> None:
+async def test_disconnect_during_the_work_does_not_stop_it(server: Served, database: Database) -> None:
     gate = uuid4()
     gates[gate] = asyncio.Event()
     token = bearer()["authorization"].encode()
@@ -257,7 +253,7 @@ def answers_with_500() -> float:
     return sum(float(count) for count in counts)
 
 
-async def test_a_client_that_leaves_before_its_body_came_changes_nothing_and_is_no_failure(
+async def test_disconnect_before_the_body_has_no_effect_and_no_error(
     server: Served, database: Database
 ) -> None:
     gate = uuid4()
@@ -276,7 +272,7 @@ async def test_a_client_that_leaves_before_its_body_came_changes_nothing_and_is_
     assert await parts_of(database, gate) == []
 
 
-async def test_labels_are_routes_and_known_methods_never_what_was_asked_for(
+async def test_metric_labels_are_routes_and_known_methods(
     client: httpx.AsyncClient,
 ) -> None:
     marker = uuid4().hex
@@ -294,7 +290,7 @@ async def test_labels_are_routes_and_known_methods_never_what_was_asked_for(
     assert 'route="unknown",status="404"' in text
 
 
-async def test_reads_that_go_well_are_not_logged_and_the_rest_is_one_line(client: httpx.AsyncClient) -> None:
+async def test_successful_reads_are_not_logged_and_others_are(client: httpx.AsyncClient) -> None:
     with capture_logs() as logs:
         await client.get("/livez")
         await client.get("/nowhere", headers={"x-request-id": "find-me-again"})
@@ -302,7 +298,7 @@ async def test_reads_that_go_well_are_not_logged_and_the_rest_is_one_line(client
     assert [(entry["event"], entry["status"]) for entry in logs] == [("request", 404), ("request", 200)]
 
 
-async def test_a_websocket_has_an_id_too() -> None:
+async def test_websocket_has_a_request_id() -> None:
     seen: dict[str, str] = {}
 
     async def app(scope: dict, receive: object, send: object) -> None:

@@ -70,25 +70,23 @@ async def send(door: httpx.AsyncClient, **body: object) -> httpx.Response:
     return await door.post("/test/within", json=body, headers=bearer() | {"idempotency-key": "k"})
 
 
-async def test_it_is_entered_before_the_transaction_and_left_after_the_commit(
-    door: httpx.AsyncClient, seen: Seen
-) -> None:
+async def test_context_surrounds_the_transaction(door: httpx.AsyncClient, seen: Seen) -> None:
     assert (await send(door, label=str(uuid4()))).status_code == 201
     assert seen.entered_at[0] < seen.began_at[0], "the transaction had begun"
     assert seen.left_with == [1]
 
 
-async def test_it_is_left_when_the_route_refuses(door: httpx.AsyncClient, seen: Seen) -> None:
+async def test_context_is_left_if_the_route_refuses(door: httpx.AsyncClient, seen: Seen) -> None:
     assert (await send(door, label=str(uuid4()), refuse=True)).status_code == 403
     assert seen.left_with == [0]
 
 
-async def test_it_is_left_when_the_route_is_canceled(door: httpx.AsyncClient, seen: Seen) -> None:
+async def test_context_is_left_if_the_route_is_canceled(door: httpx.AsyncClient, seen: Seen) -> None:
     assert (await send(door, label=str(uuid4()), gate=1)).status_code == 503
     await until(lambda: seen.left_with == [0])
 
 
-async def test_a_repeat_goes_through_it_too(door: httpx.AsyncClient, seen: Seen) -> None:
+async def test_repeat_runs_in_the_context(door: httpx.AsyncClient, seen: Seen) -> None:
     who, label = bearer(), str(uuid4())
     answers = [
         await door.post("/test/within", json={"label": label}, headers=who | {"idempotency-key": "k"})

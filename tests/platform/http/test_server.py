@@ -98,7 +98,7 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize("name", MALFORMED)
-async def test_malformed_requests_are_refused_and_the_connection_closed(server: Served, name: str) -> None:
+async def test_malformed_requests_are_refused_and_connection_closed(server: Served, name: str) -> None:
     async with line_to(server) as line:
         line.send(MALFORMED[name])
         assert is_refusal(await line.answer(), 400, "request_malformed")
@@ -115,18 +115,18 @@ WELL_FORMED = {
 
 
 @pytest.mark.parametrize("name", WELL_FORMED)
-async def test_unusual_but_sound_requests_are_served(server: Served, name: str) -> None:
+async def test_unusual_but_valid_requests_are_served(server: Served, name: str) -> None:
     assert (await ask(server, WELL_FORMED[name])).status == 200
 
 
-async def test_refusals_before_a_request_speak_the_callers_language(server: Served) -> None:
+async def test_early_refusals_use_the_clients_language(server: Served) -> None:
     answer = await ask(server, b"GET /livez HTTP/1.1\r\nAccept-Language: en\r\n\r\n")
     assert "not a request" in str(answer.problem()["detail"])
     answer = await ask(server, b"GET /livez HTTP/1.1\r\nAccept-Language: pt\r\n\r\n")
     assert "Não foi possível" in str(answer.problem()["detail"])
 
 
-async def test_addresses_and_headers_have_a_length(server: Served) -> None:
+async def test_urls_and_headers_have_a_limit(server: Served) -> None:
     long = b"a" * 9000
     assert is_refusal(await ask(server, b"GET /", long, b" HTTP/1.1\r\n", HOST, END), 414, "url_too_long")
     many = b"".join(b"X-%d: 1\r\n" % number for number in range(101))
@@ -137,7 +137,7 @@ async def test_addresses_and_headers_have_a_length(server: Served) -> None:
 
 
 @pytest.mark.parametrize("start", [b"GET /", GET + b"X-A: ", GET + b"X-"])
-async def test_what_never_ends_is_cut_off(server: Served, start: bytes) -> None:
+async def test_endless_requests_are_cut_off(server: Served, start: bytes) -> None:
     async with line_to(server) as line:
         line.send(start)
         for _ in range(64):
@@ -172,14 +172,14 @@ async def test_trailers_do_not_become_headers(server: Served) -> None:
     [b"", b"\r\n", b"GET /liv", GET, GET + b"X-A: 1"],
     ids=["nothing", "a line", "half", "more", "most"],
 )
-async def test_a_connection_that_does_not_finish_its_head_is_closed(parts: Parts, said: bytes) -> None:
+async def test_connection_with_an_incomplete_head_is_closed(parts: Parts, said: bytes) -> None:
     async with served(parts, limits=hasty()) as server, line_to(server) as line:
         line.send(said)
         assert await line.closed_by_server() == b""
 
 
 @pytest.mark.parametrize("said", [b"", b"\r\n", GET], ids=["nothing", "a line", "half a request"])
-async def test_a_connection_idle_after_an_answer_is_closed(parts: Parts, said: bytes) -> None:
+async def test_idle_connection_is_closed(parts: Parts, said: bytes) -> None:
     async with served(parts, limits=hasty()) as server, line_to(server) as line:
         line.send(GET, END)
         assert (await line.answer()).status == 200
@@ -187,7 +187,7 @@ async def test_a_connection_idle_after_an_answer_is_closed(parts: Parts, said: b
         assert await line.closed_by_server() == b""
 
 
-async def test_a_slow_head_is_served_if_it_arrives_in_time(server: Served) -> None:
+async def test_slow_head_within_the_limit_is_served(server: Served) -> None:
     async with line_to(server) as line:
         for byte in GET + END:
             line.send(bytes([byte]))
@@ -195,7 +195,7 @@ async def test_a_slow_head_is_served_if_it_arrives_in_time(server: Served) -> No
         assert (await line.answer()).status == 200
 
 
-async def test_more_connections_than_we_take_are_told_to_come_back(parts: Parts) -> None:
+async def test_connections_over_the_limit_are_refused_as_busy(parts: Parts) -> None:
     limits = ServerLimits(connections=2, linger_seconds=0.3)
     async with served(parts, limits=limits) as server, line_to(server) as one, line_to(server) as two:
         for line in (one, two):
@@ -220,14 +220,14 @@ async def test_pipelined_requests_are_answered_in_order(server: Served) -> None:
         assert [(await line.answer()).status for _ in range(3)] == [200, 404, 200]
 
 
-async def test_a_malformed_request_behind_a_good_one_does_not_answer_in_its_place(server: Served) -> None:
+async def test_malformed_request_does_not_replace_an_earlier_response(server: Served) -> None:
     async with line_to(server) as line:
         line.send(GET, END, b"NONSENSE\r\n\r\n")
         assert (await line.answer()).status == 200
         assert await line.closed_by_server() == b""
 
 
-async def test_the_body_is_asked_for_only_when_it_is_wanted(parts: Parts) -> None:
+async def test_continue_is_sent_only_if_the_body_is_read(parts: Parts) -> None:
     expecting = POST + JSON + b"Expect: 100-continue\r\n"
     patient = ServerLimits(head_seconds=1000, idle_seconds=1000)
     async with served(parts, [router], limits=patient) as server:
@@ -243,7 +243,7 @@ async def test_the_body_is_asked_for_only_when_it_is_wanted(parts: Parts) -> Non
             assert await line.closed_by_server() == b""
 
 
-async def test_a_refused_body_is_read_away_and_the_connection_goes_on(server: Served) -> None:
+async def test_rest_of_a_refused_body_is_dropped(server: Served) -> None:
     async with line_to(server) as line:
         line.send(POST, JSON, b"Content-Length: 300000\r\n\r\n", b"a" * 100_000)
         answer = await line.answer()
@@ -253,7 +253,7 @@ async def test_a_refused_body_is_read_away_and_the_connection_goes_on(server: Se
         assert (await line.answer()).status == 200
 
 
-async def test_a_refused_body_that_never_ends_is_cut_off(parts: Parts) -> None:
+async def test_endless_refused_body_is_cut_off(parts: Parts) -> None:
     limits = hasty(message_bytes=10**9)
     async with served(parts, [router], limits=limits) as server, line_to(server) as line:
         line.send(POST, JSON, b"Content-Length: 9000000\r\n\r\n")
@@ -270,7 +270,7 @@ async def test_a_refused_body_that_never_ends_is_cut_off(parts: Parts) -> None:
 
 
 @pytest.mark.parametrize("requests", [1, 20], ids=["one answer", "answer after answer"])
-async def test_whoever_does_not_read_the_answer_is_cut_off(parts: Parts, requests: int) -> None:
+async def test_client_that_does_not_read_is_cut_off(parts: Parts, requests: int) -> None:
     async with served(parts, [router], limits=hasty(stall_seconds=0.3)) as server:
         client = socket.socket()
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -284,7 +284,7 @@ async def test_whoever_does_not_read_the_answer_is_cut_off(parts: Parts, request
             await until(lambda: not server.server.server_state.tasks)
 
 
-async def test_a_token_in_a_trailer_is_no_token(server: Served) -> None:
+async def test_token_in_a_trailer_is_ignored(server: Served) -> None:
     token = bearer()["authorization"].encode()
     request = b"PATCH /v1/me HTTP/1.1\r\n" + HOST + JSON + CHUNKED
     answer = await ask(server, request, b"\r\n2\r\n{}\r\n0\r\nAuthorization: ", token, b"\r\n\r\n")

@@ -149,7 +149,9 @@ async def record(database: Database, sub: UUID) -> object:
 
 @on_one_stack
 @pytest.mark.parametrize("name", MALFORMED)
-async def test_malformed_bodies(name: str, logged_api: tuple[httpx.AsyncClient, Path], victim: UUID) -> None:
+async def test_malformed_bodies_are_refused(
+    name: str, logged_api: tuple[httpx.AsyncClient, Path], victim: UUID
+) -> None:
     body, reason = MALFORMED[name]
     client, _ = logged_api
     for method, path in (("PATCH", "/v1/me"), ("POST", "/v1/auth/token")):
@@ -162,7 +164,7 @@ async def test_malformed_bodies(name: str, logged_api: tuple[httpx.AsyncClient, 
 
 @on_one_stack
 @pytest.mark.parametrize("name", UNSUPPORTED)
-async def test_bodies_of_another_kind(
+async def test_other_media_types_are_refused(
     name: str, logged_api: tuple[httpx.AsyncClient, Path], victim: UUID
 ) -> None:
     body, headers = UNSUPPORTED[name]
@@ -174,7 +176,7 @@ async def test_bodies_of_another_kind(
 
 @on_one_stack
 @pytest.mark.parametrize("name", INVALID)
-async def test_bodies_of_another_shape(
+async def test_bodies_of_another_shape_are_refused(
     name: str, logged_api: tuple[httpx.AsyncClient, Path], victim: UUID
 ) -> None:
     body, expected = INVALID[name]
@@ -186,7 +188,7 @@ async def test_bodies_of_another_shape(
 
 
 @on_one_stack
-async def test_bodies_too_large(logged_api: tuple[httpx.AsyncClient, Path], victim: UUID) -> None:
+async def test_large_bodies_are_refused(logged_api: tuple[httpx.AsyncClient, Path], victim: UUID) -> None:
     client, _ = logged_api
     body = named(b'"' + b"a" * 70_000 + b'"')
     answer = await client.patch("/v1/me", content=body, headers=bearer("driver", victim) | JSON)
@@ -210,7 +212,9 @@ BAD_ADDRESSES = {
 
 @pytest.mark.parametrize("address", BAD_ADDRESSES, ids=range(len(BAD_ADDRESSES)))
 @on_one_stack
-async def test_bad_addresses(address: str, logged_api: tuple[httpx.AsyncClient, Path], victim: UUID) -> None:
+async def test_malformed_urls_are_refused(
+    address: str, logged_api: tuple[httpx.AsyncClient, Path], victim: UUID
+) -> None:
     client, _ = logged_api
     answer = await client.get(address, headers=bearer("operator", victim))
     status, code = BAD_ADDRESSES[address]
@@ -234,7 +238,7 @@ async def test_odd_headers_do_no_harm(
 
 
 @on_one_stack
-async def test_what_is_wrong_is_told_in_the_callers_language(api: httpx.AsyncClient) -> None:
+async def test_field_errors_use_the_clients_language(api: httpx.AsyncClient) -> None:
     async def messages(language: str) -> list[str]:
         headers = bearer("operator") | JSON | {"accept-language": language}
         answer = await api.get("/v1/users?limit=0&after=x&role=king", headers=headers)
@@ -251,7 +255,7 @@ async def test_what_is_wrong_is_told_in_the_callers_language(api: httpx.AsyncCli
     assert malformed.json()["detail"] == "O corpo não pôde ser lido: não é JSON no caractere 1."
 
 
-def test_sound_bodies_are_read_as_they_are() -> None:
+def test_valid_bodies_are_read_unchanged() -> None:
     assert parse_json(b'{"a": [1, -2.5e3, "\\ud83d\\ude00", null, true]}') == {
         "a": [1, -2500.0, "😀", None, True]
     }
@@ -264,6 +268,6 @@ def test_sound_bodies_are_read_as_they_are() -> None:
 
 
 @given(st.binary(max_size=60) | st.text(max_size=60).map(lambda text: text.encode("utf-8", "surrogatepass")))
-def test_whatever_the_bytes_the_parser_answers_or_refuses(body: bytes) -> None:
+def test_parser_reads_or_refuses_any_bytes(body: bytes) -> None:
     with suppress(BodyMalformed):
         parse_json(body)

@@ -33,7 +33,7 @@ def seqs(rows: Sequence[Row], subject: UUID) -> list[int]:
     return [row["seq"] for row in rows if row["aggregate_id"] == subject]
 
 
-async def test_nobody_gets_a_later_event_while_an_earlier_one_is_held(database: Database) -> None:
+async def test_later_events_wait_while_an_earlier_one_is_locked(database: Database) -> None:
     subject, other = sorted([uuid4(), uuid4()])
     await record(database, *(Told(subject_id=subject) for _ in range(5)), Told(subject_id=other))
     assert seqs(await claim(database, limit=2), subject) == [1, 2]
@@ -44,7 +44,7 @@ async def test_nobody_gets_a_later_event_while_an_earlier_one_is_held(database: 
     assert not await claim(database)
 
 
-async def test_nobody_gets_a_later_event_while_an_earlier_one_is_being_claimed(database: Database) -> None:
+async def test_later_events_wait_while_an_earlier_one_is_claimed(database: Database) -> None:
     """The claim of the first is not committed yet, so its lease cannot be seen: only its lock can."""
     subject, other = uuid4(), uuid4()
     await record(database, Told(subject_id=subject), Told(subject_id=subject), Told(subject_id=other))
@@ -54,7 +54,7 @@ async def test_nobody_gets_a_later_event_while_an_earlier_one_is_being_claimed(d
         assert {row["aggregate_id"] for row in await claim(database)} == {subject, other} - {first}
 
 
-async def test_a_claim_that_looked_before_another_committed_takes_nothing_of_its(database: Database) -> None:
+async def test_claim_rechecks_rows_that_another_claim_committed(database: Database) -> None:
     """It saw the first event free; when it comes to lock it, another has claimed it and gone on."""
     await record(database, *(Told(subject_id=uuid4()) for _ in range(2)))
     async with database.connection() as db:
@@ -77,14 +77,14 @@ async def test_a_claim_that_looked_before_another_committed_takes_nothing_of_its
     assert not await late
 
 
-async def test_a_dead_relays_events_come_back(database: Database) -> None:
+async def test_events_of_a_dead_relay_are_claimed_again(database: Database) -> None:
     subject = uuid4()
     await record(database, *(Told(subject_id=subject) for _ in range(3)))
     assert seqs(await claim(database, seconds=EXPIRED), subject) == [1, 2, 3]
     assert seqs(await claim(database), subject) == [1, 2, 3]
 
 
-async def test_whoever_lost_his_lease_puts_nothing_away_that_another_has(database: Database) -> None:
+async def test_relay_without_the_lease_moves_no_events(database: Database) -> None:
     subject, mine, anothers = uuid4(), uuid4(), uuid4()
     await record(database, *(Told(subject_id=subject) for _ in range(2)))
     ids = [row["id"] for row in await claim(database, lease=mine, seconds=EXPIRED)]
@@ -97,7 +97,7 @@ async def test_whoever_lost_his_lease_puts_nothing_away_that_another_has(databas
     assert await sent(database) == [(subject, 1), (subject, 2)]
 
 
-async def test_a_lease_that_ran_out_unnoticed_still_puts_away(database: Database) -> None:
+async def test_expired_lease_still_moves_events_if_unclaimed(database: Database) -> None:
     subject, mine = uuid4(), uuid4()
     await record(database, Told(subject_id=subject))
     ids = [row["id"] for row in await claim(database, lease=mine, seconds=EXPIRED)]
@@ -105,7 +105,7 @@ async def test_a_lease_that_ran_out_unnoticed_still_puts_away(database: Database
     assert await sent(database) == [(subject, 1)]
 
 
-async def test_a_postponed_event_holds_back_its_own_aggregate_only(database: Database) -> None:
+async def test_postponed_event_delays_only_its_own_aggregate(database: Database) -> None:
     refused, other, mine = uuid4(), uuid4(), uuid4()
     await record(database, *(Told(subject_id=refused) for _ in range(3)), Told(subject_id=other))
     rows = await claim(database, lease=mine)
@@ -123,7 +123,7 @@ async def test_a_postponed_event_holds_back_its_own_aggregate_only(database: Dat
     assert seqs(await claim(database), refused) == [1, 2, 3, 4]
 
 
-async def test_what_was_given_back_is_there_at_once(database: Database) -> None:
+async def test_released_events_can_be_claimed_at_once(database: Database) -> None:
     subject, mine = uuid4(), uuid4()
     await record(database, *(Told(subject_id=subject) for _ in range(3)))
     ids = [row["id"] for row in await claim(database, lease=mine)]
@@ -131,14 +131,14 @@ async def test_what_was_given_back_is_there_at_once(database: Database) -> None:
     assert seqs(await claim(database), subject) == [1, 2, 3]
 
 
-async def test_any_number_of_events_that_must_wait_starves_nobody(database: Database) -> None:
+async def test_waiting_aggregates_do_not_starve_others(database: Database) -> None:
     await fill(database, aggregates=2, each=10_000, wait_seconds=60)
     subject = uuid4()
     await record(database, Told(subject_id=subject))
     assert seqs(await claim(database), subject) == [1]
 
 
-async def test_an_aggregate_may_have_any_id(database: Database) -> None:
+async def test_aggregates_may_have_any_id(database: Database) -> None:
     ends = [UUID(int=0), UUID(int=2**128 - 1)]
     await record(database, *(Told(subject_id=subject) for subject in ends))
     assert [row["aggregate_id"] for row in await claim(database)] == ends
@@ -212,7 +212,7 @@ async def test_claim_reads_only_what_it_claims(
     assert explained.buffers < 500 * 40  # a few for each: its place in three indexes, and twice in the table
 
 
-async def test_what_is_kept_costs_the_relay_nothing(database: Database) -> None:
+async def test_sent_events_do_not_slow_a_claim(database: Database) -> None:
     mine = uuid4()
     await fill(database, aggregates=300, each=3)
     ids = [row["id"] for row in await claim(database, lease=mine, limit=300)]

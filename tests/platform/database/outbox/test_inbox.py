@@ -16,7 +16,7 @@ async def apply(database: Database, consumer: str, *ids: UUID) -> set[UUID]:
     return await database.run(lambda db: inbox.insert_new(db, consumer, ids))
 
 
-async def test_a_repeat_is_known_also_within_a_batch_and_to_its_consumer_only(database: Database) -> None:
+async def test_repeats_are_found_per_consumer_and_within_a_batch(database: Database) -> None:
     one, two, three = uuid4(), uuid4(), uuid4()
     assert await apply(database, "a", one, one, two) == {one, two}
     assert await apply(database, "a", two, three) == {three}
@@ -24,7 +24,7 @@ async def test_a_repeat_is_known_also_within_a_batch_and_to_its_consumer_only(da
     assert await apply(database, "b") == set()
 
 
-async def test_an_event_is_applied_once_by_many_at_once(database: Database) -> None:
+async def test_concurrent_consumers_apply_an_event_once(database: Database) -> None:
     """Batches in any order, some undone and tried again: together they apply each event once."""
     events = [uuid4() for _ in range(40)]
     applied: list[UUID] = []
@@ -47,7 +47,7 @@ async def test_an_event_is_applied_once_by_many_at_once(database: Database) -> N
 
 
 @pytest.mark.parametrize("first_commits", [True, False])
-async def test_the_second_of_two_waits_for_how_the_first_ends(
+async def test_second_consumer_waits_for_the_end_of_the_first(
     database: Database, first_commits: bool
 ) -> None:
     event = uuid4()
@@ -75,7 +75,7 @@ async def test_the_second_of_two_waits_for_how_the_first_ends(
     assert await following == (set() if first_commits else {event})
 
 
-async def test_an_undone_handler_leaves_no_row(database: Database) -> None:
+async def test_rolled_back_handler_leaves_no_inbox_row(database: Database) -> None:
     event = uuid4()
 
     async def fail(db: Db) -> None:
@@ -87,7 +87,7 @@ async def test_an_undone_handler_leaves_no_row(database: Database) -> None:
     assert await apply(database, "a", event) == {event}
 
 
-async def test_only_what_was_applied_long_ago_is_forgotten_a_bounded_number_at_a_time(
+async def test_old_inbox_rows_are_pruned_in_bounded_batches(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(inbox, "PRUNED_AT_ONCE", 10)

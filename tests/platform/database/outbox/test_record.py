@@ -16,7 +16,7 @@ from catraca.platform.database import Database, Db, TransactionAborted, outbox
 from tests.support.outboxes import Told, record, waiting
 
 
-async def test_a_committed_change_has_its_event_and_wakes_the_relay_after_the_commit(
+async def test_committed_change_has_its_event_and_wakes_the_relay(
     database: Database,
 ) -> None:
     subject = uuid4()
@@ -61,7 +61,7 @@ async def record_and_be_canceled(db: Db) -> None:
         (record_and_be_canceled, asyncio.CancelledError),
     ],
 )
-async def test_an_undone_change_has_no_event_no_number_and_wakes_nobody(
+async def test_rolled_back_change_has_no_event_no_number_no_wake_up(
     database: Database, work, failure: type[BaseException]
 ) -> None:
     with database.channel.subscribe(outbox.WAKE_TOPIC) as woken:
@@ -78,7 +78,7 @@ async def test_an_undone_change_has_no_event_no_number_and_wakes_nobody(
         assert await db.fetchval("SELECT count(*) FROM outbox_heads") == 0
 
 
-async def test_a_statement_that_stands_alone_wakes_too(database: Database) -> None:
+async def test_statement_outside_a_transaction_wakes_the_relay(database: Database) -> None:
     with database.channel.subscribe(outbox.WAKE_TOPIC) as woken:
         async with database.connection() as db:
             await outbox.record(db, Told(subject_id=uuid4()))
@@ -86,7 +86,7 @@ async def test_a_statement_that_stands_alone_wakes_too(database: Database) -> No
     assert len(await waiting(database)) == 1
 
 
-async def test_nothing_to_record_is_nothing(database: Database) -> None:
+async def test_recording_no_events_does_nothing(database: Database) -> None:
     await record(database)
     assert not await waiting(database)
 
@@ -110,7 +110,7 @@ async def test_events_of_one_call_keep_their_order(database: Database) -> None:
     assert [msgspec.json.decode(row["body"])["word"] for row in by_position] == [word for _, word in words]
 
 
-async def test_numbers_have_no_gaps_and_follow_the_commits_of_many_writers(database: Database) -> None:
+async def test_numbers_of_concurrent_writers_have_no_gaps(database: Database) -> None:
     """Whoever commits later has the higher number, so nobody can see 2 and not yet 1."""
     subjects = [uuid4() for _ in range(5)]
     committed: dict[UUID, int] = dict.fromkeys(subjects, 0)
@@ -154,7 +154,7 @@ async def test_numbers_have_no_gaps_and_follow_the_commits_of_many_writers(datab
         assert all(earlier["position"] < later["position"] for earlier, later in pairwise(mine))
 
 
-async def test_writers_of_the_same_aggregates_do_not_wait_for_each_other_in_a_circle(
+async def test_writers_of_the_same_aggregates_do_not_deadlock(
     database: Database,
 ) -> None:
     """Each in one statement and one transaction: a deadlock would fail it."""
@@ -170,7 +170,7 @@ async def test_writers_of_the_same_aggregates_do_not_wait_for_each_other_in_a_ci
     assert len(await waiting(database)) == 8 * 10 * len(subjects)
 
 
-async def test_the_backlog_tells_how_many_wait_and_how_old_the_oldest_is(database: Database) -> None:
+async def test_backlog_has_the_count_and_the_age_of_the_oldest(database: Database) -> None:
     async with database.connection() as db:
         assert await outbox.backlog(db) == (0, 0.0)
     await record(database, *(Told(subject_id=uuid4()) for _ in range(3)))
@@ -181,7 +181,7 @@ async def test_the_backlog_tells_how_many_wait_and_how_old_the_oldest_is(databas
     assert 3600 <= age_seconds < 3700
 
 
-async def test_only_what_was_sent_long_ago_is_pruned_a_bounded_number_at_a_time(
+async def test_old_sent_events_are_pruned_in_bounded_batches(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(outbox, "PRUNED_AT_ONCE", 10)

@@ -30,7 +30,7 @@ async def add_replay(database: Database, about: UUID, *, seq: int = 1, wait_seco
     return message_id
 
 
-async def test_the_message_is_the_one_that_died_not_the_row(database: Database) -> None:
+async def test_replay_has_the_id_of_the_dead_message(database: Database) -> None:
     message_id = await add_replay(database, uuid4())
     (row,) = await waiting(database)
     message = outbox.message_of(row)
@@ -40,7 +40,7 @@ async def test_the_message_is_the_one_that_died_not_the_row(database: Database) 
     assert (outbox.message_of(news).id, outbox.message_of(news).queue) == (news["id"], None)
 
 
-async def test_only_replays_that_nobody_sends_are_taken_back(database: Database) -> None:
+async def test_only_unclaimed_replays_are_withdrawn(database: Database) -> None:
     idle, scheduled, in_hand, other, news = [uuid4() for _ in range(5)]
     await add_replay(database, in_hand)
     async with database.connection() as db:
@@ -54,7 +54,7 @@ async def test_only_replays_that_nobody_sends_are_taken_back(database: Database)
     assert {row["aggregate_id"] for row in await waiting(database)} == {in_hand, other, news}
 
 
-async def test_a_replay_whose_time_has_not_come_is_neither_counted_nor_late(database: Database) -> None:
+async def test_future_replay_is_neither_counted_nor_late(database: Database) -> None:
     await add_replay(database, uuid4(), wait_seconds=3600)
     async with database.connection() as db:
         assert await outbox.backlog(db) == (0, 0.0)
@@ -66,7 +66,7 @@ async def test_a_replay_whose_time_has_not_come_is_neither_counted_nor_late(data
         assert len(await outbox.claim_unsent(db, lease=uuid4(), lease_seconds=60, limit=10)) == 1
 
 
-async def test_replays_have_no_part_in_the_numbering_of_events(database: Database) -> None:
+async def test_replays_are_not_numbered_with_events(database: Database) -> None:
     about = uuid4()
     await record(database, *(Told(subject_id=about) for _ in range(3)))
     await add_replay(database, about, seq=7)
@@ -79,7 +79,7 @@ async def test_replays_have_no_part_in_the_numbering_of_events(database: Databas
         assert [one.rule.name for one in verdicts if one.state != "held"] == ["no event waits"]
 
 
-async def test_a_replay_has_both_a_queue_and_a_message(database: Database) -> None:
+async def test_replay_needs_a_queue_and_a_message_id(database: Database) -> None:
     await record(database, Told(subject_id=uuid4()))
     async with database.connection() as db:
         with pytest.raises(asyncpg.CheckViolationError):
