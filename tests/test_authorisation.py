@@ -568,14 +568,16 @@ def routes_of(parts: Parts) -> set[str]:
     return answering
 
 
-async def test_every_route_has_its_row_and_every_row_its_route(parts: Parts) -> None:
+async def test_routes_and_rows_match(parts: Parts) -> None:
     rows = [case.route for case in CASES]
     assert len(rows) == len(set(rows)), "a route stands in the table twice"
     assert routes_of(parts) == set(rows)
 
 
 @pytest.mark.parametrize(("case", "caller"), TRIALS)
-async def test_each_caller_gets_what_is_theirs(api: httpx.AsyncClient, case: Case, caller: Caller) -> None:
+async def test_each_caller_gets_the_expected_status(
+    api: httpx.AsyncClient, case: Case, caller: Caller
+) -> None:
     owner = Someone(case.owner)
     prepared = await case.prepare(api, owner)
     method, path = case.route.split(" ")
@@ -592,7 +594,7 @@ async def test_each_caller_gets_what_is_theirs(api: httpx.AsyncClient, case: Cas
         assert answer.headers["content-type"] == "application/problem+json"
 
 
-async def test_services_read_people_and_change_none(api: httpx.AsyncClient) -> None:
+async def test_services_may_read_people_only(api: httpx.AsyncClient) -> None:
     ana = await Someone().known_to(api)
     service = bearer("service")
     assert (await api.get(f"/v1/users/{ana.id}", headers=service)).status_code == 200

@@ -201,7 +201,7 @@ def test_setting_names_are_unique() -> None:
 
 
 @pytest.mark.parametrize("name", GIVEN)
-def test_a_setting_reads_from_its_variable(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_setting_is_read_from_its_variable(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     written, read = GIVEN[name]
     assert value_of(read_settings(), name) != read, "the table must differ from the default to prove anything"
     if name in BESIDE:
@@ -213,9 +213,7 @@ def test_a_setting_reads_from_its_variable(name: str, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("name", ALSO_BARE)
-def test_a_setting_of_the_contracts_also_reads_from_its_bare_name(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_contract_setting_is_read_without_prefix_too(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     written, read = GIVEN[name]
     monkeypatch.setenv(name.upper(), written)
     assert value_of(read_settings(), name) == read
@@ -226,14 +224,14 @@ def test_a_setting_of_the_contracts_also_reads_from_its_bare_name(
     assert value_of(read_settings(), name) == read, "empty is unset"
 
 
-def test_no_other_setting_reads_from_a_bare_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_other_setting_is_read_without_prefix(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in GIVEN.keys() - set(ALSO_BARE):
         monkeypatch.setenv(name.upper(), GIVEN[name][0])
     assert read_settings() == Settings.defaults()
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_value_is_refused_and_its_variable_named(
+def test_wrong_value_is_refused_with_its_variable(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """In one line, without the value, which may hold a password."""
@@ -249,7 +247,7 @@ def test_a_wrong_value_is_refused_and_its_variable_named(
 
 
 @pytest.mark.parametrize("name", BESIDE)
-def test_a_setting_that_needs_another_says_so(
+def test_setting_that_needs_another_is_refused(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv(variable := variable_of(name), GIVEN[name][0])
@@ -269,7 +267,7 @@ def test_a_setting_that_needs_another_says_so(
     ],
     ids=["radius", "time"],
 )
-def test_settings_that_contradict_each_other_are_both_named(
+def test_contradicting_settings_are_both_named(
     smaller: tuple[str, str],
     larger: tuple[str, str],
     monkeypatch: pytest.MonkeyPatch,
@@ -289,15 +287,13 @@ def test_settings_that_contradict_each_other_are_both_named(
 
 @pytest.mark.parametrize("lock_ttl", ["1", "15", "1h"])
 @pytest.mark.parametrize("driver_response_timeout", ["0.5", "20", "5m"])
-def test_a_driver_is_locked_for_longer_than_an_offer_lives(
-    lock_ttl: str, driver_response_timeout: str
-) -> None:
+def test_offer_lease_is_longer_than_the_offer(lock_ttl: str, driver_response_timeout: str) -> None:
     settings = read_settings(lock_ttl=lock_ttl, driver_response_timeout=driver_response_timeout)
     assert settings.offer_lease > settings.rides.driver_response_timeout
     assert settings.offer_lease >= settings.location.lock_ttl
 
 
-def test_the_command_line_names_every_wrong_variable_at_once() -> None:
+def test_command_line_names_all_wrong_variables() -> None:
     ran = subprocess.run(
         [sys.executable, "-m", "catraca", "doctor"],
         env={"PATH": os.environ["PATH"], "CATRACA_PORT": "none", "CATRACA_WORKERS": "many"},
@@ -310,19 +306,19 @@ def test_the_command_line_names_every_wrong_variable_at_once() -> None:
     assert "; CATRACA_WORKERS: " in ran.stderr
 
 
-def test_settings_do_not_change_under_way() -> None:
+def test_settings_are_frozen() -> None:
     with pytest.raises(ValidationError):
         read_settings().process.port = 1
     with pytest.raises(FrozenInstanceError):
         read_settings().process = Settings.defaults().process
 
 
-def test_what_was_applied_is_remembered_for_longer_than_a_dead_letter_can_be_replayed() -> None:
+def test_inbox_is_kept_longer_than_dead_letters() -> None:
     bus = read_settings(dead_letter_retention="2d").bus
     assert bus.inbox_retention > bus.dead_letter_retention == timedelta(days=2)
 
 
-def test_passwords_stay_out_of_representations() -> None:
+def test_representations_show_no_passwords() -> None:
     settings = read_settings(
         secret="hunter2" * 6,
         database_url="postgresql://u:hunter2@db/x",
@@ -356,9 +352,7 @@ LONG = "Zq3vN8sT1xK6bR0mW5yH9cJ2dF7gL4pA"
         (None, "postgresql://[broken/x", False),
     ],
 )
-def test_production_needs_a_secret_of_its_own(
-    secret: str | None, database_url: str | None, fit: bool
-) -> None:
+def test_production_needs_a_strong_secret(secret: str | None, database_url: str | None, fit: bool) -> None:
     """Generated is fit on one machine; over a network every machine would generate another."""
     given = {"secret": secret, "database_url": database_url}
     read_settings(**given).ensure_fit()
@@ -371,7 +365,7 @@ def test_production_needs_a_secret_of_its_own(
         assert not secret or secret not in str(refused.value)
 
 
-def test_a_generated_secret_is_made_once_and_for_its_owner_alone(tmp_path: Path) -> None:
+def test_secret_is_generated_once_and_private(tmp_path: Path) -> None:
     settings = read_settings(state_dir=tmp_path / "new")
     found: list[str] = []
     together = threading.Barrier(8)

@@ -1,4 +1,4 @@
-"""Catraca from Python: calls that may be repeated, and a socket that comes back.
+"""A Python client of Catraca: calls that are retried, and a socket that reconnects.
 
     from catraca.client import Client, Refused
 
@@ -8,11 +8,11 @@
             async for message in live:
                 print(message.seq, message.type, message.data)
 
-Every change is sent under a key of its own, and again under the same key when the network or the server
-fails, so it happens once. What the server turns down is `Refused`; no answer in time is `Unreachable`.
-Messages come each once and in order, whatever becomes of the connection.
+Every change is sent with an idempotency key, and retried with the same key when the network or the server
+fails, so it happens once. A refusal of the server raises `Refused`; no answer in time raises `Unreachable`.
+Each message is delivered once and in order, also after lost connections.
 
-It stands by itself: nothing else of Catraca is imported.
+The client imports nothing else of Catraca.
 """
 
 from catraca.client.client import Client

@@ -1,4 +1,4 @@
-"""The way in: one person's calls to one server."""
+"""The entry point: the calls of one caller to one server."""
 
 from types import TracebackType
 from typing import Final
@@ -25,7 +25,7 @@ class _Me(msgspec.Struct):
 
 
 class Client:
-    """`async with Client(url, token=...) as catraca:`; what is open at the end of the block is closed."""
+    """`async with Client(url, token=...) as catraca:`; connections are closed at the end of the block."""
 
     def __init__(
         self,
@@ -35,12 +35,13 @@ class Client:
         deadline_seconds: float = CALL_SECONDS,
         language: str | None = None,
     ) -> None:
-        """`token` is one, or a function that answers one and is asked again when it has run out.
+        """`token` is a token, or a function that returns one and is called again when it has expired.
 
-        Each call has `deadline_seconds` in all, repeats included. `language` is "pt-BR" or "en", for people.
+        Each call takes at most `deadline_seconds`, retries included. `language` ("pt-BR" or "en") is the
+        language of texts.
         """
         if urlsplit(url).scheme not in ("http", "https"):
-            raise ValueError(f"the address of a Catraca begins with http:// or https://: {url}")
+            raise ValueError(f"the URL must begin with http:// or https://: {url}")
         self.url: Final = url.rstrip("/")
         self._bearer = Bearer(token)
         self._language = language
@@ -68,9 +69,9 @@ class Client:
         await self._http.close()
 
     async def own_id(self) -> UUID:
-        """Whose token it is: asked once."""
+        """The id of the caller; requested once."""
         if self._own_id is None:
-            self._own_id = (await self._http.ask("GET", "/v1/me", _Me)).id
+            self._own_id = (await self._http.request("GET", "/v1/me", _Me)).id
         return self._own_id
 
     def live(
@@ -80,10 +81,10 @@ class Client:
         acknowledge: bool = False,
         patience_seconds: float = LIVE_SECONDS,
     ) -> Live:
-        """What this person is told, from the message after `since` on; without it, from now on.
+        """The caller's messages after number `since`; without it, new messages only.
 
-        `acknowledge` tells the server what was handed out. Without a connection for `patience_seconds` it
-        gives up. Used as a context, it is connected from the first line on and closed after the last.
+        With `acknowledge` the server learns which messages were delivered. After `patience_seconds` without a
+        connection it raises `Unreachable`. As a context manager it connects first and closes at the end.
         """
         live = Live(
             self.url,

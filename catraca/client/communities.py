@@ -1,4 +1,4 @@
-"""Communities: which there are, and rides in them."""
+"""Communities, and rides with their own drivers."""
 
 from datetime import datetime
 from typing import Any, Final
@@ -6,7 +6,7 @@ from uuid import UUID
 
 import msgspec
 
-from catraca.client.http import Http
+from catraca.client.http import Http, without_none
 from catraca.client.models import Changes, Community, CommunityPage, CommunityRide
 from catraca.client.values import Question
 
@@ -37,15 +37,15 @@ class _RideOrQuestion(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
 
 
 class Communities:
-    """Asking again is answered with the same question, and confirming again with the same ride."""
+    """A repeated request returns the same question, a repeated confirmation the same ride."""
 
     def __init__(self, http: Http) -> None:
         self._http: Final = http
 
     async def at(self, *, lat: float, lng: float) -> list[Community]:
-        """Those that a place is in, the smallest first."""
+        """The communities around a place, the smallest first."""
         query = {"lat": lat, "lng": lng}
-        return (await self._http.ask("GET", "/v1/communities/at", CommunityPage, query=query)).communities
+        return (await self._http.request("GET", "/v1/communities/at", CommunityPage, query=query)).communities
 
     async def request_ride(
         self,
@@ -59,7 +59,7 @@ class Communities:
         price: float | None = None,
         key: str | None = None,
     ) -> CommunityRide | Question:
-        """A ride with the community's own drivers; or, with none there, whether others will do."""
+        """A ride with the community's own drivers; if none is near, a question about other drivers."""
         body = {
             "type": "comunidade",
             "passengerLat": lat,
@@ -70,16 +70,16 @@ class Communities:
             "destinationLng": destination_lng,
             "price": price,
         }
-        return await self._ask({name: value for name, value in body.items() if value is not None}, key)
+        return await self._ask(without_none(body), key)
 
     async def confirm(self, token: str, *, key: str | None = None) -> CommunityRide:
-        """Others will do: the one ride of this question, however often it is confirmed."""
+        """Accept drivers from elsewhere; a repeated confirmation returns the same ride."""
         found = await self._ask({"confirmationToken": token}, key)
         assert isinstance(found, CommunityRide)
         return found
 
     async def read(self, community_id: UUID) -> Community:
-        return await self._http.ask("GET", f"/v1/communities/{community_id}", Community)
+        return await self._http.request("GET", f"/v1/communities/{community_id}", Community)
 
     async def _ask(self, body: dict[str, Any], key: str | None) -> CommunityRide | Question:
-        return (await self._http.ask("POST", REQUEST, _RideOrQuestion, body=body, key=key)).value()
+        return (await self._http.request("POST", REQUEST, _RideOrQuestion, body=body, key=key)).value()

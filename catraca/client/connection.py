@@ -1,4 +1,4 @@
-"""One socket to the server, from its first frame to its end."""
+"""One WebSocket connection to the server."""
 
 import asyncio
 from itertools import count
@@ -9,31 +9,31 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 
 from catraca.client.errors import LiveEnded, Refused
-from catraca.client.http import AGAIN_STATUSES, is_local, refusal_in, retry_after_seconds
+from catraca.client.http import RETRY_STATUSES, is_local, refusal_in, retry_after_seconds
 
 OPEN_SECONDS = 15.0
 CLOSE_SECONDS = 2.0
-# Two heartbeats may be missing; the rest is for a slow network.
+# Two heartbeats may be missing, plus a margin for a slow network.
 HEARTBEATS_MISSING = 2
 SLOW_NETWORK_SECONDS = 2.0
 FRAME_BYTES = 1024 * 1024
 UNAUTHORIZED = 401
-# How a socket ends: whoever comes back in the same way would end in the same way.
+# Close codes after which a new connection would be closed in the same way.
 FINAL_CODES = frozenset({1003, 1007, 1009, 4400, 4409})
 TOKEN_REFUSED = 4401
 TOO_MANY_MESSAGES = 4429
 SLOWER_SECONDS = 5.0
 
 
-class Lost(Exception):
-    """The connection is gone, and another may be opened, after some seconds or with another token."""
+class ConnectionLost(Exception):
+    """The connection is lost; a new one may be opened, after some seconds or with another token."""
 
     def __init__(
-        self, why: str, *, come_back_seconds: float = 0.0, token_refused: Exception | None = None
+        self, why: str, *, reconnect_after_seconds: float = 0.0, token_refused: Exception | None = None
     ) -> None:
         super().__init__(why)
-        self.come_back_seconds = come_back_seconds
-        # What to raise where there is no other token.
+        self.reconnect_after_seconds = reconnect_after_seconds
+        # Raised if there is no other token.
         self.token_refused = token_refused
 
 
@@ -50,19 +50,19 @@ class Hello(msgspec.Struct, frozen=True):
 
 
 class Connection:
-    """What is asked on it is answered on it, or `Lost` with it."""
+    """A request gets its reply on the same connection, or raises `ConnectionLost`."""
 
     def __init__(self, socket: ClientConnection) -> None:
         self._socket: Final = socket
         self._silence_seconds = OPEN_SECONDS
-        self._come_back_seconds = 0.0
+        self._reconnect_after_seconds = 0.0
         self._ids: Final = count(1)
-        self._asked: Final[dict[str, asyncio.Future[dict[str, Any]]]] = {}
+        self._requested: Final[dict[str, asyncio.Future[dict[str, Any]]]] = {}
         self.hello = Hello(0, OPEN_SECONDS)
 
     @classmethod
     async def open(cls, url: str, *, token: str, since: int | None, language: str | None) -> "Connection":
-        """Connected and greeted; `Lost` when that may be tried again, `Refused` when not."""
+        """Connect and wait for `hello`; raises `ConnectionLost` if a retry may help, `Refused` if not."""
         headers = {"authorization": f"Bearer {token}", **({"accept-language": language} if language else {})}
         address = f"ws{url.removeprefix('http')}/v1/ws" + ("" if since is None else f"?since={since}")
         try:
@@ -73,7 +73,7 @@ class Connection:
                 close_timeout=CLOSE_SECONDS,
                 max_size=FRAME_BYTES,
                 compression=None,
-                # The server's heartbeat is watched instead.
+                # The heartbeats of the server are used instead.
                 ping_interval=None,
                 proxy=None if is_local(url) else True,
             )
@@ -82,7 +82,7 @@ class Connection:
             refusal = refusal_in(response.status_code, bytes(response.body))
             raise _lost_or_refused(refusal, response.headers.get("retry-after")) from None
         except (OSError, WebSocketException) as error:
-            raise Lost(str(error) or type(error).__name__) from error
+            raise ConnectionLost(str(error) or type(error).__name__) from error
         connection = cls(socket)
         try:
             await connection.greet()
@@ -92,39 +92,39 @@ class Connection:
         return connection
 
     async def greet(self) -> None:
-        """Wait for the first frame, which says what follows."""
+        """Wait for the `hello` frame."""
         first = await self._receive()
         if first.type != "hello":
-            raise Lost(f"began with {first.type} instead of hello")
+            raise ConnectionLost(f"the first frame is {first.type}, not hello")
         try:
             self.hello = msgspec.convert(first.data, Hello)
         except msgspec.ValidationError as error:
-            raise Lost(f"the hello could not be read: {error}") from error
+            raise ConnectionLost(f"the hello frame is invalid: {error}") from error
         self._silence_seconds = self.hello.heartbeat_seconds * HEARTBEATS_MISSING + SLOW_NETWORK_SECONDS
 
     async def next_frame(self) -> Frame:
-        """What the server has to say, but for answers and heartbeats; at the end `Lost` or `LiveEnded`."""
+        """The next message, without replies and heartbeats. Raises `ConnectionLost` or `LiveEnded`."""
         while True:
             frame = await self._receive()
             if frame.type == "goodbye":
-                self._come_back_seconds = float(frame.data.get("reconnect_after_seconds", 0.0))
+                self._reconnect_after_seconds = float(frame.data.get("reconnect_after_seconds", 0.0))
             elif frame.type in ("reply", "error") and frame.id is not None:
-                self._answer(frame)
+                self._resolve(frame)
             elif frame.type != "heartbeat":
                 return frame
 
-    async def ask(self, kind: str, data: object = None) -> dict[str, Any]:
-        """Send one message and wait for its answer."""
+    async def request(self, kind: str, data: object = None) -> dict[str, Any]:
+        """Send a command and wait for its reply."""
         name = str(next(self._ids))
-        answer = self._asked[name] = asyncio.get_running_loop().create_future()
+        reply = self._requested[name] = asyncio.get_running_loop().create_future()
         try:
-            await self.tell(kind, data, name=name)
-            return await answer
+            await self.send(kind, data, name=name)
+            return await reply
         finally:
-            self._asked.pop(name, None)
+            self._requested.pop(name, None)
 
-    async def tell(self, kind: str, data: object = None, *, name: str | None = None) -> None:
-        """Send one message; without a name, only a refusal of it will be told, as a frame."""
+    async def send(self, kind: str, data: object = None, *, name: str | None = None) -> None:
+        """Send a command; without a name there is no reply, and a refusal arrives as a message."""
         message = {
             "type": kind,
             **({} if data is None else {"data": data}),
@@ -133,17 +133,17 @@ class Connection:
         try:
             await self._socket.send(msgspec.json.encode(message).decode())
         except ConnectionClosed as closed:
-            raise Lost(str(closed)) from closed
+            raise ConnectionLost(str(closed)) from closed
 
     async def close(self) -> None:
-        """Hang up; whoever still waits for an answer hears that it is lost."""
-        for answer in self._asked.values():
-            if not answer.done():
-                answer.set_exception(Lost("the connection was lost before the answer came"))
+        """Close the connection; open requests raise `ConnectionLost`."""
+        for reply in self._requested.values():
+            if not reply.done():
+                reply.set_exception(ConnectionLost("the connection was lost before the reply came"))
         await self._socket.close()
 
     def cut(self) -> None:
-        """Lose the connection as a bad network would: nothing more is sent or read."""
+        """Break the connection as a bad network does: without a close frame."""
         self._socket.transport.abort()
 
     async def _receive(self) -> Frame:
@@ -153,42 +153,44 @@ class Connection:
             return msgspec.json.decode(text, type=Frame)
         except TimeoutError:
             self.cut()
-            raise Lost(f"nothing was heard for {self._silence_seconds:g} s") from None
+            raise ConnectionLost(f"no frame for {self._silence_seconds:g} s") from None
         except msgspec.MsgspecError as error:
             self.cut()
-            raise Lost(f"a frame could not be read: {error}") from error
+            raise ConnectionLost(f"a frame is invalid: {error}") from error
         except ConnectionClosed as closed:
             raise self._end(closed) from None
 
     def _end(self, closed: ConnectionClosed) -> Exception:
         if closed.rcvd is None:
-            return Lost("the connection broke", come_back_seconds=self._come_back_seconds)
+            return ConnectionLost(
+                "the connection broke", reconnect_after_seconds=self._reconnect_after_seconds
+            )
         code, reason = closed.rcvd.code, closed.rcvd.reason
         if code in FINAL_CODES:
             return LiveEnded(code, reason)
         if code == TOKEN_REFUSED:
-            return Lost(reason, token_refused=LiveEnded(code, reason))
+            return ConnectionLost(reason, token_refused=LiveEnded(code, reason))
         slower_seconds = SLOWER_SECONDS if code == TOO_MANY_MESSAGES else 0.0
-        return Lost(
+        return ConnectionLost(
             f"the server closed: {code} {reason}",
-            come_back_seconds=max(self._come_back_seconds, slower_seconds),
+            reconnect_after_seconds=max(self._reconnect_after_seconds, slower_seconds),
         )
 
-    def _answer(self, frame: Frame) -> None:
-        answer = self._asked.pop(frame.id or "", None)
-        if answer is None or answer.done():
+    def _resolve(self, frame: Frame) -> None:
+        reply = self._requested.pop(frame.id or "", None)
+        if reply is None or reply.done():
             return
         if frame.type == "reply":
-            answer.set_result(frame.data)
+            reply.set_result(frame.data)
         else:
             data = dict(frame.data)
-            said = data.pop("status", 400), data.pop("code", "unknown"), data.pop("detail", "")
-            answer.set_exception(Refused(*said, data))
+            refusal = data.pop("status", 400), data.pop("code", "unknown"), data.pop("detail", "")
+            reply.set_exception(Refused(*refusal, data))
 
 
 def _lost_or_refused(refusal: Refused, retry_after: str | None) -> Exception:
-    if refusal.status in AGAIN_STATUSES:
-        return Lost(str(refusal), come_back_seconds=retry_after_seconds(retry_after))
+    if refusal.status in RETRY_STATUSES:
+        return ConnectionLost(str(refusal), reconnect_after_seconds=retry_after_seconds(retry_after))
     if refusal.status == UNAUTHORIZED:
-        return Lost(str(refusal), token_refused=refusal)
+        return ConnectionLost(str(refusal), token_refused=refusal)
     return refusal

@@ -1,34 +1,34 @@
-"""What a call may come to beside its result."""
+"""The exceptions of the client."""
 
 from collections.abc import Mapping
 from typing import Any
 
 
 class ClientFailure(Exception):
-    """Everything this package raises of itself."""
+    """Base of all exceptions of this package."""
 
 
 class Refused(ClientFailure):
-    """The server understood and said no; the same again would hear the same. `code` is for programs."""
+    """The server refused; a retry would be refused too. `code` is stable, for programs."""
 
     def __init__(self, status: int, code: str, detail: str, data: Mapping[str, Any] | None = None) -> None:
         super().__init__(f"{code} ({status}): {detail}")
         self.status = status
         self.code = code
         self.detail = detail
-        # Everything else the answer said, such as `ride_id`.
+        # The other fields of the response, such as `ride_id`.
         self.data = dict(data or {})
 
 
 class Unreachable(ClientFailure):
-    """No answer that counts within the time there was; the cause is the last failure.
+    """No response before the deadline; the cause is the last failure.
 
-    Whether a change happened is not known then. Calling again would be another change: read first.
+    A change may or may not have happened. A new call would be another change: read first.
     """
 
 
 class LiveEnded(ClientFailure):
-    """The server closed the socket and does not want another; `code` and `reason` are its own."""
+    """The server closed the socket for good, with this `code` and `reason`."""
 
     def __init__(self, code: int, reason: str) -> None:
         super().__init__(f"the server closed the socket: {code} {reason}".rstrip())
@@ -37,9 +37,9 @@ class LiveEnded(ClientFailure):
 
 
 class Gap(ClientFailure):
-    """The server does not have what follows the last number it sent, however often it is asked."""
+    """The server no longer has the messages that follow the last one received."""
 
     def __init__(self, *, after: int, found: int) -> None:
-        super().__init__(f"what follows {after} was asked for, and what follows {found} was offered")
+        super().__init__(f"messages after {after} were requested, the server continues after {found}")
         self.after = after
         self.found = found

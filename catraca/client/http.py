@@ -1,4 +1,4 @@
-"""One HTTP call: repeated under one key until there is an answer that counts, or no time is left."""
+"""HTTP calls: retried with one idempotency key until there is a final response or no time is left."""
 
 import asyncio
 import ssl
@@ -18,22 +18,22 @@ from catraca.client.pauses import Pauses
 T = TypeVar("T")
 Token = str | Callable[[], str | Awaitable[str]]
 
-# A server allows itself 15 s for one answer.
-ANSWER_SECONDS = 20.0
+# The server limits itself to 15 s.
+RESPONSE_SECONDS = 20.0
 UNAUTHORIZED = 401
 SAFE = frozenset({"GET", "HEAD"})
-# Nobody knows whether it happened, or it did not: with the same key, once more does no harm.
-AGAIN_STATUSES = frozenset({429, 502, 503, 504})
-AGAIN_CODE = "idempotency_key_in_use"
+# The change did not happen, or it is unknown: a retry with the same key is safe.
+RETRY_STATUSES = frozenset({429, 502, 503, 504})
+RETRY_CODE = "idempotency_key_in_use"
 
 
 class Bearer:
-    """The token to send. What a callable answered serves until the server no longer takes it."""
+    """The token to send. A token from a callable is used until the server refuses it."""
 
     def __init__(self, token: Token) -> None:
         self._token = token
         self._current = token if isinstance(token, str) else None
-        self._asking = asyncio.Lock()
+        self._renewing = asyncio.Lock()
 
     @property
     def is_renewable(self) -> bool:
@@ -43,17 +43,17 @@ class Bearer:
         return self._current or await self.renew(None)
 
     async def renew(self, refused: str | None) -> str:
-        """Another token than the refused one; of many who were refused together, one asks."""
-        async with self._asking:
+        """A token other than the refused one; concurrent callers share one renewal."""
+        async with self._renewing:
             if callable(self._token) and self._current in (None, refused):
-                answer = self._token()
-                self._current = await answer if isawaitable(answer) else answer
+                token = self._token()
+                self._current = await token if isawaitable(token) else token
         assert self._current is not None
         return self._current
 
 
 class Http:
-    """Calls to one server as one person."""
+    """Calls to one server as one caller."""
 
     def __init__(self, url: str, bearer: Bearer, *, language: str | None, deadline_seconds: float) -> None:
         self.bearer = bearer
@@ -62,16 +62,16 @@ class Http:
         self._client = httpx.AsyncClient(
             base_url=url,
             headers=headers,
-            timeout=ANSWER_SECONDS,
+            timeout=RESPONSE_SECONDS,
             verify=tls(),
-            # A proxy cannot know this machine's own addresses.
+            # A proxy cannot reach the local addresses of this machine.
             trust_env=not is_local(url),
         )
 
     async def close(self) -> None:
         await self._client.aclose()
 
-    async def ask(
+    async def request(
         self,
         method: str,
         path: str,
@@ -81,17 +81,17 @@ class Http:
         query: Mapping[str, Any] | None = None,
         key: str | None = None,
     ) -> T:
-        """The answer as a value. An unsafe call has one effect, however often it had to be sent."""
+        """The decoded response. A change happens once, however often it is sent."""
         content = await self._content(method, path, body=body, query=query, key=key)
         return msgspec.json.decode(content, type=into)
 
-    async def look(self, path: str, into: type[T]) -> T | None:
-        """The answer to a GET, or nothing where there is none just now."""
+    async def get_or_none(self, path: str, into: type[T]) -> T | None:
+        """The decoded response to a GET; None if the response is empty (204)."""
         content = await self._content("GET", path)
         return msgspec.json.decode(content, type=into) if content else None
 
-    async def tell(self, method: str, path: str, *, body: object = None) -> None:
-        """A call of which no answer is expected but that it was done."""
+    async def send(self, method: str, path: str, *, body: object = None) -> None:
+        """A call without a response body."""
         await self._content(method, path, body=body)
 
     async def _content(
@@ -108,47 +108,52 @@ class Http:
         if content is not None:
             headers["content-type"] = "application/json"
         request = self._client.build_request(method, path, content=content, params=query, headers=headers)
-        return (await self._answer(request)).content
+        return (await self._response(request)).content
 
-    async def _answer(self, request: httpx.Request) -> httpx.Response:
+    async def _response(self, request: httpx.Request) -> httpx.Response:
         give_up_at = asyncio.get_running_loop().time() + self.deadline_seconds
         pauses = Pauses()
         while True:
-            trouble: Exception
-            asked_for_seconds = 0.0
+            failure: Exception
+            requested_seconds = 0.0
             try:
                 async with asyncio.timeout_at(give_up_at):
-                    answer = await self._send(request)
+                    response = await self._send(request)
             except (httpx.TransportError, TimeoutError) as error:
-                trouble = error
+                failure = error
             else:
-                if answer.is_success:
-                    return answer
-                trouble = refusal_in(answer.status_code, answer.content)
-                if not _may_try_again(trouble):
-                    raise trouble
-                asked_for_seconds = retry_after_seconds(answer.headers.get("retry-after"))
-            pause_seconds = pauses.next_seconds(at_least=asked_for_seconds)
+                if response.is_success:
+                    return response
+                failure = refusal_in(response.status_code, response.content)
+                if not _may_retry(failure):
+                    raise failure
+                requested_seconds = retry_after_seconds(response.headers.get("retry-after"))
+            pause_seconds = pauses.next_seconds(at_least=requested_seconds)
             if asyncio.get_running_loop().time() + pause_seconds >= give_up_at:
                 what = f"{request.method} {request.url.path} within {self.deadline_seconds:g} s"
                 raise Unreachable(
-                    f"no answer to {what}: {str(trouble) or type(trouble).__name__}"
-                ) from trouble
+                    f"no answer to {what}: {str(failure) or type(failure).__name__}"
+                ) from failure
             await asyncio.sleep(pause_seconds)
 
     async def _send(self, request: httpx.Request) -> httpx.Response:
-        """Sent once; or twice, where the token had run out and there is another."""
+        """Send once; a second time with a new token if the first was refused."""
         token = await self.bearer.current()
         request.headers["authorization"] = f"Bearer {token}"
-        answer = await self._client.send(request)
-        if answer.status_code != UNAUTHORIZED or not self.bearer.is_renewable:
-            return answer
+        response = await self._client.send(request)
+        if response.status_code != UNAUTHORIZED or not self.bearer.is_renewable:
+            return response
         request.headers["authorization"] = f"Bearer {await self.bearer.renew(token)}"
         return await self._client.send(request)
 
 
+def without_none(fields: dict[str, Any]) -> dict[str, Any]:
+    """Leave out None: for the server a missing field differs from null."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
 def refusal_in(status: int, content: bytes) -> Refused:
-    """What a problem says; an answer that is none, such as a proxy's page, is told by its status."""
+    """The refusal in a problem response; any other body, such as a proxy's page, gives only the status."""
     try:
         problem: dict[str, Any] = msgspec.json.decode(content, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -158,7 +163,7 @@ def refusal_in(status: int, content: bytes) -> Refused:
 
 
 def retry_after_seconds(header: str | None) -> float:
-    """In seconds, as Catraca writes it; a proxy's date counts as nothing said."""
+    """Seconds in a Retry-After header; 0 for a date, which only proxies send."""
     return float(header) if header is not None and header.isdecimal() else 0.0
 
 
@@ -166,11 +171,11 @@ def is_local(url: str) -> bool:
     return urlsplit(url).hostname in ("127.0.0.1", "::1", "localhost")
 
 
-def _may_try_again(refusal: Refused) -> bool:
-    return refusal.status in AGAIN_STATUSES or (refusal.status == 409 and refusal.code == AGAIN_CODE)
+def _may_retry(refusal: Refused) -> bool:
+    return refusal.status in RETRY_STATUSES or (refusal.status == 409 and refusal.code == RETRY_CODE)
 
 
 @cache
 def tls() -> ssl.SSLContext:
-    """One for all clients: each would read every authority's certificate anew."""
+    """One context for all clients: each would load all certificates again."""
     return httpx.create_ssl_context()

@@ -1,4 +1,4 @@
-"""What a person is told, as it happens: each message once, in order, over as many sockets as it takes."""
+"""The messages of one caller: each once and in order, over one connection after another."""
 
 import asyncio
 from collections import deque
@@ -9,26 +9,26 @@ from uuid import UUID
 
 import msgspec
 
-from catraca.client.connection import Connection, Frame, Lost
+from catraca.client.connection import Connection, ConnectionLost, Frame
 from catraca.client.errors import Gap, Refused, Unreachable
-from catraca.client.http import AGAIN_STATUSES, Bearer
+from catraca.client.http import RETRY_STATUSES, Bearer
 from catraca.client.models import Pings, Standing
 from catraca.client.pauses import Pauses
 from catraca.client.values import Message, Ping
 
-# Beyond it the socket is not read until somebody takes what waits.
+# With more messages waiting, the socket is not read.
 MESSAGES_WAITING = 1000
 REPLY_SECONDS = 15.0
-# A connection that lasted so long was a good one.
+# After a connection of this length the retry pauses start again from the shortest.
 STEADY_SECONDS = 30.0
 GAPS_ALLOWED = 3
 TOKENS_REFUSED = 2
 
 
 class Live:
-    """Iterate over it for messages; send with the verbs. A connection that is lost is opened again.
+    """Iterate over it for messages; send commands with its methods. A lost connection is opened again.
 
-    `seq` is the last number handed out. Keep it, and give it as `since` to go on from there another day.
+    `seq` is the number of the last message delivered. Store it and pass it as `since` to resume later.
     """
 
     def __init__(
@@ -48,10 +48,10 @@ class Live:
         self._language: Final = language
         self.seq = since
         self.connections = 0
-        # The last number received; what is between it and `seq` waits to be handed out.
+        # Number of the last message received; messages between it and `seq` wait for delivery.
         self._received = since
         self._waiting: Final[deque[Message]] = deque()
-        self._news, self._room, self._handed = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._arrived, self._room, self._delivered = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._up = asyncio.Event()
         self._connection: Connection | None = None
         self._keeper: asyncio.Task[None] | None = None
@@ -79,25 +79,25 @@ class Live:
         while not self._waiting:
             if self._is_over():
                 raise StopAsyncIteration
-            self._news.clear()
-            await self._news.wait()
-        # Nothing is awaited from here on: whoever is canceled has not taken a message.
+            self._arrived.clear()
+            await self._arrived.wait()
+        # No await from here on: a canceled caller has not taken a message.
         message = self._waiting.popleft()
         self._room.set()
         if message.seq is not None:
             self.seq = message.seq
-            self._handed.set()
+            self._delivered.set()
         return message
 
     async def open(self) -> None:
-        """Return once the server has greeted; from then on nothing is missed."""
+        """Connect; returns after `hello`. No message is missed from then on."""
         if self._keeper is None:
             self._keeper = asyncio.create_task(self._keep())
-            self._keeper.add_done_callback(self._wake_everybody)
+            self._keeper.add_done_callback(self._wake_all)
             await self._connected()
 
     async def close(self) -> None:
-        """Hang up; whoever iterates comes to the end."""
+        """Close the connection; iteration ends."""
         if self._keeper is not None:
             self._keeper.cancel()
             await asyncio.gather(self._keeper, return_exceptions=True)
@@ -108,13 +108,13 @@ class Live:
 
     @property
     def is_closed(self) -> bool:
-        """Whether it was closed, or has come to an end by itself."""
+        """True after `close`, or after it failed."""
         return self._keeper is not None and self._keeper.done()
 
     async def send(self, kind: str, data: object = None) -> dict[str, Any]:
-        """Send a message of this type and answer the reply; sent again where the connection was lost.
+        """Send a command and return its reply; sent again after a lost connection.
 
-        That is safe for all there are: each may be repeated.
+        All commands are safe to repeat.
         """
         await self.open()
         pauses = Pauses()
@@ -122,54 +122,54 @@ class Live:
             async with asyncio.timeout(REPLY_SECONDS):
                 while True:
                     connection = await self._connected()
-                    with suppress(Lost):
+                    with suppress(ConnectionLost):
                         try:
-                            return await connection.ask(kind, data)
+                            return await connection.request(kind, data)
                         except Refused as refusal:
-                            if refusal.status not in AGAIN_STATUSES:
+                            if refusal.status not in RETRY_STATUSES:
                                 raise
                     await asyncio.sleep(pauses.next_seconds())
         except TimeoutError:
             raise Unreachable(f"no reply to {kind} within {REPLY_SECONDS:g} s") from None
 
     async def ack(self, seq: int) -> None:
-        """This device has everything up to here."""
+        """Acknowledge all messages up to this number."""
         await self.send("ack", {"seq": seq})
 
     async def ping(self, *pings: Ping) -> Pings:
-        """As a driver, tell where one is."""
+        """As a driver: send positions."""
         data = pings[0] if len(pings) == 1 else {"pings": pings}
         return msgspec.convert(await self.send("location.ping", data), Pings)
 
     async def go_online(self, position: Ping | None = None) -> Standing:
-        """As a driver, begin to work."""
+        """As a driver: go online."""
         data = {"online": True, **({"position": position} if position else {})}
         return msgspec.convert(await self.send("location.status", data), Standing)
 
     async def go_offline(self) -> Standing:
-        """As a driver, stop working."""
+        """As a driver: go offline."""
         return msgspec.convert(await self.send("location.status", {"online": False}), Standing)
 
     async def subscribe(self, ride_id: UUID) -> None:
-        """Get the positions of this ride's driver, also after the connection was lost."""
+        """Receive the positions of this ride's driver; renewed after a lost connection."""
         await self.send("subscribe", {"ride_id": ride_id})
         self._watched.add(ride_id)
 
     async def unsubscribe(self, ride_id: UUID) -> None:
-        """No more of them."""
+        """Stop receiving the positions of this ride's driver."""
         self._watched.discard(ride_id)
         await self.send("unsubscribe", {"ride_id": ride_id})
 
     def cut(self) -> None:
-        """Lose the connection as in a tunnel, to try out what happens; it comes back by itself."""
+        """Break the connection, for tests; it is opened again."""
         if self._connection is not None:
             self._connection.cut()
 
     async def _keep(self) -> None:
-        """Keep a connection, until the server does not want one or does not answer for too long."""
+        """Keep a connection open, until the server refuses it or is unreachable for too long."""
         pauses, tokens_refused = Pauses(), 0
         loop = asyncio.get_running_loop()
-        heard_at = loop.time()
+        last_connected_at = loop.time()
         while True:
             token = await self._bearer.current()
             try:
@@ -182,29 +182,29 @@ class Live:
                 finally:
                     self._up.clear()
                     self._connection = None
-                    heard_at = loop.time()
-                    if heard_at - opened_at > STEADY_SECONDS:
+                    last_connected_at = loop.time()
+                    if last_connected_at - opened_at > STEADY_SECONDS:
                         pauses.reset()
                     await connection.close()
-            except Lost as lost:
+            except ConnectionLost as lost:
                 if lost.token_refused is not None:
                     tokens_refused += 1
                     if not self._bearer.is_renewable or tokens_refused >= TOKENS_REFUSED:
                         raise lost.token_refused from None
                     await self._bearer.renew(token)
-                if loop.time() - heard_at > self._patience_seconds:
+                if loop.time() - last_connected_at > self._patience_seconds:
                     raise Unreachable(f"no socket within {self._patience_seconds:g} s: {lost}") from lost
-                await asyncio.sleep(pauses.next_seconds(at_least=lost.come_back_seconds))
+                await asyncio.sleep(pauses.next_seconds(at_least=lost.reconnect_after_seconds))
 
     async def _stay(self, connection: Connection, pauses: Pauses) -> None:
-        """Read until it is lost; what came in order is as good as handed out."""
+        """Read messages until the connection is lost."""
         begins_at = connection.hello.seq
         if self._received is None:
             self._received = self.seq = begins_at
         if begins_at != self._received:
             raise self._gap(begins_at)
         for ride_id in self._watched:
-            await connection.tell("subscribe", {"ride_id": ride_id})
+            await connection.send("subscribe", {"ride_id": ride_id})
         self._connection = connection
         self.connections += 1
         self._up.set()
@@ -212,7 +212,7 @@ class Live:
         try:
             while True:
                 await self._take(await connection.next_frame())
-                # Not by the greeting, which a server that falls over after it would give as well.
+                # Not after `hello`: a server that crashes afterwards sends it too.
                 pauses.reset()
         finally:
             acknowledging.cancel()
@@ -230,32 +230,32 @@ class Live:
                 await self._room.wait()
             self._received, self._gaps = frame.seq, 0
         elif len(self._waiting) >= MESSAGES_WAITING:
-            return  # of the moment, and the moment has passed
+            return  # momentary, and out of date by now
         self._waiting.append(Message(frame.seq, frame.type, frame.data))
-        self._news.set()
+        self._arrived.set()
 
     def _gap(self, found: int) -> Exception:
-        """Asked for again from the last number that is here; a server that cannot close it is told of."""
+        """Reconnect from the last number received; after some attempts raise `Gap`."""
         assert self._received is not None
         self._gaps += 1
         if self._gaps > GAPS_ALLOWED:
             return Gap(after=self._received, found=found)
-        return Lost(f"a gap between {self._received} and {found}")
+        return ConnectionLost(f"a gap between {self._received} and {found}")
 
     async def _keep_acknowledging(self, connection: Connection) -> None:
-        """One acknowledgement for all that was handed out since the last; again on each new connection."""
+        """Acknowledge delivered messages, many at once; repeated on each new connection."""
         if not self._acknowledge:
             return
         if self.connections > 1 and self.seq:
-            self._handed.set()  # the last one may have been lost on its way
-        with suppress(Lost):
+            self._delivered.set()  # the last acknowledgement may be lost
+        with suppress(ConnectionLost):
             while True:
-                await self._handed.wait()
-                self._handed.clear()
+                await self._delivered.wait()
+                self._delivered.clear()
                 try:
-                    await connection.tell("ack", {"seq": self.seq})
+                    await connection.send("ack", {"seq": self.seq})
                 except BaseException:
-                    self._handed.set()
+                    self._delivered.set()
                     raise
 
     async def _connected(self) -> Connection:
@@ -267,14 +267,14 @@ class Live:
             await self._up.wait()
 
     def _is_over(self) -> bool:
-        """Whether it was closed; what ended it otherwise is raised."""
+        """True if it was closed; raises the failure that ended it."""
         assert self._keeper is not None
         if self._keeper.done() and not self._keeper.cancelled():
             self._keeper.result()
         return self._keeper.done()
 
-    def _wake_everybody(self, keeper: "asyncio.Task[None]") -> None:
+    def _wake_all(self, keeper: "asyncio.Task[None]") -> None:
         if not keeper.cancelled():
-            keeper.exception()  # looked at: it is raised to whoever comes next, if anybody does
-        self._news.set()
+            keeper.exception()  # marks it as retrieved; the next call raises it
+        self._arrived.set()
         self._up.set()

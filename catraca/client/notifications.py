@@ -1,9 +1,9 @@
-"""What a person was told, page by page; `Client.live` tells it as it happens."""
+"""Stored notifications, page by page; `Client.live` delivers new ones."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
-from catraca.client.http import Http
+from catraca.client.http import Http, without_none
 from catraca.client.models import Marked, NotificationPage
 
 
@@ -19,13 +19,13 @@ class Notifications:
         unread: bool = False,
         limit: int = 50,
     ) -> NotificationPage:
-        """The newest first; or upwards from `since`. The page's `next` goes where one's own number went."""
-        query: dict[str, Any] = {"limit": limit, "unread": str(unread).lower()}
-        query |= {} if since is None else {"since": since}
-        query |= {} if before is None else {"before": before}
-        return await self._http.ask("GET", "/v1/notifications", NotificationPage, query=query)
+        """Newest first, or ascending after `since`. Pass the page's `next` as `before` or `since`."""
+        query = without_none(
+            {"limit": limit, "unread": str(unread).lower(), "since": since, "before": before}
+        )
+        return await self._http.request("GET", "/v1/notifications", NotificationPage, query=query)
 
     async def mark_read(self, *seqs: int, up_to: int = 0) -> Marked:
-        """These, and all up to a number; doing it again changes nothing."""
+        """Mark these, and all up to a number, as read. Safe to repeat."""
         body: dict[str, int | Sequence[int]] = {"seqs": seqs, "up_to": up_to}
-        return await self._http.ask("POST", "/v1/notifications/read", Marked, body=body)
+        return await self._http.request("POST", "/v1/notifications/read", Marked, body=body)

@@ -1,4 +1,4 @@
-"""How long to wait before the next try."""
+"""The pause before a retry."""
 
 import random
 
@@ -8,19 +8,19 @@ GROWTH = 2.0
 
 
 class Pauses:
-    """Growing with each try, and spread by chance: a thousand clients must not come back as one."""
+    """Exponential backoff with jitter, so that many clients do not retry at the same moment."""
 
     def __init__(self) -> None:
         self._next_seconds = FIRST_SECONDS
 
     def next_seconds(self, *, at_least: float = 0.0) -> float:
-        """The next pause; `at_least` is what the server asked for, on which the spread comes on top."""
+        """The next pause; `at_least` is the server's Retry-After, to which the jitter is added."""
         longest, self._next_seconds = (
             self._next_seconds,
             min(self._next_seconds * GROWTH, LONGEST_SECONDS),
         )
-        return at_least + longest * random.uniform(0.5, 1)  # noqa: S311 - spread, not secret
+        return at_least + longest * random.uniform(0.5, 1)  # noqa: S311 - jitter, not a secret
 
     def reset(self) -> None:
-        """All is well again: the next trouble begins anew."""
+        """Start again from the shortest pause."""
         self._next_seconds = FIRST_SECONDS

@@ -29,7 +29,7 @@ def claims(token: str) -> dict[str, object]:
     return jwt.decode(token, options={"verify_signature": False})
 
 
-def test_token_prints_one_token_a_line_signed_with_a_secret_made_on_first_use(tmp_path: Path) -> None:
+def test_token_prints_one_token_per_line(tmp_path: Path) -> None:
     subs = [str(uuid4()), str(uuid4())]
     arguments = [
         "token",
@@ -56,7 +56,7 @@ def test_token_prints_one_token_a_line_signed_with_a_secret_made_on_first_use(tm
     assert [claims(token)["sub"] for token in json.loads(again.stdout)] == subs
 
 
-def test_token_heeds_the_settings_it_will_be_checked_with(tmp_path: Path) -> None:
+def test_token_follows_the_token_settings(tmp_path: Path) -> None:
     given = {"CATRACA_SECRET": "s" * 40, "CATRACA_JWT_ISSUER": "us", "CATRACA_JWT_AUDIENCE": "them"}
     done = catraca("token", "--sub", str(uuid4()), "--role", "operator", folder=tmp_path, **given)
     jwt.decode(done.stdout.strip(), "s" * 40, algorithms=["HS256"], audience="them", issuer="us")
@@ -81,7 +81,7 @@ def test_token_heeds_the_settings_it_will_be_checked_with(tmp_path: Path) -> Non
         (["migrate"], {}, ["CATRACA_DATABASE_URL", "catraca up"]),
     ],
 )
-def test_what_cannot_work_is_refused_in_one_line_with_the_remedy(
+def test_wrong_command_fails_in_one_line_with_the_remedy(
     tmp_path: Path, arguments: list[str], settings: dict[str, str], words: list[str]
 ) -> None:
     done = catraca(*arguments, folder=tmp_path, **settings)
@@ -90,7 +90,7 @@ def test_what_cannot_work_is_refused_in_one_line_with_the_remedy(
     assert all(word in line for word in words)
 
 
-def test_server_that_is_away_fails_in_one_line(tmp_path: Path) -> None:
+def test_unavailable_server_fails_in_one_line(tmp_path: Path) -> None:
     url = "postgresql://catraca:hush@127.0.0.1:1/catraca"
     done = catraca("migrate", folder=tmp_path, CATRACA_DATABASE_URL=url)
     assert done.returncode == 1
@@ -99,7 +99,7 @@ def test_server_that_is_away_fails_in_one_line(tmp_path: Path) -> None:
     assert "hush" not in line
 
 
-def test_version_tells_the_schema_too(tmp_path: Path) -> None:
+def test_version_prints_the_schema_too(tmp_path: Path) -> None:
     found = json.loads(catraca("version", "--json", folder=tmp_path).stdout)
     assert found["schema"] == newest_revision()
     assert found["version"] in catraca("version", folder=tmp_path).stdout
@@ -117,7 +117,7 @@ def test_help_loads_nothing_heavy(tmp_path: Path) -> None:
     assert "doctor" in catraca("--help", folder=tmp_path).stdout
 
 
-def test_figures_go_where_the_state_folder_is_even_if_the_settings_load_prometheus(tmp_path: Path) -> None:
+def test_metrics_are_written_to_the_state_folder(tmp_path: Path) -> None:
     code = (
         "import os, sys; from pathlib import Path; from catraca.roles.metrics import MetricsFolder;"
         "assert 'prometheus_client' not in sys.modules;"

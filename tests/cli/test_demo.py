@@ -18,7 +18,7 @@ from tests.conftest import SECRET
 from tests.servers import on_one_stack
 
 
-def test_nobody_there_is_one_line_with_the_remedy(tmp_path: Path) -> None:
+def test_unreachable_server_is_one_line_with_the_remedy(tmp_path: Path) -> None:
     done = catraca("demo", "--url", "http://127.0.0.1:1", folder=tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
     (line,) = done.stderr.splitlines()
@@ -34,7 +34,7 @@ def test_nobody_there_is_one_line_with_the_remedy(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("command", ["demo", "up"])
-def test_where_it_does_not_belong_it_does_not_run(
+def test_demo_does_not_run_in_production(
     tmp_path: Path, command: str, settings: dict[str, str], words: str
 ) -> None:
     arguments = ["up", "--demo"] if command == "up" else ["demo"]
@@ -46,13 +46,13 @@ def test_where_it_does_not_belong_it_does_not_run(
 
 
 @on_one_stack
-async def test_a_server_with_another_secret_is_told_apart(api_url: str, tmp_path: Path) -> None:
+async def test_server_with_another_secret_is_reported(api_url: str, tmp_path: Path) -> None:
     done = await asyncio.to_thread(catraca, "demo", "--url", api_url, folder=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert "CATRACA_SECRET" in done.stderr
 
 
-def test_its_bounds_are_the_citys() -> None:
+def test_option_limits_are_those_of_the_city() -> None:
     options = get_type_hints(demo, include_extras=True)
     (drivers,), (rides,) = options["drivers"].__metadata__, options["rides_per_minute"].__metadata__
     assert (drivers.max, rides.max) == (MOST_DRIVERS, MOST_RIDES_PER_MINUTE)
@@ -78,7 +78,7 @@ async def shown(screen: Screen, tally: Tally, *, terminal: bool) -> str:
     return text.getvalue()
 
 
-async def test_on_a_terminal_there_is_a_table_and_elsewhere_a_line(tally: Tally) -> None:
+async def test_terminal_gets_a_table_and_other_output_a_line(tally: Tally) -> None:
     screen = Screen(tally, drivers=6, url="http://127.0.0.1:8000", as_json=False)
     assert "median 1.2 s" in await shown(screen, tally, terminal=True)
     (line,) = (await shown(screen, tally, terminal=False)).replace("\n", " ").split("The city: ")[1:]
@@ -86,7 +86,7 @@ async def test_on_a_terminal_there_is_a_table_and_elsewhere_a_line(tally: Tally)
     assert "5 of 6 drivers at work (4 free, 1 driving)" in line
 
 
-async def test_for_programs_there_is_one_object(tally: Tally) -> None:
+async def test_json_output_is_one_object(tally: Tally) -> None:
     screen = Screen(tally, drivers=6, url="http://127.0.0.1:8000", as_json=True)
     output = io.StringIO()
     with redirect_stdout(output):
@@ -95,7 +95,7 @@ async def test_for_programs_there_is_one_object(tally: Tally) -> None:
     assert (found["requested"], found["match_seconds"]["median"], found["drivers"]) == (3, 1.25, 6)
 
 
-async def test_what_goes_wrong_in_the_city_is_not_hidden(tally: Tally) -> None:
+async def test_failure_of_the_city_is_raised(tally: Tally) -> None:
     async def fails() -> Tally:
         raise ZeroDivisionError
 

@@ -117,14 +117,14 @@ async def machine(url: str, tmp_path: Path) -> AsyncIterator[Machine]:
     await database.close()
 
 
-async def test_what_is_at_the_time_agreed_on_is_not_told(machine: Machine) -> None:
+async def test_unmoved_appointments_are_not_reported(machine: Machine) -> None:
     await machine.agree(AT_NINE, NINE, count=3)
     said = f"0 are not at the time agreed on, by the rules of tzdata {TZDATA_VERSION}.\n"
     assert await machine.type() == (0, said, "")
     assert await machine.type("--json") == (0, "", "")
 
 
-async def test_what_new_rules_have_moved_is_told_with_what_clocks_will_show(machine: Machine) -> None:
+async def test_appointments_moved_by_new_zone_rules_are_reported(machine: Machine) -> None:
     await machine.agree(AT_NINE, NINE)
     # Agreed on when clocks there were thought to be an hour behind, and half an hour ahead.
     later, earlier = AT_NINE + 25 * HOUR, AT_NINE + 47.5 * HOUR
@@ -148,7 +148,7 @@ async def test_what_new_rules_have_moved_is_told_with_what_clocks_will_show(mach
     assert said.splitlines()[-1].startswith("2 are not at the time agreed on")
 
 
-async def test_programs_get_a_line_of_json_for_each(machine: Machine) -> None:
+async def test_json_output_is_one_line_per_appointment(machine: Machine) -> None:
     (moved,) = await machine.agree(AT_NINE + HOUR, NINE)
     code, said, complaint = await machine.type("--json")
     assert (code, complaint) == (1, "")
@@ -167,12 +167,12 @@ async def test_programs_get_a_line_of_json_for_each(machine: Machine) -> None:
     }
 
 
-async def test_a_wrong_moment_is_told_whatever_version_it_claims(machine: Machine) -> None:
+async def test_wrong_moment_is_reported_for_any_tzdata_version(machine: Machine) -> None:
     await machine.agree(AT_NINE + HOUR, NINE, version=TZDATA_VERSION)
     assert (await machine.type())[0] == 1
 
 
-async def test_both_times_that_clocks_show_alike_are_as_agreed(machine: Machine) -> None:
+async def test_both_readings_of_a_repeated_hour_are_accepted(machine: Machine) -> None:
     night = next_switch(NEW_YORK, back=True)
     local = datetime.fromisoformat(f"{night}T01:30")
     for fold in (0, 1):
@@ -180,7 +180,7 @@ async def test_both_times_that_clocks_show_alike_are_as_agreed(machine: Machine)
     assert (await machine.type("--json"))[:2] == (0, "")
 
 
-async def test_what_is_over_or_canceled_is_not_told(machine: Machine) -> None:
+async def test_past_and_canceled_appointments_are_not_reported(machine: Machine) -> None:
     await machine.agree(datetime.now(UTC).replace(microsecond=0) - HOUR, NINE)
     (canceled,) = await machine.agree(AT_NINE + HOUR, NINE)
     assert (await machine.type("--json"))[0] == 1
@@ -193,7 +193,7 @@ async def test_what_is_over_or_canceled_is_not_told(machine: Machine) -> None:
     assert (await machine.type("--json"))[:2] == (0, "")
 
 
-async def test_a_zone_that_is_no_more_is_told(machine: Machine) -> None:
+async def test_unknown_zone_is_reported(machine: Machine) -> None:
     (lost,) = await machine.agree(AT_NINE, NINE, zone="Atlantis/Poseidonis")
     code, said, _ = await machine.type("--json")
     told = json.loads(said)
@@ -201,7 +201,7 @@ async def test_a_zone_that_is_no_more_is_told(machine: Machine) -> None:
     assert "unknown zone" in (await machine.type())[1]
 
 
-async def test_of_a_great_many_all_are_counted_and_the_first_are_shown(machine: Machine) -> None:
+async def test_large_result_is_counted_and_its_first_rows_shown(machine: Machine) -> None:
     count = PAGE_ROWS + 5
     moved = await machine.agree(AT_NINE + HOUR, NINE, count=count)
     code, said, _ = await machine.type("--json")

@@ -11,7 +11,7 @@ from tests.servers import on_one_stack
 pytestmark = on_one_stack
 
 
-async def test_a_ride_from_the_question_what_it_costs_to_its_end(api_url: str) -> None:
+async def test_ride_from_quote_to_completion(api_url: str) -> None:
     async with (
         person(api_url, "passenger") as passenger,
         person(api_url, "driver") as driver,
@@ -59,7 +59,7 @@ async def test_rides_are_listed_page_by_page_and_canceled(api_url: str) -> None:
         assert ([ride.ride_id for ride in rest.rides], rest.next) == (rides[2:], None)
 
 
-async def test_a_driver_begins_moves_and_stops_working(api_url: str) -> None:
+async def test_driver_goes_online_pings_and_goes_offline(api_url: str) -> None:
     here = Ping(lat=-12.9777, lng=-38.5016, accuracy_meters=8.0)
     async with person(api_url, "driver") as driver, person(api_url, "operator") as operator:
         assert (await driver.location.go_online(here)).online
@@ -72,7 +72,7 @@ async def test_a_driver_begins_moves_and_stops_working(api_url: str) -> None:
     assert (raised.value.status, raised.value.code) == (409, "driver_offline")
 
 
-async def test_a_refusal_tells_its_code_its_words_and_what_else_there_is(api_url: str) -> None:
+async def test_refusal_has_code_text_and_data(api_url: str) -> None:
     async with person(api_url, "passenger") as passenger:
         ride = await passenger.rides.request(**PRACA_DA_SE)
         with pytest.raises(Refused) as raised:
@@ -83,7 +83,7 @@ async def test_a_refusal_tells_its_code_its_words_and_what_else_there_is(api_url
     assert refused.data["ride_id"] == str(ride.ride_id)
 
 
-async def test_another_token_is_asked_for_when_one_is_not_taken_any_more(api_url: str) -> None:
+async def test_refused_token_is_renewed(api_url: str) -> None:
     sub = uuid4()
     tokens = [token_of("passenger", sub), token_of("passenger", sub, seconds=-60)]
     async with Client(api_url, token=tokens.pop) as passenger:
@@ -100,7 +100,7 @@ async def test_another_token_is_asked_for_when_one_is_not_taken_any_more(api_url
             assert raised.value.status == 401
 
 
-async def test_a_trip_is_shared_followed_and_kept_from_view_again(api_url: str) -> None:
+async def test_trip_is_shared_followed_and_revoked(api_url: str) -> None:
     async with person(api_url, "passenger") as passenger, person(api_url, "passenger") as friend:
         ride = await passenger.rides.request(**PRACA_DA_SE, **FAROL_DA_BARRA)
         link = await passenger.trips.share(ride.ride_id, ttl_seconds=600)
@@ -113,7 +113,7 @@ async def test_a_trip_is_shared_followed_and_kept_from_view_again(api_url: str) 
         assert await passenger.trips.shares(ride.ride_id) == []
 
 
-async def test_where_the_driver_is_can_be_asked_while_there_is_one(api_url: str) -> None:
+async def test_position_is_readable_while_there_is_a_driver(api_url: str) -> None:
     async with (
         person(api_url, "passenger") as passenger,
         person(api_url, "driver") as driver,

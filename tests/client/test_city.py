@@ -37,7 +37,7 @@ async def count(database: Database, query: str) -> int:
 
 
 @on_one_stack
-async def test_a_city_moves_and_everybody_is_home_at_the_end(town: Parts) -> None:
+async def test_city_leaves_no_open_ride_or_online_driver(town: Parts) -> None:
     known = uuid4()
     await fill_demo_city(town.database)
     city = city_at(f"http://127.0.0.1:{town.settings.process.port}", known_drivers=[known])
@@ -56,8 +56,8 @@ async def test_a_city_moves_and_everybody_is_home_at_the_end(town: Parts) -> Non
     assert (tally.left_open, tally.drivers.total()) == (0, 0)
     assert tally.messages["ride.accepted"] >= tally.matched
     assert not tally.failures
-    assert not tally.questions["pressed twice, two rides"]
-    assert not tally.appointments["two on one hour"]
+    assert not tally.questions["confirmed twice, two rides"]
+    assert not tally.appointments["double booked"]
     seats = "appointments WHERE status = 'BOOKED'"
     booked, canceled = tally.appointments["booked"], tally.appointments["canceled"]
     assert await count(town.database, seats) == booked - canceled
@@ -69,7 +69,7 @@ async def test_a_city_moves_and_everybody_is_home_at_the_end(town: Parts) -> Non
 
 
 @on_one_stack
-async def test_what_an_earlier_city_left_behind_is_put_in_order(town: Parts) -> None:
+async def test_city_ends_rides_left_by_a_killed_city(town: Parts) -> None:
     """Nobody could go home from a city that was killed; its drivers and passengers come back."""
     url = f"http://127.0.0.1:{town.settings.process.port}"
     first = city_at(url, drivers=5)
@@ -93,7 +93,7 @@ def people_of(city: City) -> list[tuple[UUID, str]]:
     return [(driver.id, driver._temper.name) for driver in city._drivers]
 
 
-async def test_people_come_from_the_seed_alone_those_who_are_known_first() -> None:
+async def test_people_depend_on_the_seed_with_known_ones_first() -> None:
     known = [uuid4(), uuid4()]
     one, same, other = (
         city_at("http://127.0.0.1:1", drivers=30, seed=seed, known_drivers=known) for seed in (1, 1, 2)
@@ -116,12 +116,12 @@ async def test_people_come_from_the_seed_alone_those_who_are_known_first() -> No
     ("drivers", "rides_per_minute"),
     [(0, 1), (MOST_DRIVERS + 1, 1), (1, 0), (1, MOST_RIDES_PER_MINUTE + 1)],
 )
-async def test_a_city_has_bounds(drivers: int, rides_per_minute: float) -> None:
+async def test_city_size_is_limited(drivers: int, rides_per_minute: float) -> None:
     with pytest.raises(ValueError, match=str(MOST_DRIVERS)):
         city_at("http://127.0.0.1:1", drivers=drivers, rides_per_minute=rides_per_minute)
 
 
-def test_figures_are_those_of_what_was_noted() -> None:
+def test_summary_has_the_noted_counts() -> None:
     tally = Tally()
     for seconds in range(1, 101):
         tally.note_match(seconds)

@@ -27,7 +27,7 @@ async def new_community(api_url: str) -> tuple[UUID, float, float]:
     return UUID(made.json()["community_id"]), lat + 0.01, lng + 0.01
 
 
-async def test_a_ride_in_a_community_from_the_question_to_the_ride_there_is(api_url: str) -> None:
+async def test_confirmed_question_becomes_one_ride(api_url: str) -> None:
     community_id, lat, lng = await new_community(api_url)
     async with person(api_url, "passenger") as passenger:
         (found,) = await passenger.communities.at(lat=lat, lng=lng)
@@ -51,7 +51,7 @@ async def test_a_ride_in_a_community_from_the_question_to_the_ride_there_is(api_
         assert (read.type, read.tier, read.pickup_address) == ("comunidade", "open", "Praça")
 
 
-async def test_with_a_driver_of_its_own_there_is_no_question(api_url: str) -> None:
+async def test_community_driver_makes_the_question_unnecessary(api_url: str) -> None:
     community_id, lat, lng = await new_community(api_url)
     async with person(api_url, "passenger") as passenger, person(api_url, "driver") as driver:
         await driver.location.go_online(Ping(lat=lat, lng=lng))
@@ -60,7 +60,7 @@ async def test_with_a_driver_of_its_own_there_is_no_question(api_url: str) -> No
         assert (ride.tier, ride.community_id) == ("home", community_id)
 
 
-async def test_what_cannot_be_had_is_refused(api_url: str) -> None:
+async def test_impossible_community_ride_is_refused(api_url: str) -> None:
     async with person(api_url, "passenger") as passenger:
         with pytest.raises(Refused) as nowhere:
             await passenger.communities.request_ride(lat=-60.0, lng=1.0)

@@ -35,7 +35,7 @@ async def take(live: Live, count: int) -> list[Message]:
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_cut_at_any_byte_each_message_comes_once_and_in_order(
+async def test_cut_connection_loses_and_repeats_no_message(
     proxy: Proxy, database: Database, seed: int
 ) -> None:
     chance = random.Random(seed)
@@ -53,9 +53,7 @@ async def test_cut_at_any_byte_each_message_comes_once_and_in_order(
     assert [message.data for message in came] == [one.data for one in kept.items]
 
 
-async def test_who_comes_back_another_day_goes_on_after_the_last_message_taken(
-    api_url: str, database: Database
-) -> None:
+async def test_new_client_resumes_after_the_last_message_taken(api_url: str, database: Database) -> None:
     sub = uuid4()
     async with Client(api_url, token=token_of("passenger", sub)) as catraca:
         await catraca.own_id()
@@ -66,7 +64,7 @@ async def test_who_comes_back_another_day_goes_on_after_the_last_message_taken(
             assert [message.seq for message in await take(again, 3)] == [3, 4, 5]
 
 
-async def test_what_was_told_is_read_page_by_page_and_marked(api_url: str, database: Database) -> None:
+async def test_notifications_are_paged_and_marked_as_read(api_url: str, database: Database) -> None:
     sub = uuid4()
     async with Client(api_url, token=token_of("passenger", sub)) as catraca:
         await catraca.own_id()
@@ -81,7 +79,7 @@ async def test_what_was_told_is_read_page_by_page_and_marked(api_url: str, datab
         assert [one.seq for one in left.items] == [3, 4]
 
 
-async def test_both_sides_see_a_ride_over_their_sockets_though_these_are_cut(town: Parts) -> None:
+async def test_driver_and_passenger_follow_a_ride_over_cut_sockets(town: Parts) -> None:
     async with (
         proxy_to(town.settings.process.port) as proxy,
         person(proxy.url, "passenger") as passenger,

@@ -4,7 +4,7 @@ from catraca.client import models
 from tools.client_models import MODELS, TARGET, generated, openapi_document
 
 
-async def test_models_are_those_of_the_document() -> None:
+async def test_models_match_the_openapi_document() -> None:
     assert TARGET.read_text() == generated(await openapi_document()), "run `make client`"
 
 

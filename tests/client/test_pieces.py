@@ -6,12 +6,12 @@ from catraca.client import Client
 from catraca.client.pauses import Pauses
 
 
-async def test_an_address_that_is_none_is_known_at_once() -> None:
+async def test_invalid_url_is_refused_by_the_constructor() -> None:
     with pytest.raises(ValueError, match="http://"):
         Client("127.0.0.1:8000", token="t")
 
 
-def test_pauses_grow_up_to_a_bound_and_differ() -> None:
+def test_pauses_grow_to_a_limit_with_jitter() -> None:
     pauses = Pauses()
     grown = [pauses.next_seconds() for _ in range(12)]
     assert max(grown) <= 5

@@ -5,12 +5,12 @@ from itertools import pairwise
 
 import pytest
 
-from catraca.client.demo.places import PLACES, ROADS, Spot, advance, route, some_spot, some_trip
+from catraca.client.demo.places import PLACES, ROADS, Spot, advance, random_spot, random_trip, route
 
 SEEDS = range(200)
 
 
-def test_every_place_is_reached_from_every_other_by_roads() -> None:
+def test_every_place_is_reachable_from_every_other() -> None:
     roads = {frozenset({PLACES[one], PLACES[other]}) for one, other in ROADS}
     for begin in PLACES.values():
         for end in PLACES.values():
@@ -20,9 +20,9 @@ def test_every_place_is_reached_from_every_other_by_roads() -> None:
 
 
 @pytest.mark.parametrize("meters", [1.0, 90.0, 1500.0, 100_000.0])
-def test_one_moves_as_far_as_one_drives_and_arrives_exactly(meters: float) -> None:
+def test_advance_moves_the_given_distance_and_arrives_exactly(meters: float) -> None:
     chance = random.Random(7)
-    spot, end = some_trip(chance)
+    spot, end = random_trip(chance)
     way = route(spot, end)
     far = sum(one.meters_to(other) for one, other in pairwise([spot, *way]))
     steps = 0
@@ -34,13 +34,13 @@ def test_one_moves_as_far_as_one_drives_and_arrives_exactly(meters: float) -> No
     assert abs(steps - far / meters) <= 1.01
 
 
-def test_trips_lead_somewhere_else_within_the_city() -> None:
+def test_trips_end_elsewhere_in_the_city() -> None:
     for seed in SEEDS:
-        begin, end = some_trip(random.Random(seed))
+        begin, end = random_trip(random.Random(seed))
         assert 50 < begin.meters_to(end) < 7000
 
 
-def test_headings_are_those_of_a_compass() -> None:
+def test_heading_is_a_compass_angle() -> None:
     here = Spot(-12.98, -38.50)
     for degrees, east, north in ((0, 0, 100), (90, 100, 0), (180, 0, -100), (270, -100, 0)):
         there = here.moved(east_meters=east, north_meters=north)
@@ -48,5 +48,5 @@ def test_headings_are_those_of_a_compass() -> None:
         assert here.meters_to(there) == pytest.approx(100, rel=0.01)
 
 
-def test_the_same_seed_is_the_same_city() -> None:
-    assert some_spot(random.Random("3 driver 0")) == some_spot(random.Random("3 driver 0"))
+def test_same_seed_gives_the_same_city() -> None:
+    assert random_spot(random.Random("3 driver 0")) == random_spot(random.Random("3 driver 0"))

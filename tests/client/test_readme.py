@@ -13,7 +13,7 @@ RUN_SECONDS = 60
 
 
 @on_one_stack
-async def test_script_of_the_readme_prints_what_the_passenger_is_told(town: Parts, tmp_path: Path) -> None:
+async def test_readme_script_prints_the_passengers_messages(town: Parts, tmp_path: Path) -> None:
     (script,) = fenced(section(README, "From your own scripts"), "python")
     file = tmp_path / "script.py"
     file.write_text(script.replace("http://127.0.0.1:8000", f"http://127.0.0.1:{town.settings.process.port}"))

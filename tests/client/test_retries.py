@@ -19,7 +19,7 @@ from tests.support.http import served
 pytestmark = on_one_stack
 
 
-async def test_a_ride_whose_answer_was_lost_is_asked_for_again_and_there_is_one(proxy: Proxy) -> None:
+async def test_ride_request_with_lost_response_makes_one_ride(proxy: Proxy) -> None:
     async with person(proxy.url, "passenger") as passenger:
         proxy.swallow = 3
         ride = await passenger.rides.request(**PRACA_DA_SE)
@@ -27,7 +27,7 @@ async def test_a_ride_whose_answer_was_lost_is_asked_for_again_and_there_is_one(
         assert [one.ride_id for one in (await passenger.rides.page()).rides] == [ride.ride_id]
 
 
-async def test_every_change_of_a_ride_survives_a_lost_answer(proxy: Proxy) -> None:
+async def test_every_ride_change_survives_a_lost_response(proxy: Proxy) -> None:
     async with (
         person(proxy.url, "passenger") as passenger,
         person(proxy.url, "driver") as driver,
@@ -48,7 +48,7 @@ async def test_every_change_of_a_ride_survives_a_lost_answer(proxy: Proxy) -> No
         assert proxy.swallow == 0
 
 
-async def test_a_connection_that_breaks_in_the_middle_of_an_answer_is_one_more_try(proxy: Proxy) -> None:
+async def test_response_cut_in_the_middle_is_retried(proxy: Proxy) -> None:
     proxy.lifetimes = [0, 1, 40, 200, 300]
     async with person(proxy.url, "passenger") as passenger:
         await passenger.rides.request(**PRACA_DA_SE)
@@ -56,7 +56,7 @@ async def test_a_connection_that_breaks_in_the_middle_of_an_answer_is_one_more_t
     assert proxy.lifetimes == []
 
 
-async def test_nobody_there_is_told_when_the_time_is_over(proxy: Proxy) -> None:
+async def test_unreachable_server_raises_after_the_deadline(proxy: Proxy) -> None:
     proxy.closed = True
     async with person(proxy.url, "passenger", deadline_seconds=0.5) as passenger:
         with pytest.raises(Unreachable) as raised:
@@ -86,14 +86,14 @@ async def grumbling(parts: Parts, status: int, code: str) -> AsyncIterator[tuple
 
 
 async def ask(caller: Client, **how: str) -> dict[str, bool]:
-    return await caller._http.ask("POST", "/v1/grumble", dict[str, bool], **how)
+    return await caller._http.request("POST", "/v1/grumble", dict[str, bool], **how)
 
 
 @pytest.mark.parametrize(
     ("status", "code"),
     [(429, "too_many_requests"), (503, "busy"), (502, ""), (504, ""), (409, "idempotency_key_in_use")],
 )
-async def test_what_may_pass_is_waited_for_as_long_as_the_server_asks(
+async def test_temporary_refusal_is_retried_after_the_given_time(
     parts: Parts, status: int, code: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked_for: list[float] = []
@@ -110,7 +110,7 @@ async def test_what_may_pass_is_waited_for_as_long_as_the_server_asks(
     assert len(set(keys)) == 1
 
 
-async def test_what_will_not_pass_is_told_at_once(parts: Parts) -> None:
+async def test_final_refusal_is_raised_at_once(parts: Parts) -> None:
     async with grumbling(parts, 409, "ride_already_open") as (caller, keys):
         with pytest.raises(Refused) as raised:
             await ask(caller)

@@ -24,7 +24,7 @@ def at(clinic: Clinic, clock: str) -> datetime:
     return datetime.fromisoformat(clinic.at(clock))
 
 
-async def test_an_appointment_from_what_is_free_to_its_end(api_url: str, clinic: Clinic) -> None:
+async def test_appointment_from_free_slot_to_cancellation(api_url: str, clinic: Clinic) -> None:
     async with person(api_url, "passenger") as client:
         first = await client.scheduling.slots(
             clinic.service_id, starts_from=at(clinic, "00:00"), starts_before=at(clinic, "23:00"), limit=1
@@ -58,9 +58,7 @@ async def test_an_appointment_from_what_is_free_to_its_end(api_url: str, clinic:
         assert (await client.scheduling.page()).appointments == [canceled]
 
 
-async def test_of_many_clients_one_gets_the_time_and_the_others_hear_what_is_free(
-    api_url: str, clinic: Clinic
-) -> None:
+async def test_slot_goes_to_one_client_and_others_get_alternatives(api_url: str, clinic: Clinic) -> None:
     async def wants() -> Appointment | Refused:
         async with person(api_url, "passenger") as client:
             try:

@@ -21,7 +21,7 @@ async def empty(stack: Stack):
     await database.close()
 
 
-async def test_starters_at_once_fill_the_city_once(empty: Database) -> None:
+async def test_concurrent_starts_fill_the_city_once(empty: Database) -> None:
     cities = await asyncio.gather(*(fill_demo_city(empty) for _ in range(4)))
     assert all(city.is_here for city in cities)
     again = await fill_demo_city(empty)
@@ -37,7 +37,7 @@ async def test_starters_at_once_fill_the_city_once(empty: Database) -> None:
     assert sorted(row["aggregate_id"] for row in told) == sorted(everyone)
 
 
-async def test_a_database_with_people_is_no_demo(empty: Database) -> None:
+async def test_database_with_people_gets_no_demo_city(empty: Database) -> None:
     async with empty.transaction() as db:
         await people.ensure_user(db, uuid4(), roles=["operator"], driver_approval="automatic")
     assert not (await fill_demo_city(empty)).is_here
@@ -45,7 +45,7 @@ async def test_a_database_with_people_is_no_demo(empty: Database) -> None:
         assert await db.fetchval("SELECT count(*) FROM users") == 1
 
 
-def test_the_citys_people_could_have_signed_up_themselves() -> None:
+def test_demo_people_have_valid_names_and_addresses() -> None:
     for person in (OPERATOR, *PASSENGERS, *DRIVERS):
         assert clean_name(person.name) == person.name
         assert clean_email(person.email) == person.email

@@ -8,9 +8,7 @@ import pytest
 from catraca.roles.metrics import VARIABLE, MetricsFolder
 
 
-def test_first_to_join_empties_the_folder_and_later_ones_do_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_the_first_process_empties_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, os.environ[VARIABLE])  # put back afterwards
     left_over = tmp_path / "metrics/counter_1.db"
     left_over.parent.mkdir()
@@ -25,7 +23,7 @@ def test_first_to_join_empties_the_folder_and_later_ones_do_not(
     assert left_over.exists()
 
 
-def test_gauges_of_an_ended_process_go_and_its_counters_stay(tmp_path: Path) -> None:
+def test_ended_process_keeps_counters_and_loses_gauges(tmp_path: Path) -> None:
     folder = MetricsFolder(tmp_path)
     for name in ("counter_7.db", "gauge_livesum_7.db", "gauge_livesum_8.db"):
         (folder.path / name).touch()

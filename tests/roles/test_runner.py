@@ -36,7 +36,7 @@ class Leaving:
         return
 
 
-async def test_roles_run_until_told_to_stop_and_finish_what_they_have_in_hand() -> None:
+async def test_roles_run_until_stopped_and_finish_their_work() -> None:
     life, role = Life(), Steady(drain_seconds=0.05)
     running = asyncio.create_task(run_roles([role], life))
     await asyncio.sleep(0)
@@ -47,28 +47,28 @@ async def test_roles_run_until_told_to_stop_and_finish_what_they_have_in_hand() 
 
 
 @pytest.mark.parametrize("kind", [Failing, Leaving])
-async def test_role_that_fails_or_leaves_unasked_stops_the_others_and_is_named(kind: type) -> None:
+async def test_failed_or_returned_role_stops_the_others(kind: type) -> None:
     steady = Steady()
     with pytest.raises(RoleFailed, match=kind.__name__):
         await run_roles([steady, kind()], Life())
     assert steady.finished
 
 
-async def test_role_that_fails_while_draining_is_named_too() -> None:
+async def test_failure_while_draining_is_raised() -> None:
     life = Life()
     life.stopping.set()
     with pytest.raises(RoleFailed, match="FailingWhileDraining"):
         await run_roles([Steady(), FailingWhileDraining()], life)
 
 
-async def test_drain_that_takes_too_long_is_cut_short() -> None:
+async def test_long_drain_is_canceled() -> None:
     life, role = Life(), Steady(drain_seconds=3600)
     life.stopping.set()
     await run_roles([role], life, drain_seconds=0.01)
     assert not role.finished
 
 
-async def test_hurrying_cuts_a_drain_short() -> None:
+async def test_second_signal_cancels_the_drain() -> None:
     life, role = Life(), Steady(drain_seconds=3600)
     life.stopping.set()
     life.hurrying.set()

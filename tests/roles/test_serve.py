@@ -100,7 +100,7 @@ async def waits_for_a_lock(connection: asyncpg.Connection) -> bool:
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
-async def test_sigterm_lets_a_request_in_flight_finish_and_refuses_new_connections(
+async def test_sigterm_finishes_requests_and_closes_the_port(
     stack: Stack, tmp_path: Path, workers: str
 ) -> None:
     async with server(stack, tmp_path) as here, held_person(stack.database_url) as (holder, headers):
@@ -117,7 +117,7 @@ async def test_sigterm_lets_a_request_in_flight_finish_and_refuses_new_connectio
         assert await here.ended() == 0
 
 
-async def test_drain_delay_says_not_ready_before_the_port_closes(stack: Stack, tmp_path: Path) -> None:
+async def test_drain_delay_reports_not_ready_before_closing(stack: Stack, tmp_path: Path) -> None:
     async with server(stack, tmp_path, CATRACA_DRAIN_DELAY="60") as here:
         await here.start("api", "housekeeper")
         await until(here.ready)
@@ -146,7 +146,7 @@ async def running(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Asy
         assert await here.ended() == 0
 
 
-async def test_killed_worker_is_replaced_and_no_connection_is_refused_meanwhile(running: Server) -> None:
+async def test_killed_worker_is_replaced_without_refused_connections(running: Server) -> None:
     victim = running.workers()[0]
     os.kill(victim, SIGKILL)
     while victim in running.workers() or len(running.workers()) < 2:
@@ -155,7 +155,7 @@ async def test_killed_worker_is_replaced_and_no_connection_is_refused_meanwhile(
     assert "SIGKILL" in running.log.read_text()
 
 
-async def test_figures_of_ended_workers_stay_counted(running: Server) -> None:
+async def test_counters_of_ended_workers_stay(running: Server) -> None:
     async def count() -> float:
         async with httpx.AsyncClient(base_url=running.url, timeout=10) as client:
             await client.get("/livez")
@@ -171,9 +171,7 @@ async def test_figures_of_ended_workers_stay_counted(running: Server) -> None:
     assert await count() == before + 1
 
 
-async def test_workers_do_not_outlive_a_killed_supervisor_and_the_next_one_takes_the_port(
-    stack: Stack, tmp_path: Path
-) -> None:
+async def test_workers_end_with_a_killed_supervisor(stack: Stack, tmp_path: Path) -> None:
     async with server(stack, tmp_path) as here:
         await here.start("all", "--workers", "2")
         await until(here.ready)
@@ -187,9 +185,7 @@ async def test_workers_do_not_outlive_a_killed_supervisor_and_the_next_one_takes
         assert await here.ended() == 0
 
 
-async def test_workers_that_keep_dying_end_the_supervisor_with_a_clear_line(
-    stack: Stack, tmp_path: Path
-) -> None:
+async def test_crashing_workers_end_the_supervisor_with_a_reason(stack: Stack, tmp_path: Path) -> None:
     async with server(stack, tmp_path) as here:
         await here.start("all", "--workers", "2")
         killed: set[int] = set()
@@ -206,9 +202,7 @@ async def test_workers_that_keep_dying_end_the_supervisor_with_a_clear_line(
         assert not is_listening(here.port)
 
 
-async def test_database_away_at_the_start_is_not_ready_and_its_wrong_schema_is_found_later(
-    stack: Stack, tmp_path: Path
-) -> None:
+async def test_schema_of_a_late_database_is_checked(stack: Stack, tmp_path: Path) -> None:
     url = await stack.new_database(f"empty_{uuid4().hex}")
     sockets = tmp_path / "sockets"
     away = url.replace(f"host={stack.folder}/run", f"host={sockets}")
@@ -231,7 +225,7 @@ async def test_database_away_at_the_start_is_not_ready_and_its_wrong_schema_is_f
         assert failure["role"] == "SchemaWatch"
 
 
-async def test_schema_that_waits_for_migrations_is_refused(stack: Stack, tmp_path: Path) -> None:
+async def test_outdated_schema_is_refused(stack: Stack, tmp_path: Path) -> None:
     url = await stack.new_database(f"empty_{uuid4().hex}")
     for workers in ("1", "2"):
         async with server(stack, tmp_path, CATRACA_DATABASE_URL=url) as here:

@@ -9,7 +9,7 @@ from catraca.roles import worker_log
 from catraca.roles.worker_log import WorkerLog
 
 
-def test_only_warnings_errors_and_strays_are_shown_in_short(tmp_path: Path) -> None:
+def test_warnings_errors_and_plain_lines_are_shown(tmp_path: Path) -> None:
     (tmp_path / "log").mkdir()
     (tmp_path / "log/catraca.log").write_text('{"event":"old","level":"error"}\n')
     log, shown = WorkerLog(tmp_path), []
@@ -31,7 +31,7 @@ def test_only_warnings_errors_and_strays_are_shown_in_short(tmp_path: Path) -> N
     assert shown[3:] == ["error half"]
 
 
-def test_a_flood_of_warnings_is_told_as_a_number(tmp_path: Path) -> None:
+def test_many_warnings_are_shown_as_a_number(tmp_path: Path) -> None:
     log, shown = WorkerLog(tmp_path), []
     os.write(log.fileno(), b'{"event":"w","level":"warning"}\n' * 100)
     log.show_news(shown.append)
@@ -39,9 +39,7 @@ def test_a_flood_of_warnings_is_told_as_a_number(tmp_path: Path) -> None:
     assert "95 more" in shown[-1]
 
 
-def test_file_that_grew_too_large_becomes_the_previous_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_large_log_file_is_rotated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_log, "LOG_BYTES", 100)
     log = WorkerLog(tmp_path)
     for text in (b"first\n", b"second\n"):
@@ -54,7 +52,7 @@ def test_file_that_grew_too_large_becomes_the_previous_one(
     assert log.path.read_bytes() == b"third\n"
 
 
-def test_link_in_place_of_the_log_is_not_followed(tmp_path: Path) -> None:
+def test_symbolic_link_as_log_is_refused(tmp_path: Path) -> None:
     (tmp_path / "log").mkdir()
     (tmp_path / "log/catraca.log").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(OSError, match="symbolic link"):

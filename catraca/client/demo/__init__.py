@@ -1,4 +1,4 @@
-"""A city that moves, through the public API and sockets only: for watching, and as a load.
+"""A simulated city that uses only the public API and sockets: to watch, and as a load.
 
 city = City(url, sign, drivers=20, rides_per_minute=6, seed=1)
 tally = await city.run(seconds=60)

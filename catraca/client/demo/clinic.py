@@ -1,4 +1,4 @@
-"""Simulated patients: they book what is free; some reach for the same hour, some change plans."""
+"""Simulated patients: they book free slots; some compete for the same slot, some cancel."""
 
 import asyncio
 import random
@@ -13,24 +13,24 @@ from catraca.client.models import Appointment, Service, Slot
 if TYPE_CHECKING:
     from catraca.client.demo.city import City
 
-# How many rides are asked for while one appointment is.
+# Number of ride requests for each appointment.
 RIDES_A_VISIT = 4
-# Who wants the same hour as somebody else this very moment, and who gives it up again.
+# Share of slots that two patients want at once, and of appointments that are canceled.
 RIVALS_SHARE = 0.4
 FICKLE_SHARE = 0.3
 AHEAD = timedelta(days=14)
-SLOTS_LOOKED_AT = 20
+SLOTS_READ = 20
 
 
 class Patients:
-    """Everybody who goes to whatever can be booked; where nothing can, nobody does."""
+    """Patients of all services; idle without a service or a free slot."""
 
     def __init__(self, city: "City", chance: random.Random) -> None:
         self._city = city
         self._chance = chance
 
     async def visit(self, patient_id: UUID, rival_id: UUID) -> None:
-        """One appointment, perhaps raced for by another."""
+        """Book one appointment; sometimes a rival wants the same slot."""
         try:
             await self._visit(patient_id, rival_id)
         except ClientFailure as failure:
@@ -42,29 +42,29 @@ class Patients:
             if not services:
                 return
             service = self._chance.choice(services)
-            slot = await self._some_slot(patient, service)
+            slot = await self._random_slot(patient, service)
             if slot is None:
                 return
-            wanting = [patient, rival] if self._chance.random() < RIVALS_SHARE else [patient]
-            answers = await asyncio.gather(*(self._book(one, service, slot) for one in wanting))
-            booked = [(one, got) for one, got in zip(wanting, answers, strict=True) if got is not None]
+            clients = [patient, rival] if self._chance.random() < RIVALS_SHARE else [patient]
+            results = await asyncio.gather(*(self._book(client, service, slot) for client in clients))
+            booked = [pair for pair in zip(clients, results, strict=True) if pair[1] is not None]
             if service.capacity == 1 and len(booked) > 1:
-                self._city.tally.appointments["two on one hour"] += 1
-            for one, appointment in booked:
-                if self._chance.random() < FICKLE_SHARE:
-                    await one.scheduling.cancel(appointment.appointment_id)
+                self._city.tally.appointments["double booked"] += 1
+            for client, appointment in booked:
+                if appointment is not None and self._chance.random() < FICKLE_SHARE:
+                    await client.scheduling.cancel(appointment.appointment_id)
                     self._city.tally.appointments["canceled"] += 1
 
-    async def _some_slot(self, patient: Client, service: Service) -> Slot | None:
+    async def _random_slot(self, patient: Client, service: Service) -> Slot | None:
         now = datetime.now(UTC)
         page = await patient.scheduling.slots(
-            service.service_id, starts_from=now, starts_before=now + AHEAD, limit=SLOTS_LOOKED_AT
+            service.service_id, starts_from=now, starts_before=now + AHEAD, limit=SLOTS_READ
         )
         return self._chance.choice(page.slots) if page.slots else None
 
-    async def _book(self, one: Client, service: Service, slot: Slot) -> Appointment | None:
+    async def _book(self, client: Client, service: Service, slot: Slot) -> Appointment | None:
         try:
-            appointment = await one.scheduling.book(
+            appointment = await client.scheduling.book(
                 service.service_id, starts_at=slot.starts_at, worker_id=slot.worker_id
             )
         except Refused as refusal:

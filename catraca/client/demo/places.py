@@ -1,4 +1,4 @@
-"""The middle of Salvador, roughly: places, the roads between them, and how somebody moves along these."""
+"""A rough map of central Salvador: places, roads, routes."""
 
 import heapq
 import math
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 METERS_A_DEGREE = 111_195
-# Nobody lives on the square itself.
+# Trips begin and end within this distance of a place.
 AROUND_METERS = 250.0
 TRIP_ROADS = (1, 3)
 
@@ -17,7 +17,7 @@ class Spot(NamedTuple):
     lng: float
 
     def meters_to(self, other: "Spot") -> float:
-        """In a straight line; the town is small enough to be flat."""
+        """Distance in a straight line, on a plane."""
         east, north = self._away(other)
         return math.hypot(east, north)
 
@@ -90,24 +90,24 @@ for one, other in ROADS:
     NEIGHBOURS[other].append(one)
 
 
-def some_spot(chance: random.Random, *, place: str | None = None) -> Spot:
-    """Somewhere near a place."""
+def random_spot(chance: random.Random, *, place: str | None = None) -> Spot:
+    """A spot near a place."""
     middle = PLACES[place or chance.choice(list(PLACES))]
     way, far = chance.uniform(0, 2 * math.pi), chance.uniform(0, AROUND_METERS)
     return middle.moved(east_meters=far * math.sin(way), north_meters=far * math.cos(way))
 
 
-def some_trip(chance: random.Random) -> tuple[Spot, Spot]:
-    """Where somebody wants to go from and to: some roads away."""
+def random_trip(chance: random.Random) -> tuple[Spot, Spot]:
+    """Start and end of a trip, some roads apart."""
     begin = chance.choice(list(PLACES))
     end = begin
     for _ in range(chance.randint(*TRIP_ROADS)):
         end = chance.choice([place for place in NEIGHBOURS[end] if place != begin])
-    return some_spot(chance, place=begin), some_spot(chance, place=end)
+    return random_spot(chance, place=begin), random_spot(chance, place=end)
 
 
 def route(begin: Spot, end: Spot) -> list[Spot]:
-    """The way by road, without where it begins."""
+    """The route by road, without its start."""
     first, last = _nearest(begin), _nearest(end)
     return [*(PLACES[name] for name in _shortest(first, last)[1:-1]), end]
 
@@ -132,7 +132,7 @@ def _shortest(first: str, last: str) -> list[str]:
 
 
 def advance(spot: Spot, way: Sequence[Spot], meters: float) -> tuple[Spot, list[Spot]]:
-    """Where one is after so many metres along a way, and what is left of it."""
+    """The spot after this distance along a route, and the rest of the route."""
     left = list(way)
     while left and meters > 0:
         far = spot.meters_to(left[0])

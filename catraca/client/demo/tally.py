@@ -1,4 +1,4 @@
-"""What happened in the city, counted."""
+"""Counts of what happened in the city."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from typing import Any
 
 from catraca.client.errors import ClientFailure, Refused
 
-# The latest are kept: a city may go on for days.
+# The latest ones: a city may run for days.
 TIMES_KEPT = 100_000
 
 
@@ -17,25 +17,25 @@ class Tally:
     matched: int = 0
     completed: int = 0
     canceled: int = 0
-    # Searches that ended without anybody.
+    # Searches that ended without a driver.
     unserved: int = 0
     offers: Counter[str] = field(default_factory=Counter[str])
     shared: int = 0
-    # Rides asked for in a community, and whether drivers from elsewhere would do.
+    # Rides requested in a community, and the questions about drivers from elsewhere.
     in_communities: int = 0
     questions: Counter[str] = field(default_factory=Counter[str])
-    # Times that were booked, lost to somebody faster, and given up again.
+    # Appointments booked, lost to a rival, and canceled.
     appointments: Counter[str] = field(default_factory=Counter[str])
     lost_connections: int = 0
-    # Seconds from the request to the message that somebody comes.
+    # Seconds from the request to the acceptance.
     match_seconds: list[float] = field(default_factory=list[float])
-    # Expected by whoever races for something: by code.
+    # Expected when several want the same; by code.
     refusals: Counter[str] = field(default_factory=Counter[str])
-    # No answer in time and the like: by kind.
+    # No response in time and the like; by type.
     failures: Counter[str] = field(default_factory=Counter[str])
     messages: Counter[str] = field(default_factory=Counter[str])
     drivers: Counter[str] = field(default_factory=Counter[str])
-    # Rides that were still open when everybody had gone home.
+    # Rides still open at the end.
     left_open: int = 0
 
     def note_match(self, seconds: float) -> None:
@@ -45,14 +45,14 @@ class Tally:
             del self.match_seconds[: TIMES_KEPT // 2]
 
     def note_failure(self, failure: ClientFailure) -> None:
-        """A refusal is an answer; anything else is a failure."""
+        """Count a refusal by its code, any other failure by its type."""
         if isinstance(failure, Refused):
             self.refusals[failure.code] += 1
         else:
             self.failures[type(failure).__name__] += 1
 
     def summary(self) -> dict[str, Any]:
-        """All figures, for programs."""
+        """All counts, for programs."""
         return {
             "requested": self.requested,
             "matched": self.matched,
@@ -77,7 +77,7 @@ class Tally:
 
 
 def percentile(values: Sequence[float], percent: int) -> float | None:
-    """The smallest value that so many of a hundred do not exceed; nothing of nothing."""
+    """The percentile by nearest rank; None without values."""
     if not values:
         return None
     rank = -(-len(values) * percent // 100)

@@ -31,26 +31,26 @@ async def own(sound: Settings, fresh_url: str) -> Settings:
     return sound.changed(database_url=fresh_url)
 
 
-async def test_queues_in_postgres_are_told_by_their_depth(own: Settings) -> None:
+async def test_depths_of_postgres_queues_are_reported(own: Settings) -> None:
     assert named(await check_bus(own), "Queues").found == "nothing waits"
     await execute(str(own.servers.database_url), MESSAGES.format("audit_log_queue", 7))
     finding = named(await run_checks(own), "Queues")
     assert (finding.verdict, finding.found) == ("ok", "waiting: 7 in audit_log_queue")
 
 
-async def test_what_waits_too_long_names_the_role_that_should_have_it(own: Settings) -> None:
+async def test_full_queue_is_reported_with_its_role(own: Settings) -> None:
     await execute(str(own.servers.database_url), MESSAGES.format("audit_log_queue", 10_001))
     finding = named(await check_bus(own), "Queues")
     assert (finding.verdict, finding.found) == ("warning", "waiting: 10001 in audit_log_queue")
     assert "`catraca serve housekeeper`" in finding.remedy
 
 
-async def test_dead_letters_nobody_has_written_down_are_a_warning(own: Settings) -> None:
+async def test_unstored_dead_letters_are_a_warning(own: Settings) -> None:
     await execute(str(own.servers.database_url), MESSAGES.format("dead_letter_queue", 1))
     assert amiss(await check_bus(own)) == {"Queues": "warning"}
 
 
-async def test_dead_letters_are_a_warning_that_says_where_and_why(own: Settings) -> None:
+async def test_dead_letters_are_a_warning_with_queue_and_reason(own: Settings) -> None:
     assert named(await check_bus(own), "Dead letters").found == "none"
     statements = [LETTER.format("audit_log_queue", "KeyError")] * 2
     await execute(
@@ -63,12 +63,12 @@ async def test_dead_letters_are_a_warning_that_says_where_and_why(own: Settings)
     assert "CATRACA_DEAD_LETTER_RETENTION" in finding.remedy
 
 
-async def test_of_an_empty_database_the_schema_is_said_and_no_more(sound: Settings, fresh_url: str) -> None:
+async def test_empty_database_gets_only_the_schema_finding(sound: Settings, fresh_url: str) -> None:
     findings = await run_checks(sound.changed(database_url=fresh_url))
     assert amiss(findings) == {"Schema": "problem"}
 
 
-async def test_queues_of_rabbitmq_are_missing_until_somebody_makes_them(
+async def test_undeclared_rabbitmq_queues_are_missing(
     own: Settings, amqp_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = own.changed(amqp_url=amqp_url)
@@ -99,7 +99,7 @@ async def test_queues_of_rabbitmq_are_missing_until_somebody_makes_them(
         await connection.close()
 
 
-def test_what_is_found_is_judged() -> None:
+def test_queue_depths_decide_the_verdict() -> None:
     assert judge_queues({"audit_log_queue": 10_000}).verdict == "ok"
     assert judge_queues({"audit_log_queue": None, "dead_letter_queue": 3}).verdict == "warning"
     assert judge_dead_letters({}).verdict == "ok"

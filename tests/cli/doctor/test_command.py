@@ -40,7 +40,7 @@ def environment(sound: Settings, fresh_url: str) -> dict[str, str]:
 
 # What there is to find is asked on both stacks, without a process for each question: see test_servers.py.
 @on_one_stack
-async def test_the_command_prints_plain_words_and_ends_by_the_verdict(environment: dict[str, str]) -> None:
+async def test_doctor_prints_findings_and_exits_by_the_verdict(environment: dict[str, str]) -> None:
     sick = await asyncio.to_thread(catraca, "doctor", **environment)
     assert sick.returncode == 1
     assert "problem   Schema: the database is empty\n          Run `catraca migrate`.\n" in sick.stdout
@@ -52,7 +52,7 @@ async def test_the_command_prints_plain_words_and_ends_by_the_verdict(environmen
 
 
 @on_one_stack
-async def test_the_command_speaks_json_and_checks_the_rules(environment: dict[str, str]) -> None:
+async def test_doctor_prints_json_and_checks_invariants(environment: dict[str, str]) -> None:
     url = environment["CATRACA_DATABASE_URL"]
     await migrate(url)
     words = ("doctor", "--json", "--invariants")
@@ -74,7 +74,7 @@ async def test_the_command_speaks_json_and_checks_the_rules(environment: dict[st
 
 
 @on_one_stack
-async def test_rules_without_a_database_are_not_taken_for_held(environment: dict[str, str]) -> None:
+async def test_invariants_without_a_database_are_unchecked(environment: dict[str, str]) -> None:
     del environment["CATRACA_DATABASE_URL"]
     told = json.loads(
         (await asyncio.to_thread(catraca, "doctor", "--json", "--invariants", **environment)).stdout
@@ -92,7 +92,7 @@ async def test_rules_without_a_database_are_not_taken_for_held(environment: dict
         (["serve", "api", "--workers", "2"], {"CATRACA_SECRET": "x" * 31}),
     ],
 )
-def test_nothing_serves_in_production_with_a_secret_from_a_try_out(
+def test_weak_secret_is_refused_in_production(
     command: list[str], secret: dict[str, str], tmp_path: Path
 ) -> None:
     settings = {

@@ -35,13 +35,11 @@ from tests.servers import Stack
         (6, 2, "warning"),
     ],
 )
-def test_a_clock_is_judged_beyond_the_doubt_of_its_measurement(
-    ahead: float, uncertain: float, verdict: str
-) -> None:
+def test_clock_skew_counts_beyond_its_uncertainty(ahead: float, uncertain: float, verdict: str) -> None:
     assert judge_clock("Clock", ClockSkew(ahead, uncertain)).verdict == verdict
 
 
-async def test_clocks_that_differ_are_measured_on_real_servers(
+async def test_clock_skew_is_measured_on_real_servers(
     sound: Settings, stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = clock.now
@@ -55,7 +53,7 @@ async def test_clocks_that_differ_are_measured_on_real_servers(
     assert all(skew.surely_seconds > 1 for skew in facts)
 
 
-async def test_a_port_on_which_catraca_answers_is_fine(sound: Settings, api_url: str) -> None:
+async def test_port_where_catraca_answers_is_ok(sound: Settings, api_url: str) -> None:
     ours = int(api_url.rpartition(":")[2])
     finding = named(await run_checks(sound.changed(port=ours)), f"Port {ours}")
     assert (finding.verdict, finding.found) == ("ok", "Catraca answers there")
@@ -70,7 +68,7 @@ async def test_a_port_on_which_catraca_answers_is_fine(sound: Settings, api_url:
         b"",
     ],
 )
-async def test_a_port_taken_by_a_stranger_is_a_problem(sound: Settings, answer: bytes) -> None:
+async def test_port_taken_by_another_program_is_a_problem(sound: Settings, answer: bytes) -> None:
     async def stranger(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readline()
         writer.write(answer)
@@ -86,7 +84,7 @@ async def test_a_port_taken_by_a_stranger_is_a_problem(sound: Settings, answer: 
     )
 
 
-async def test_an_address_that_is_not_ours_cannot_be_listened_on(sound: Settings) -> None:
+async def test_foreign_address_is_a_problem(sound: Settings) -> None:
     findings = await run_checks(sound.changed(host="192.0.2.1"))
     assert named(findings, f"Port {sound.process.port}").verdict == "problem"
 
@@ -102,23 +100,21 @@ async def test_an_address_that_is_not_ours_cannot_be_listened_on(sound: Settings
         ({"trusted_proxies": [ip_network("10.0.0.0/8"), ip_network("::/0")]}, "Trusted proxies"),
     ],
 )
-async def test_what_is_fit_for_a_try_out_is_a_problem_in_production(
+async def test_unsafe_settings_are_a_problem_in_production(
     sound: Settings, changes: dict[str, Any], name: str, environment: str
 ) -> None:
     findings = await run_checks(sound.changed(environment=environment, **changes))
     assert amiss(findings) == {name: "problem" if environment == "production" else "warning"}
 
 
-async def test_a_variable_that_is_no_setting_is_told(
-    sound: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_unknown_variable_is_a_warning(sound: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CATRACA_PROT", "9000")
     findings = await run_checks(sound)
     assert amiss(findings) == {"Settings": "warning"}
     assert named(findings, "Settings").found == "no such setting: CATRACA_PROT"
 
 
-async def test_a_secret_file_open_to_others_is_a_problem(sound: Settings) -> None:
+async def test_readable_secret_file_is_a_problem(sound: Settings) -> None:
     own = sound.changed(secret=None)
     own.signing_secret()
     assert amiss(await run_checks(own)) == {}
@@ -128,7 +124,7 @@ async def test_a_secret_file_open_to_others_is_a_problem(sound: Settings) -> Non
     assert finding.remedy == f"chmod 600 {own.process.state_dir}/secret"
 
 
-async def test_a_state_folder_is_made_when_it_can_be(sound: Settings, tmp_path: Path) -> None:
+async def test_missing_state_folder_can_be_made(sound: Settings, tmp_path: Path) -> None:
     findings = await run_checks(sound.changed(state_dir=tmp_path / "a" / "b"))
     assert named(findings, "State folder").found == f"{tmp_path}/a/b will be made"
     assert not (tmp_path / "a").exists(), "the doctor changes nothing"
@@ -138,13 +134,13 @@ async def test_a_state_folder_is_made_when_it_can_be(sound: Settings, tmp_path: 
         assert named(findings, "State folder").verdict == "problem"
 
 
-def test_a_disk_that_fills_up_is_told_in_time() -> None:
+def test_nearly_full_disk_is_reported() -> None:
     assert judge_disk(10 * 1024**3, Path("/")).verdict == "ok"
     assert judge_disk(500 * 1024**2, Path("/")).verdict == "warning"
     assert judge_disk(50 * 1024**2, Path("/")).verdict == "problem"
 
 
-async def test_an_identity_provider_is_asked_for_its_keys(sound: Settings) -> None:
+async def test_keys_of_the_identity_provider_are_checked(sound: Settings) -> None:
     with provider(Key("one", "ES256")) as idp:
         given = sound.changed(jwks_url=idp.url)
         assert named(await run_checks(given), "Identity provider").found == "1 keys"

@@ -50,13 +50,11 @@ REDIS = RedisFacts(
 )
 
 
-async def test_a_sound_catraca_has_no_problem(sound: Settings) -> None:
+async def test_sound_installation_has_no_problem(sound: Settings) -> None:
     assert amiss(await run_checks(sound)) == {}
 
 
-async def test_a_database_without_migrations_or_from_the_future_is_named(
-    sound: Settings, fresh_url: str
-) -> None:
+async def test_empty_or_newer_schema_is_a_problem(sound: Settings, fresh_url: str) -> None:
     spoilt = sound.changed(database_url=fresh_url)
     schema = named(await run_checks(spoilt), "Schema")
     assert (schema.verdict, schema.remedy) == ("problem", "Run `catraca migrate`.")
@@ -68,7 +66,7 @@ async def test_a_database_without_migrations_or_from_the_future_is_named(
     assert "9999, which this version does not know" in schema.found
 
 
-async def test_what_a_database_is_set_to_counts_not_only_its_server(sound: Settings, fresh_url: str) -> None:
+async def test_settings_of_the_database_count_too(sound: Settings, fresh_url: str) -> None:
     await migrate(fresh_url)
     name = fresh_url.partition("/doctor-")[2].partition("?")[0]
     await execute(
@@ -100,7 +98,7 @@ async def test_what_a_database_is_set_to_counts_not_only_its_server(sound: Setti
         (replace(POSTGRES, revision="0000"), "Schema", "does not know"),
     ],
 )
-def test_what_cannot_be_spoilt_here_is_judged_by_its_facts(
+def test_findings_follow_from_the_facts(
     facts: PostgresFacts, name: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("catraca.roles.doctor.postgres.newest_revision", lambda: "0001")
@@ -112,7 +110,7 @@ def test_what_cannot_be_spoilt_here_is_judged_by_its_facts(
     assert words in named(findings, name).found
 
 
-async def test_a_database_that_cannot_be_reached_hides_nothing_else(sound: Settings, tmp_path: Path) -> None:
+async def test_unreachable_database_hides_no_other_finding(sound: Settings, tmp_path: Path) -> None:
     for url in (
         f"postgresql://catraca:hunter2@127.0.0.1:{free_port()}/catraca",
         f"postgresql://catraca@/catraca?host={tmp_path}",
@@ -125,13 +123,13 @@ async def test_a_database_that_cannot_be_reached_hides_nothing_else(sound: Setti
         assert "hunter2" not in str(findings)
 
 
-async def test_a_wrong_name_is_told_in_the_servers_words(sound: Settings, stack: Stack) -> None:
+async def test_wrong_database_name_is_reported_in_the_servers_words(sound: Settings, stack: Stack) -> None:
     url = stack.database_url.replace("/catraca?", "/nowhere?")
     finding = named(await run_checks(sound.changed(database_url=url)), "PostgreSQL")
     assert 'database "nowhere" does not exist' in finding.found
 
 
-async def test_redis_that_evicts_or_is_full_is_a_warning(sound: Settings, stack: Stack) -> None:
+async def test_full_or_evicting_redis_is_a_warning(sound: Settings, stack: Stack) -> None:
     client = redis.asyncio.from_url(stack.redis_url)
     before = {**await client.config_get("maxmemory"), **await client.config_get("maxmemory-policy")}
     used = (await client.info("memory"))["used_memory"]
@@ -147,7 +145,7 @@ async def test_redis_that_evicts_or_is_full_is_a_warning(sound: Settings, stack:
     assert "allkeys-lru" in named(findings, "Eviction").found
 
 
-async def test_without_redis_there_is_only_a_warning(sound: Settings, tmp_path: Path) -> None:
+async def test_missing_redis_is_a_warning(sound: Settings, tmp_path: Path) -> None:
     for url in (
         f"unix://{tmp_path}/none.sock",
         f"redis://:hunter2@127.0.0.1:{free_port()}/0",
@@ -159,7 +157,7 @@ async def test_without_redis_there_is_only_a_warning(sound: Settings, tmp_path: 
         assert "hunter2" not in str(findings)
 
 
-def test_an_old_redis_is_a_problem_and_a_replica_a_warning() -> None:
+def test_old_redis_is_a_problem_and_a_replica_a_warning() -> None:
     assert amiss(judge_redis(REDIS)) == {}
     assert amiss(judge_redis(replace(REDIS, version="6.0.16"))) == {"Redis": "problem"}
     assert amiss(judge_redis(replace(REDIS, is_replica=True))) == {"Redis": "warning"}
@@ -174,7 +172,7 @@ def test_versions_compare_as_numbers() -> None:
     assert version_of("?") == ()
 
 
-async def test_rabbitmq_is_asked_where_one_is_given(amqp_url: str) -> None:
+async def test_given_rabbitmq_is_checked(amqp_url: str) -> None:
     facts = await ask_rabbitmq(amqp_url)
     assert facts.product == "RabbitMQ"
     assert judge_rabbitmq(facts).verdict == "ok"
@@ -182,20 +180,20 @@ async def test_rabbitmq_is_asked_where_one_is_given(amqp_url: str) -> None:
         await ask_rabbitmq(amqp_url.replace("guest:guest", "guest:hunter2"))
 
 
-def test_an_old_rabbitmq_is_a_problem() -> None:
+def test_old_rabbitmq_is_a_problem() -> None:
     assert judge_rabbitmq(RabbitFacts(product="RabbitMQ", version="3.9.13")).verdict == "problem"
     assert judge_rabbitmq(RabbitFacts(product="RabbitMQ", version="3.10.0")).verdict == "ok"
     assert judge_rabbitmq(RabbitFacts(product="Another", version="4.0")).verdict == "warning"
 
 
-async def test_a_rabbitmq_that_was_given_and_is_away_is_a_problem(sound: Settings) -> None:
+async def test_unreachable_rabbitmq_is_a_problem(sound: Settings) -> None:
     url = f"amqp://guest:hunter2@127.0.0.1:{free_port()}/"
     findings = await run_checks(sound.changed(amqp_url=url))
     assert amiss(findings) == {"RabbitMQ": "problem"}
     assert "hunter2" not in str(findings)
 
 
-async def test_silent_servers_hold_up_neither_each_other_nor_the_doctor(
+async def test_silent_servers_do_not_delay_the_doctor(
     sound: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server_info, "ASK_SECONDS", 0.3)
@@ -213,7 +211,7 @@ async def test_silent_servers_hold_up_neither_each_other_nor_the_doctor(
         assert "no answer within" in named(findings, name).found
 
 
-async def test_a_check_that_hangs_or_breaks_hides_no_other(
+async def test_hanging_or_failing_check_hides_no_other(
     sound: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checkup, "CHECK_SECONDS", 0.1)

@@ -31,7 +31,7 @@ async def greeted(talk: Talk) -> None:
     await talk.stay()
 
 
-async def test_what_follows_the_last_message_is_asked_for_after_a_break() -> None:
+async def test_connection_resumes_after_the_last_message() -> None:
     async def first(talk: Talk) -> None:
         await talk.hello()
         await talk.tell(8, 9)
@@ -48,7 +48,7 @@ async def test_what_follows_the_last_message_is_asked_for_after_a_break() -> Non
     assert [talk.since for talk in server.talks] == [7, 9]
 
 
-async def test_without_a_number_it_begins_with_what_is_new_and_resumes_from_there() -> None:
+async def test_without_since_only_new_messages_are_delivered() -> None:
     async def first(talk: Talk) -> None:
         await talk.hello(seq=41)
         talk.break_off()
@@ -63,7 +63,7 @@ async def test_without_a_number_it_begins_with_what_is_new_and_resumes_from_ther
     assert [talk.since for talk in server.talks] == [None, 41]
 
 
-async def test_a_repeat_is_not_handed_out_and_a_gap_is_closed_by_asking_again() -> None:
+async def test_repeats_are_dropped_and_gaps_are_requested_again() -> None:
     async def first(talk: Talk) -> None:
         await talk.hello()
         await talk.tell(1, 2, 2, 1, 4)
@@ -80,9 +80,7 @@ async def test_a_repeat_is_not_handed_out_and_a_gap_is_closed_by_asking_again() 
 
 
 @pytest.mark.parametrize(("hello", "told"), [(5, [7]), (3, [4, 5]), (9, [])])
-async def test_a_gap_that_the_server_cannot_close_is_an_error_and_not_silence(
-    hello: int, told: list[int]
-) -> None:
+async def test_gap_that_stays_raises_an_error(hello: int, told: list[int]) -> None:
     async def holed(talk: Talk) -> None:
         await talk.hello(seq=hello)
         await talk.tell(*told)
@@ -95,7 +93,7 @@ async def test_a_gap_that_the_server_cannot_close_is_an_error_and_not_silence(
     assert len(server.talks) > 1
 
 
-async def test_a_server_that_falls_silent_is_left_for_another_connection() -> None:
+async def test_silent_server_is_replaced_by_a_new_connection() -> None:
     async def silent(talk: Talk) -> None:
         await talk.hello(heartbeat_seconds=-0.95)  # with what is given to a slow network: a tenth of a second
         await talk.stay()
@@ -105,7 +103,7 @@ async def test_a_server_that_falls_silent_is_left_for_another_connection() -> No
     assert [talk.since for talk in server.talks] == [3, 3]
 
 
-async def test_heartbeats_are_not_handed_out_and_what_has_no_number_is() -> None:
+async def test_unnumbered_messages_are_delivered_heartbeats_not() -> None:
     async def mixed(talk: Talk) -> None:
         await talk.hello()
         await talk.say("heartbeat")
@@ -120,7 +118,7 @@ async def test_heartbeats_are_not_handed_out_and_what_has_no_number_is() -> None
 
 
 @pytest.mark.parametrize("code", [1003, 1007, 1009, 4400, 4409])
-async def test_who_is_not_to_come_back_does_not(code: int) -> None:
+async def test_final_close_code_is_not_followed_by_a_reconnect(code: int) -> None:
     async def close(talk: Talk) -> None:
         await talk.hello()
         await talk.tell(1)
@@ -137,7 +135,7 @@ async def test_who_is_not_to_come_back_does_not(code: int) -> None:
     assert len(server.talks) == 1
 
 
-async def test_a_restarting_server_is_left_for_as_long_as_it_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_reconnect_waits_as_long_as_the_server_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     async def restart(talk: Talk) -> None:
         await talk.hello()
         await talk.say("goodbye", {"code": "restarting", "reconnect_after_seconds": 7.5})
@@ -155,7 +153,7 @@ async def test_a_restarting_server_is_left_for_as_long_as_it_asks(monkeypatch: p
     assert asked_for == [7.5]
 
 
-async def test_another_token_is_asked_for_when_one_has_run_out() -> None:
+async def test_expired_token_is_renewed() -> None:
     tokens = iter(["old", "new"])
 
     async def expire(talk: Talk) -> None:
@@ -171,7 +169,7 @@ async def test_another_token_is_asked_for_when_one_has_run_out() -> None:
     assert len(server.talks) == 1
 
 
-async def test_all_that_was_handed_out_is_acknowledged_and_again_after_a_break() -> None:
+async def test_delivered_messages_are_acknowledged_again_on_reconnect() -> None:
     async def first(talk: Talk) -> None:
         await talk.hello()
         await talk.tell(1, 2)
@@ -180,7 +178,7 @@ async def test_all_that_was_handed_out_is_acknowledged_and_again_after_a_break()
     async with listening(first, greeted, acknowledge=True) as (server, live), asyncio.timeout(WAIT_SECONDS):
         await until(lambda: live._received == 2)
         assert live._connection is not None
-        await live._connection.tell("ping")
+        await live._connection.send("ping")
         assert await server.heard.get() == {"type": "ping"}, "nothing was taken yet"
         for seq in (1, 2):
             await take(live, 1)
@@ -189,7 +187,7 @@ async def test_all_that_was_handed_out_is_acknowledged_and_again_after_a_break()
         assert await server.heard.get() == {"type": "ack", "data": {"seq": 2}}
 
 
-async def test_what_is_asked_is_answered_refused_or_asked_again_on_the_next_connection() -> None:
+async def test_command_is_answered_refused_or_repeated_on_reconnect() -> None:
     async def answers(talk: Talk) -> None:
         await talk.hello()
         asked = asyncio.create_task(talk.stay())
@@ -216,7 +214,7 @@ async def test_what_is_asked_is_answered_refused_or_asked_again_on_the_next_conn
     assert (refused.status, refused.code, refused.data) == (409, "driver_offline", {"since": None})
 
 
-async def test_who_takes_no_messages_is_not_sent_more_than_can_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_slow_reader_limits_the_messages_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("catraca.client.live.MESSAGES_WAITING", 3)
 
     async def pours(talk: Talk) -> None:
@@ -230,14 +228,14 @@ async def test_who_takes_no_messages_is_not_sent_more_than_can_wait(monkeypatch:
             assert len(live._waiting) <= 3
 
 
-async def test_nobody_answers_and_it_says_so() -> None:
+async def test_unanswered_command_raises_unreachable() -> None:
     async with Client("http://127.0.0.1:1", token="t") as catraca:
         with pytest.raises(Unreachable):
             async with catraca.live(patience_seconds=0.3):
                 pass
 
 
-async def test_patience_is_for_the_time_without_a_connection_not_for_the_one_before() -> None:
+async def test_patience_counts_only_time_without_a_connection() -> None:
     left_at = asyncio.Event()
 
     async def lasts(talk: Talk) -> None:
@@ -251,7 +249,7 @@ async def test_patience_is_for_the_time_without_a_connection_not_for_the_one_bef
         assert not live.is_closed
 
 
-async def test_closed_it_comes_to_its_end() -> None:
+async def test_close_ends_the_iteration() -> None:
     async with listening(greeted) as (_, live):
         async with asyncio.TaskGroup() as tasks:
             rest = tasks.create_task(take_all(live))
@@ -261,7 +259,7 @@ async def test_closed_it_comes_to_its_end() -> None:
             await live.send("ping")
 
 
-async def test_subscriptions_are_made_again_after_a_break() -> None:
+async def test_subscriptions_are_renewed_on_reconnect() -> None:
     async def answers(talk: Talk) -> None:
         await talk.hello()
         asyncio.create_task(talk.stay())  # noqa: RUF006
