@@ -31,26 +31,34 @@ async def effects_of(database: Database, label: str) -> list[UUID]:
 async def kill_server_among_repeats(
     settings: Settings, database: Database, *, kill_after_answers: int
 ) -> None:
-    """A hundred requests with one key while the server is killed: one effect, the same answer for all."""
-    port, who, label = free_port(), uuid4(), str(uuid4())
-    answered: list[bytes] = []
+    """Two hundred requests with two keys while the server is killed: one effect and one response for each
+    key.
+
+    The server is killed when so many requests with the first key are answered, and none with the second.
+    """
+    port, who = free_port(), uuid4()
+    answered: dict[str, list[bytes]] = {str(uuid4()): [], str(uuid4()): []}
     server = await start_effects_server(settings, port)
     async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
 
-        async def ask_until_answered() -> None:
+        async def ask_until_answered(label: str) -> None:
             while True:
                 try:
-                    answer = await post(client, label, "k", who=who)
+                    answer = await post(client, label, label, who=who)
                 except httpx.TransportError:
                     await asyncio.sleep(0.05)  # the client's own pace; the server is down
                     continue
                 assert answer.status_code in (201, 409, 503), answer.text
                 if answer.status_code == 201:
-                    answered.append(answer.content)
+                    answered[label].append(answer.content)
                     return
 
-        asking = [asyncio.create_task(ask_until_answered()) for _ in range(100)]
-        await until(lambda: len(answered) >= kill_after_answers)
+        first, second = answered
+        asking = [asyncio.create_task(ask_until_answered(first)) for _ in range(100)]
+        await until(lambda: len(answered[first]) >= kill_after_answers)
+        asking += [asyncio.create_task(ask_until_answered(second)) for _ in range(100)]
+        await asyncio.sleep(0)
+        assert not answered[second]
         server.send_signal(signal.SIGKILL)
         server.wait()
         server = await start_effects_server(settings, port)
@@ -58,9 +66,10 @@ async def kill_server_among_repeats(
             await asyncio.gather(*asking)
     server.terminate()
     assert server.wait(15) == 0
-    assert len(answered) == 100
-    assert len(set(answered)) == 1
-    assert len(await effects_of(database, label)) == 1
+    for label, answers in answered.items():
+        assert len(answers) == 100
+        assert len(set(answers)) == 1
+        assert len(await effects_of(database, label)) == 1
 
 
 async def start_effects_server(settings: Settings, port: int) -> subprocess.Popen[bytes]:

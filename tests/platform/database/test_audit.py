@@ -1,4 +1,4 @@
-"""The audit log: written with the act or not at all, and never changed afterwards."""
+"""The audit log: written in the transaction of the action, and never changed."""
 
 from uuid import uuid4
 

@@ -1,4 +1,4 @@
-"""What `catraca doctor --invariants` watches of events: it holds, and a breach is seen."""
+"""The rules for events of `catraca doctor --invariants`: they hold, and each breach is reported."""
 
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -21,7 +21,7 @@ SENT = (
 
 @pytest.fixture(scope="module")
 async def own(stack: Stack) -> AsyncIterator[Database]:
-    """A database for these tests alone."""
+    """A database of these tests only."""
     url = await stack.migrated_database(f"events-{uuid4().hex[:8]}")
     database = await Database.open(url, limits=INVARIANT_LIMITS)
     yield database
@@ -30,14 +30,14 @@ async def own(stack: Stack) -> AsyncIterator[Database]:
 
 @pytest.fixture
 async def fresh(own: Database) -> Database:
-    """The same without any event, whatever the test before did to them."""
+    """The same without events of earlier tests."""
     await run(own, "TRUNCATE outbox, outbox_sent, outbox_heads")
     return own
 
 
 @pytest.fixture
 async def told(fresh: Database) -> UUID:
-    """An aggregate with six events: three sent, three waiting."""
+    """An aggregate with six events: three sent, three unsent."""
     aggregate_id = uuid4()
     event = UserCreated(user_id=aggregate_id, roles=())
     await fresh.run(lambda db: outbox.record(db, *[event] * 6))
@@ -57,7 +57,7 @@ async def run(database: Database, *statements: str) -> None:
             await db.execute(statement)
 
 
-# What is done to the database, and what is then said by which rule; {about} stands for the aggregate.
+# A change of the database, and the findings of each broken rule; {about} is the aggregate.
 BREAKS = {
     "a sent event is gone": (
         "DELETE FROM outbox_sent WHERE seq = 2",
@@ -100,7 +100,7 @@ BREAKS = {
 }
 
 
-# What each constraint's rule says when it is dropped.
+# The findings of each constraint's rule when the constraint is dropped.
 CONSTRAINTS = {
     "one count per aggregate": "outbox_heads_pkey on outbox_heads",
     "one event per number": "outbox_aggregate_id_seq_key on outbox",
@@ -121,7 +121,7 @@ async def test_only_the_broken_rule_is_reported(fresh: Database, told: UUID, how
     statements, expected = BREAKS[how]
     await run(fresh, statements)
     found = {
-        # The event's own id is another every time.
+        # The event's own id is new each time.
         name: tuple(" ".join(word for word in line.split() if not word.startswith("id=")) for line in lines)
         if name in ("every number was given out", "no event waits")
         else lines
@@ -158,7 +158,7 @@ async def test_event_without_a_counter_row_is_reported(fresh: Database, told: UU
 
 
 async def test_pruned_events_are_no_gap(fresh: Database, told: UUID) -> None:
-    """Also when the rows of one batch are a moment apart, and a later one goes before an earlier one."""
+    """Also if the rows of one batch have different times, and a later one is pruned before an earlier one."""
     old = "UPDATE outbox_sent SET sent_at = clock_timestamp() - interval '1 day' + interval '{} ms' * {}"
     await run(
         fresh,
@@ -174,7 +174,7 @@ async def test_pruned_events_are_no_gap(fresh: Database, told: UUID) -> None:
 
 
 async def test_events_beyond_the_checked_ones_are_no_gap(fresh: Database, told: UUID) -> None:
-    """The newest three are looked at: the third event is one of them, and the fourth is a moment older."""
+    """The newest three are checked: the third event is one of them, and the fourth is slightly older."""
     await run(
         fresh,
         SENT.format("true"),

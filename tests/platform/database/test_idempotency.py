@@ -1,4 +1,4 @@
-"""One key, one effect, one answer: repeated, raced, interrupted."""
+"""One key has one effect and one response: repeated, concurrent, interrupted."""
 
 import asyncio
 import random
@@ -128,7 +128,7 @@ async def _waiting_at_gate(database: Database) -> bool:
 async def test_disconnected_clients_leave_no_partial_effect(
     door: httpx.AsyncClient, database: Database
 ) -> None:
-    """Cut at many moments: the effect and its stored answer are both there or both not."""
+    """Disconnected at many moments: the effect and its stored response exist both or not at all."""
     who, label = uuid4(), str(uuid4())
     for cut in range(40):
         await _hang_up(door, label, f"cut-{cut}", who, after_seconds=cut * 0.0005)
@@ -150,7 +150,7 @@ async def _hang_up(door: httpx.AsyncClient, label: str, key: str, who: UUID, *, 
         % (key.encode(), bearer("passenger", who)["authorization"].encode(), len(body), body)
     )
     await writer.drain()
-    await asyncio.sleep(after_seconds)  # the moment of the cut is what varies, not something waited for
+    await asyncio.sleep(after_seconds)  # a varying moment, not a wait for something
     writer.transport.abort()
 
 
@@ -163,13 +163,9 @@ async def _keys(database: Database) -> int:
 async def test_effect_happens_once_when_workers_are_killed(
     stack: Stack, settings: Settings, database: Database
 ) -> None:
-    """A hundred requests with one key; the server dies among them; everyone asks again.
-
-    On one stack: who dies is our own process. `make prove` does it on both, and again and again.
-    """
+    """On one stack: our own process is killed. `make prove` repeats it on both stacks."""
     await effects.create_tables(database)
-    for kill_after_answers in (0, 1):
-        await kill_server_among_repeats(settings, database, kill_after_answers=kill_after_answers)
+    await kill_server_among_repeats(settings, database, kill_after_answers=1)
 
 
 async def test_only_old_keys_are_pruned(door: httpx.AsyncClient, database: Database) -> None:

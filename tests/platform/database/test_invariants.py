@@ -1,4 +1,4 @@
-"""Rules on a live system: held on a sound database, and each named when it is broken on purpose."""
+"""Rules for a live system: all hold on a sound database, and each is reported when it is broken."""
 
 from collections.abc import AsyncIterator
 from uuid import uuid4
@@ -40,7 +40,7 @@ async def run(database: Database, *statements: str) -> None:
 
 CONSTRAINT, TRIGGER = "idempotency_keys_pkey on idempotency_keys", "audit_log_is_append_only on audit_log"
 EFFECTS, ANSWERS, LOG = (rule.name for rule in PLATFORM_INVARIANTS)
-# What is done to the database, which rule then speaks, and what it says.
+# A change of the database, the rule that it breaks, and the rule's finding.
 BREAKS = {
     "the key of idempotency keys dropped": (
         "ALTER TABLE idempotency_keys DROP CONSTRAINT idempotency_keys_pkey",

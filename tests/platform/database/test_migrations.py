@@ -1,4 +1,4 @@
-"""Migrations: once, whole, in order, by one migrator at a time."""
+"""Migrations run once, completely, in order, by one process at a time."""
 
 import asyncio
 import os
@@ -31,7 +31,7 @@ async def url(stack: Stack) -> str:
 
 @pytest.fixture
 def newer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The migrations' folder, with room for one more."""
+    """A copy of the migrations' folder, to which a test can add one."""
     folder = tmp_path / "migrations"
     shutil.copytree(migrations.FOLDER, folder, ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(migrations, "FOLDER", folder)

@@ -1,4 +1,4 @@
-"""Connections are never lent twice, never lost, and lent in the order of asking."""
+"""Connections have one user at a time, are never lost, and are handed out in order."""
 
 import asyncio
 import random
@@ -27,14 +27,14 @@ async def take_all(pool: ConnectionPool) -> list[asyncpg.Connection]:
 
 
 async def test_callers_that_time_out_lose_no_connection(pool: ConnectionPool) -> None:
-    """Callers that give up at every possible moment, among others that use what they got."""
+    """Callers that are canceled at every possible moment, among others that use their connection."""
     chance = random.Random(7)
     in_use: set[asyncpg.Connection] = set()
 
     async def use() -> None:
         async with asyncio.timeout(chance.uniform(0, 0.02)):
             connection = await pool.acquire()
-        assert connection not in in_use, "lent twice"
+        assert connection not in in_use, "two users at a time"
         in_use.add(connection)
         try:
             assert await connection.fetchval("SELECT 1") == 1
@@ -46,10 +46,11 @@ async def test_callers_that_time_out_lose_no_connection(pool: ConnectionPool) ->
                 connection.terminate()
             pool.release(connection)
 
+    results: list[BaseException | None] = []
     for _ in range(20):
-        results = await asyncio.gather(*(use() for _ in range(40)), return_exceptions=True)
-        assert all(result is None or isinstance(result, TimeoutError) for result in results), results
-    assert any(isinstance(result, TimeoutError) for result in results), "nobody was impatient"
+        results += await asyncio.gather(*(use() for _ in range(40)), return_exceptions=True)
+    assert all(result is None or isinstance(result, TimeoutError) for result in results), results
+    assert any(isinstance(result, TimeoutError) for result in results), "no caller timed out"
     assert len(set(await take_all(pool))) == SIZE
 
 

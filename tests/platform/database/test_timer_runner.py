@@ -1,4 +1,4 @@
-"""The timekeeper: each timer fires once and in time, whoever dies, stalls, fails or is away meanwhile."""
+"""The timer runner: each timer fires once and in time, despite crashes, freezes, failures and outages."""
 
 import asyncio
 import signal
@@ -51,7 +51,7 @@ def kind() -> TimerKind:
 
 @pytest.fixture
 async def another(stack: Stack) -> AsyncIterator[Database]:
-    """As another process sees the same database: connections and wake-ups of its own."""
+    """The same database with the connections of another process."""
     database = await Database.open(stack.database_url, application_name="another")
     yield database
     await database.close()
@@ -218,7 +218,7 @@ async def test_outage_of_another_server_is_no_failure(
 async def test_database_outage_delays_timers_without_a_failure(
     stack: Stack, apart: Database, kind: TimerKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was in hand is given back when the database returns; no lease has run out by then."""
+    """Claimed timers are released when the database is back; no lease has expired by then."""
     monkeypatch.setattr(timers, "LEASE_SECONDS", 600)
     in_hand, due_meanwhile, halfway = uuid4(), uuid4(), Halfway(kind)
     await set_for(apart, kind, in_hand)
@@ -238,10 +238,10 @@ async def test_database_outage_delays_timers_without_a_failure(
 
 
 async def rename_database(stack: Stack, name: str, new_name: str) -> None:
-    """Which takes it away from everybody who knows it by its name."""
+    """Make the database unreachable under its name."""
     renamer, ender = [await asyncpg.connect(stack.database_url) for _ in range(2)]
     end_all = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1"
-    # It waits for the others to leave, and lets nobody new in.
+    # It waits until the others disconnect, and new connections are refused.
     renaming = asyncio.create_task(renamer.execute(f'ALTER DATABASE "{name}" RENAME TO "{new_name}"'))
     while not (await asyncio.wait([renaming], timeout=0.02))[0]:
         await ender.execute(end_all, name)
@@ -286,7 +286,7 @@ def test_two_handlers_for_one_kind_are_refused(kind: TimerKind) -> None:
 async def test_timer_of_another_process_wakes_an_idle_runner(
     database: Database, another: Database, kind: TimerKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(timers, "POLL_SECONDS", 600)  # so that only the wake-up can have done it
+    monkeypatch.setattr(timers, "POLL_SECONDS", 600)  # so that only the notification can have woken it
     async with keeping(database, recording(kind)):
         for due_in in (NOW, SHORTLY, SHORTLY):
             subject = uuid4()

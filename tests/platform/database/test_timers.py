@@ -1,4 +1,4 @@
-"""Timers: set with the fact, moved and canceled for certain, and no burden while they wait."""
+"""Timers: set in the transaction of the change, moved and canceled reliably, and cheap while they wait."""
 
 import asyncio
 import json
@@ -111,7 +111,7 @@ async def test_moved_and_canceled_timers_do_not_fire_when_first_due(
 
 
 async def test_timers_can_be_canceled_on_a_fresh_connection(stack: Stack, kind: TimerKind) -> None:
-    """What a firing leaves in its session is nothing to those after it, nor missed by those before."""
+    """The setting that firing leaves in its session affects no later statement, and may be missing."""
     fresh = await Database.open(stack.database_url, limits=DatabaseLimits(connections=1))
     subjects = [uuid4() for _ in range(2)]
     await set_for(fresh, kind, *subjects, due_in=LATER)
@@ -149,7 +149,7 @@ async def test_timer_changed_while_firing_rolls_back_its_handler(
 
 
 async def test_timer_moved_while_firing_fires_at_its_new_time(database: Database, kind: TimerKind) -> None:
-    """Moved and claimed again by the same timekeeper: the first handler saw what is no longer so."""
+    """Moved and claimed again by the same runner: the first handler's work is outdated."""
     fires, subject, inside = TimerHandlers(), uuid4(), []
 
     @fires(kind)
@@ -170,7 +170,7 @@ async def test_timer_moved_while_firing_fires_at_its_new_time(database: Database
 
 
 async def test_handler_of_a_moved_timer_does_not_start(database: Database, kind: TimerKind) -> None:
-    """Claimed, then moved before its handler began, as happens to a timekeeper that was stopped."""
+    """Claimed, then moved before its handler started, as happens to a frozen runner."""
     subject, keeper = uuid4(), TimerRunner(database, [recording(kind)])
     await set_for(database, kind, subject)
     async with database.connection() as db:
@@ -204,7 +204,7 @@ async def test_handler_can_set_its_own_timer_again(database: Database, kind: Tim
 
 
 async def test_handler_can_cancel_every_timer_of_its_subject(database: Database, kind: TimerKind) -> None:
-    """As the verb does that ends a ride, whoever calls it."""
+    """As the function that ends a ride does, from a handler too."""
     fires, subject, other_kind = TimerHandlers(), uuid4(), new_kind()
 
     @fires(kind)
@@ -224,7 +224,7 @@ async def test_handler_can_cancel_every_timer_of_its_subject(database: Database,
 
 
 async def test_cancel_does_not_wait_for_the_running_handler(database: Database, kind: TimerKind) -> None:
-    """A driver accepts in the moment the offer expires: rows first, timers last, so there is no deadlock."""
+    """A driver accepts while the offer expires: both lock rows first and timers last, so none deadlocks."""
     fires, offer, expiring = TimerHandlers(), uuid4(), asyncio.Event()
     reruns = database_module.RETRIED_TRANSACTIONS._value
     reruns_before = reruns.get()
@@ -251,7 +251,7 @@ async def test_cancel_does_not_wait_for_the_running_handler(database: Database, 
 
 
 class Explaining:
-    """Runs a statement as a prepared one is run, and keeps how."""
+    """Runs each statement as a prepared one, and keeps its plan."""
 
     def __init__(self, db: Db) -> None:
         self._db = db
@@ -281,7 +281,7 @@ def _as_text(argument: object) -> str:
 
 @pytest.mark.parametrize("due", [0, 4])
 async def test_hundred_thousand_pending_timers_do_not_slow_claims(apart: Database, due: int) -> None:
-    """Whatever is pending, of these kinds or of a pile of another, a look reads a handful of pages."""
+    """A claim reads a few pages, however many timers of these or other kinds are pending."""
     kind, other_kind, foreign_kind = (new_kind() for _ in range(3))
     async with apart.connection() as db:
         await db.execute(

@@ -1,4 +1,4 @@
-"""Transactions end, waits are bounded, and a canceled request leaves nothing behind."""
+"""Transactions end, waits are limited, and a canceled request leaves no locks and no changes."""
 
 import asyncio
 import os
@@ -10,12 +10,13 @@ from uuid import uuid4
 import asyncpg
 import pytest
 
-from catraca.platform.database import Database, DatabaseLimits, Db, TransactionAborted, after_commit
+from catraca.platform.database import Database, DatabaseLimits, Db, TransactionAborted
 from catraca.platform.database import transactions as module
 from catraca.platform.errors import Busy, DatabaseUnavailable, OutcomeUnknown
 from tests.servers import Stack, until
 
-BRISK = DatabaseLimits(connections=2, acquire_seconds=0.3, statement_seconds=1, lock_seconds=0.3)
+# Short limits, but time to connect on a busy machine.
+BRISK = DatabaseLimits(connections=2, acquire_seconds=10, statement_seconds=1, lock_seconds=0.3)
 
 
 @pytest.fixture
@@ -54,13 +55,15 @@ async def test_caught_database_error_is_not_a_commit(brisk: Database) -> None:
     assert await rows(brisk) == {1: 0, 2: 0}
 
 
-async def test_wait_for_a_connection_is_limited(brisk: Database) -> None:
-    async with brisk.connection(), brisk.connection():
-        with pytest.raises(Busy) as refused:
-            async with brisk.connection():
-                pass
-    assert refused.value.retry_after_seconds
-    assert await rows(brisk)
+async def test_wait_for_a_connection_is_limited(stack: Stack) -> None:
+    async with opened(stack.database_url, DatabaseLimits(connections=1, acquire_seconds=0.3)) as database:
+        await until(database.is_up)
+        async with database.connection():
+            with pytest.raises(Busy) as refused:
+                async with database.connection():
+                    pass
+        assert refused.value.retry_after_seconds
+        assert await database.is_up()
 
 
 async def test_wait_for_a_row_lock_is_limited(brisk: Database) -> None:
@@ -79,7 +82,7 @@ async def test_slow_statement_is_canceled(brisk: Database) -> None:
 
 
 async def test_cancel_releases_the_connection_and_its_locks(brisk: Database) -> None:
-    """More cancellations than connections: a leak would starve the last ones, a kept lock block them."""
+    """More cancellations than connections: a leaked connection or lock would block the last ones."""
     for _ in range(6):
         holding = asyncio.Event()
 
@@ -139,7 +142,7 @@ async def test_deadlock_is_retried_and_both_changes_commit(brisk: Database) -> N
 
         await brisk.run(work)
 
-    # One alone: where both notice at the same time, both give way.
+    # Different timeouts: else both may notice the deadlock and both fail.
     await asyncio.gather(swap(1, 2, notices_after="50ms"), swap(2, 1, notices_after="1min"))
     assert runs == 3
     assert await rows(brisk) == {1: 2, 2: 2}
@@ -190,7 +193,7 @@ async def test_server_that_is_down_is_unavailable_at_once(tmp_path) -> None:
 
 @pytest.mark.parametrize("kind", ["connection", "transaction"])
 async def test_wait_for_a_frozen_server_is_limited(brisk: Database, kind: str) -> None:
-    """The server's own timeout cannot help when it does not run; ours ends the wait."""
+    """The server's own timeout does not work while it is frozen; ours ends the wait."""
     frozen = 0
 
     async def ask_frozen() -> None:
@@ -229,7 +232,7 @@ async def test_sessions_have_the_limits(brisk: Database) -> None:
 
 
 async def test_reused_connection_needs_no_reset_statement(brisk: Database, stack: Stack) -> None:
-    """The last statement the server saw is the caller's own, not a reset."""
+    """The last statement of the session is the caller's own, not a reset."""
     async with brisk.connection() as db:
         pid = await db.fetchval("SELECT pg_backend_pid()")
         await db.execute("SELECT 'mine'")
@@ -254,7 +257,7 @@ async def test_long_transaction_is_counted(brisk: Database, monkeypatch: pytest.
 async def test_roles_use_indexes_even_on_empty_tables(
     database: Database,
 ) -> None:
-    """A plan made for an empty queue is kept for a full one; so it must not be to read all of it."""
+    """A plan made for an empty queue is kept when it is full, so it must not read the whole table."""
     async with database.connection() as db:
         assert [await db.fetchval(f"SHOW {name}") for name in ("enable_seqscan", "jit")] == ["off", "off"]
         plan = await db.fetch("EXPLAIN SELECT FROM bus_messages WHERE queue = 'none' AND id = 1")
@@ -265,8 +268,8 @@ async def test_acts_after_commit_run_once_after_it(brisk: Database) -> None:
     seen: list[str] = []
     async with brisk.transaction() as db:
         await db.execute("UPDATE test_rows SET n = 9")
-        after_commit(db, lambda: seen.append("first"))
-        after_commit(db, lambda: seen.append("second"))
+        db.after_commit(lambda: seen.append("first"))
+        db.after_commit(lambda: seen.append("second"))
         assert seen == []
     assert seen == ["first", "second"]
     async with brisk.transaction() as again:
@@ -278,16 +281,16 @@ async def test_acts_after_commit_do_not_run_without_a_commit(brisk: Database) ->
     seen: list[str] = []
     with pytest.raises(KeyError):
         async with brisk.transaction() as db:
-            after_commit(db, lambda: seen.append("raised"))
+            db.after_commit(lambda: seen.append("raised"))
             raise KeyError
     with pytest.raises(TransactionAborted):
         async with brisk.transaction() as db:
-            after_commit(db, lambda: seen.append("swallowed"))
+            db.after_commit(lambda: seen.append("swallowed"))
             with suppress(asyncpg.UniqueViolationError):
                 await db.execute("INSERT INTO test_rows VALUES (1)")
     with pytest.raises(DatabaseUnavailable):
         async with brisk.transaction() as db:
-            after_commit(db, lambda: seen.append("broken"))
+            db.after_commit(lambda: seen.append("broken"))
             await db.execute("SELECT pg_terminate_backend(pg_backend_pid())")
     assert await rows(brisk) == {1: 0, 2: 0}
     assert seen == []
@@ -301,7 +304,7 @@ async def test_retried_work_runs_its_acts_once(brisk: Database) -> None:
         nonlocal runs
         runs += 1
         this = runs
-        after_commit(db, lambda: seen.append(this))
+        db.after_commit(lambda: seen.append(this))
         if runs < 3:
             raise asyncpg.SerializationError
 
@@ -324,8 +327,8 @@ async def test_read_only_database_is_up_and_takes_no_writes(stack: Stack) -> Non
 
 
 @asynccontextmanager
-async def opened(url: str) -> AsyncIterator[Database]:
-    database = await Database.open(url)
+async def opened(url: str, limits: DatabaseLimits | None = None) -> AsyncIterator[Database]:
+    database = await Database.open(url, limits=limits)
     try:
         yield database
     finally:

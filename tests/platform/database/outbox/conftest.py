@@ -1,4 +1,4 @@
-"""A database where nobody else records or sends events; each test finds it empty."""
+"""A database of the outbox tests only, emptied before each test."""
 
 from collections.abc import AsyncIterator
 

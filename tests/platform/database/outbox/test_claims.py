@@ -1,4 +1,4 @@
-"""Who has an aggregate's earliest event has those after it; nobody sends a later one meanwhile."""
+"""The holder of an aggregate's earliest event has the later ones too: no other relay sends them."""
 
 import asyncio
 import json
@@ -45,7 +45,7 @@ async def test_later_events_wait_while_an_earlier_one_is_locked(database: Databa
 
 
 async def test_later_events_wait_while_an_earlier_one_is_claimed(database: Database) -> None:
-    """The claim of the first is not committed yet, so its lease cannot be seen: only its lock can."""
+    """The claim of the first is not committed, so its lease is not visible, only its lock."""
     subject, other = uuid4(), uuid4()
     await record(database, Told(subject_id=subject), Told(subject_id=subject), Told(subject_id=other))
     async with database.transaction() as db:
@@ -55,7 +55,7 @@ async def test_later_events_wait_while_an_earlier_one_is_claimed(database: Datab
 
 
 async def test_claim_rechecks_rows_that_another_claim_committed(database: Database) -> None:
-    """It saw the first event free; when it comes to lock it, another has claimed it and gone on."""
+    """It read the first event as free; before it locks it, another relay has claimed it."""
     await record(database, *(Told(subject_id=uuid4()) for _ in range(2)))
     async with database.connection() as db:
         await db.execute("CREATE SCHEMA IF NOT EXISTS slow")
@@ -117,7 +117,7 @@ async def test_postponed_event_delays_only_its_own_aggregate(database: Database)
     again = await claim(database)
     assert (seqs(again, refused), seqs(again, other)) == ([], [1])
     failures = [row["failures"] for row in await waiting(database) if row["aggregate_id"] == refused]
-    assert failures == [1, 0, 0, 0]  # what followed it was not tried
+    assert failures == [1, 0, 0, 0]  # the later ones were not tried
     async with database.connection() as db:
         await db.execute("UPDATE outbox SET leased_until = '-infinity' WHERE failures > 0")
     assert seqs(await claim(database), refused) == [1, 2, 3, 4]
@@ -145,7 +145,7 @@ async def test_aggregates_may_have_any_id(database: Database) -> None:
 
 
 class Explained:
-    """Runs each statement under EXPLAIN, undoes it, and adds up what it read."""
+    """Runs each statement under EXPLAIN, rolls it back, and adds up the pages it read."""
 
     def __init__(self, db: Any) -> None:
         self._db = db
@@ -189,10 +189,10 @@ def claim_500(db: Any) -> Awaitable[Sequence[Row]]:
 async def test_claim_reads_only_what_it_claims(
     database: Database, aggregates: int, each: int, statistics: str
 ) -> None:
-    """Whatever autovacuum saw last: a queue is empty at one moment and long at the next.
+    """With any statistics: a queue is empty at one moment and long at the next.
 
-    Once the queue was emptied, its pages have no rows by the statistics. PostgreSQL then expects one row,
-    however many there are again; with bitmap scans it would read and sort all of them for each row claimed.
+    After the queue was emptied, the statistics show pages without rows. PostgreSQL then expects one row,
+    however many there are; with bitmap scans it would read and sort all of them for each claimed row.
     """
     async with database.connection() as db:
         if statistics in ("of other rows", "of an emptied table"):
@@ -209,7 +209,7 @@ async def test_claim_reads_only_what_it_claims(
     explained = await explain(database, claim_500)
     assert not explained.whole_tables
     assert explained.most_rows <= 500
-    assert explained.buffers < 500 * 40  # a few for each: its place in three indexes, and twice in the table
+    assert explained.buffers < 500 * 40  # a few for each row: three indexes, and twice the table
 
 
 async def test_sent_events_do_not_slow_a_claim(database: Database) -> None:

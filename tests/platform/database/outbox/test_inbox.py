@@ -1,4 +1,4 @@
-"""Each consumer applies each event once, whoever else tries at the same time."""
+"""Each consumer applies each event once, also with concurrent attempts."""
 
 import asyncio
 from contextlib import suppress
@@ -25,7 +25,7 @@ async def test_repeats_are_found_per_consumer_and_within_a_batch(database: Datab
 
 
 async def test_concurrent_consumers_apply_an_event_once(database: Database) -> None:
-    """Batches in any order, some undone and tried again: together they apply each event once."""
+    """Batches in any order, some rolled back and retried: together they apply each event once."""
     events = [uuid4() for _ in range(40)]
     applied: list[UUID] = []
 
@@ -99,7 +99,7 @@ async def test_old_inbox_rows_are_pruned_in_bounded_batches(
         )
     async with database.transaction() as other:
         await other.fetch("SELECT FROM inbox ORDER BY handled_at LIMIT 5 FOR UPDATE")
-        assert await _prune(database) == 10  # past those another has in hand
+        assert await _prune(database) == 10  # without the rows that another transaction has locked
         assert await _prune(database) == 6
     assert await _prune(database) == 5
     assert await _prune(database) == 0

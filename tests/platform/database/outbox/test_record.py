@@ -1,4 +1,4 @@
-"""An event is there if and only if its change committed, numbered in the order of commits."""
+"""An event exists if and only if its change committed, numbered in the order of commits."""
 
 import asyncio
 import random
@@ -68,7 +68,7 @@ async def test_rolled_back_change_has_no_event_no_number_no_wake_up(
         with pytest.raises(failure):
             await asyncio.create_task(database.run(work))
         assert not woken.is_set()
-        # Whoever gets the connection next tells only what is his own.
+        # The connection's next user sends no wake-up of the one before.
         for _ in range(20):
             async with database.transaction() as db:
                 await db.execute("SELECT")
@@ -105,13 +105,13 @@ async def test_events_of_one_call_keep_their_order(database: Database) -> None:
         ]
         mine = [word for to, word in words if to == subject]
         assert told == list(enumerate(mine, first))
-    # The oldest first, also across aggregates: queues in the database are filled in this order.
+    # The oldest first, also across aggregates: the PostgreSQL bus inserts in this order.
     by_position = sorted(rows, key=lambda row: row["position"])[1:]
     assert [msgspec.json.decode(row["body"])["word"] for row in by_position] == [word for _, word in words]
 
 
 async def test_numbers_of_concurrent_writers_have_no_gaps(database: Database) -> None:
-    """Whoever commits later has the higher number, so nobody can see 2 and not yet 1."""
+    """A later commit has a higher number, so no reader sees 2 before 1."""
     subjects = [uuid4() for _ in range(5)]
     committed: dict[UUID, int] = dict.fromkeys(subjects, 0)
     seen_gaps: list[list[int]] = []
@@ -194,7 +194,7 @@ async def test_old_sent_events_are_pruned_in_bounded_batches(
         )
     async with database.transaction() as other:
         await other.fetch("SELECT FROM outbox_sent ORDER BY sent_at LIMIT 5 FOR UPDATE")
-        assert await _prune(database) == 10  # past those another has in hand
+        assert await _prune(database) == 10  # without the rows that another transaction has locked
         assert await _prune(database) == 6
     assert await _prune(database) == 5
     assert await _prune(database) == 0

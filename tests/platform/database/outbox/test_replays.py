@@ -1,4 +1,4 @@
-"""Rows addressed to one queue: taken back while nobody sends them, and not late before their time."""
+"""Rows for one queue: withdrawn while unclaimed, and not late before their time."""
 
 from uuid import UUID, uuid4
 
@@ -13,7 +13,7 @@ from tests.support.outboxes import Told, record, waiting
 
 
 async def add_replay(database: Database, about: UUID, *, seq: int = 1, wait_seconds: float = 0) -> UUID:
-    """As the dead letters write it; answers the message's id."""
+    """Insert a replay as dead letters do; returns the message's id."""
     message_id = new_id()
     async with database.connection() as db:
         await db.execute(
@@ -59,7 +59,7 @@ async def test_future_replay_is_neither_counted_nor_late(database: Database) -> 
     async with database.connection() as db:
         assert await outbox.backlog(db) == (0, 0.0)
         await record(database, Told(subject_id=uuid4()))
-        # It does not hide what is late behind it, either.
+        # It does not hide late events behind it.
         await db.execute("UPDATE outbox SET created_at = created_at - interval '1 hour' WHERE queue IS NULL")
         depth, age_seconds = await outbox.backlog(db)
         assert (depth, age_seconds >= 3600) == (1, True)
