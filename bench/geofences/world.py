@@ -13,8 +13,8 @@ import shapely
 
 from bench.geofences.fences import Plot, plots
 from bench.location.world import put_online
-from catraca.domains.geofences import TokenMaker
-from catraca.domains.geofences.model import Asked, hash_token, write_asked
+from catraca.domains.geofences import ConfirmationTokens
+from catraca.domains.geofences.model import CommunityRequest, hash_token, write_request
 from catraca.platform.auth import sign_token
 
 DRIVERS = 300
@@ -30,8 +30,8 @@ class Home:
     lng: float
 
     @property
-    def asked(self) -> Asked:
-        return Asked(type="comunidade", lat=self.lat, lng=self.lng)
+    def asked(self) -> CommunityRequest:
+        return CommunityRequest(type="comunidade", lat=self.lat, lng=self.lng)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ async def make_wishes(database_url: str, secret: str, what: What, count: int) ->
             [passenger_id for passenger_id, _ in visits],
         )
         if what == "confirm":
-            tokens = await _ask_all(db, TokenMaker(secret), visits)
+            tokens = await _ask_all(db, ConfirmationTokens(secret), visits)
             bodies = [{"confirmationToken": token} for token in tokens]
         else:
             bodies = [_body(what, home) for _, home in visits]
@@ -108,7 +108,7 @@ def _body(what: What, home: Home) -> Mapping[str, object]:
 
 
 async def _ask_all(
-    db: asyncpg.Connection, tokens: TokenMaker, visits: Sequence[tuple[UUID, Home]]
+    db: asyncpg.Connection, tokens: ConfirmationTokens, visits: Sequence[tuple[UUID, Home]]
 ) -> list[str]:
     """What asking each of them leaves in the database; answers their tokens."""
     ids = [uuid4() for _ in visits]
@@ -118,7 +118,14 @@ async def _ask_all(
         "   community_version, tier, expires_at)"
         " VALUES ($1, $2, $3, $4, $5, $6, 1, 'open', clock_timestamp() + interval '1 day')",
         [
-            (one, passenger_id, hash_token(token), write_asked(home.asked), home.asked.digest(), home.plot.id)
+            (
+                one,
+                passenger_id,
+                hash_token(token),
+                write_request(home.asked),
+                home.asked.digest(),
+                home.plot.id,
+            )
             for one, token, (passenger_id, home) in zip(ids, made, visits, strict=True)
         ],
     )

@@ -2,7 +2,7 @@
 
 from catraca.domains.analytics import AlertRule
 from catraca.domains.fares import Tariff
-from catraca.domains.geofences import Terms as GeofenceTerms
+from catraca.domains.geofences import GeofenceTerms
 from catraca.domains.location.fence_crossings.model import CrossingRules
 from catraca.domains.location.model import PingRules
 from catraca.domains.location.presence.jobs import PatrolRules
@@ -69,9 +69,9 @@ def booking_rules(settings: SchedulingSettings) -> BookingRules:
 def geofence_terms(settings: Settings) -> GeofenceTerms:
     return GeofenceTerms(
         enabled=settings.geofences.enable_geofence,
-        ttl=settings.geofences.confirmation_ttl,
+        confirmation_ttl=settings.geofences.confirmation_ttl,
         tariff=tariff_of(settings.fares),
-        search=settings.rides.global_matching_timeout,
+        search_timeout=settings.rides.global_matching_timeout,
         radius_meters=settings.matching.max_search_radius,
         fresh=settings.location.presence_timeout,
     )

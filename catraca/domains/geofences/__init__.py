@@ -1,8 +1,8 @@
-"""Geofences: rides in a community, and a way out of its fence that is safe to confirm twice."""
+"""Geofences: rides in a community, and the confirmation of drivers from outside its fence."""
 
-from catraca.domains.geofences.model import TokenMaker
-from catraca.domains.geofences.service.gate import Gate, Terms
-from catraca.domains.geofences.service.outcomes import PERSONAL_DATA
-from catraca.domains.geofences.store import INVARIANTS
+from catraca.domains.geofences.confirmations.service import PERSONAL_DATA
+from catraca.domains.geofences.confirmations.store import INVARIANTS
+from catraca.domains.geofences.model import ConfirmationTokens
+from catraca.domains.geofences.service import CommunityRides, GeofenceTerms
 
-__all__ = ["INVARIANTS", "PERSONAL_DATA", "Gate", "Terms", "TokenMaker"]
+__all__ = ["INVARIANTS", "PERSONAL_DATA", "CommunityRides", "ConfirmationTokens", "GeofenceTerms"]

@@ -1,31 +1,31 @@
-"""What is refused on the way out of a fence."""
+"""Refusals of the geofences domain."""
 
 from catraca.platform.errors import Refusal
 
 
 class NoCommunityHere(Refusal):
-    """The passenger is in no community's fence."""
+    """No community contains the pickup place."""
 
     code = "no_community_here"
     status = 422
 
 
 class ConfirmationTokenInvalid(Refusal):
-    """There is none such, or it is another's: nobody can tell which."""
+    """The token is unknown or another passenger's; the answer is the same for both."""
 
     code = "confirmation_token_invalid"
     status = 404
 
 
 class ConfirmationTokenExpired(Refusal):
-    """Nobody used it in time; ask for the ride again. `expired_at` is when."""
+    """The token was not used in time (`expired_at`); the passenger requests the ride again."""
 
     code = "confirmation_token_expired"
     status = 410
 
 
 class ConfirmationContradicted(Refusal):
-    """The body says something else than what was asked for; `fields` are those."""
+    """`fields` of the body differ from the request that is confirmed."""
 
     code = "confirmation_contradicted"
     status = 422

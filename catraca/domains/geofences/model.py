@@ -1,4 +1,4 @@
-"""A ride asked for in a community as values, and the tokens by which a way out of the fence is confirmed."""
+"""A ride requested in a community, its confirmation, and the confirmation's token, as values."""
 
 import hashlib
 import hmac
@@ -19,8 +19,8 @@ ConfirmationId = NewType("ConfirmationId", UUID)
 Kind = Literal["normal", "comunidade"]
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a passenger asks for: kept with the question, and what a confirmation then gets."""
+class CommunityRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A passenger's request. It is stored with the confirmation, which then creates this ride."""
 
     type: Kind
     lat: float
@@ -31,12 +31,16 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     destination_lng: float | None = None
     price_cents: int | None = None
 
-    def to_request(self) -> RideRequest:
+    @property
+    def place(self) -> Place:
+        return Place(self.lat, self.lng)
+
+    def to_ride_request(self) -> RideRequest:
         dropoff = None
         if self.destination_lat is not None and self.destination_lng is not None:
             dropoff = Place(self.destination_lat, self.destination_lng)
         return RideRequest(
-            pickup=Place(self.lat, self.lng),
+            pickup=self.place,
             pickup_address=self.origin,
             dropoff=dropoff,
             dropoff_address=self.destination,
@@ -44,26 +48,26 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
 
     def digest(self) -> bytes:
-        """The same for the same wish."""
-        return hashlib.sha256(write_asked(self).encode()).digest()
+        """Equal for equal requests."""
+        return hashlib.sha256(write_request(self).encode()).digest()
 
 
-def write_asked(asked: Asked) -> str:
-    return msgspec.json.encode(asked).decode()
+def write_request(request: CommunityRequest) -> str:
+    return msgspec.json.encode(request).decode()
 
 
-def read_asked(text: str | bytes) -> Asked:
-    return msgspec.json.decode(text, type=Asked)
+def read_request(text: str | bytes) -> CommunityRequest:
+    return msgspec.json.decode(text, type=CommunityRequest)
 
 
-class TokenMaker:
-    """Makes a confirmation's token from its id, so that a repeated question gets the same one."""
+class ConfirmationTokens:
+    """Derives a confirmation's token from its id, so that a repeated request gets the same token."""
 
     def __init__(self, secret: str) -> None:
         self._key = hashlib.sha256(b"ride confirmations\0" + secret.encode()).digest()
 
     def token_of(self, confirmation_id: UUID) -> str:
-        """64 hexadecimal digits; kept nowhere."""
+        """64 hexadecimal digits; only their hash is stored."""
         return hmac.new(self._key, confirmation_id.bytes, hashlib.sha256).hexdigest()
 
 
@@ -73,11 +77,11 @@ def hash_token(token: str) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confirmation:
-    """A passenger was asked, once, whether drivers from elsewhere will do."""
+    """A passenger is asked to accept drivers from elsewhere for one request."""
 
     id: ConfirmationId
     passenger_id: UserId
-    asked: Asked
+    asked: CommunityRequest
     community_id: CommunityId
     community_version: int
     tier: Tier
@@ -89,44 +93,44 @@ class Confirmation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """What becomes of the ride if drivers from elsewhere will do; None where nobody can say."""
+    """What is different with drivers from elsewhere."""
 
     tier: Tier
-    # How far the nearest of them is from the passenger, and how long they need.
+    # Of the nearest available driver; None if there is none now.
     distance_meters: int | None
     wait_seconds: int | None
     fare_cents: int
-    # What it would cost with the community's own.
+    # The fare with the community's own drivers.
     home_fare_cents: int
 
 
 @dataclass(frozen=True, slots=True)
-class Created:
-    """A new ride; beyond the fence, if a passenger has confirmed that."""
+class RideCreated:
+    """A new ride; `confirmed`: outside the fence, confirmed by the passenger."""
 
     ride: Ride
     confirmed: bool = False
-    # A driver of the community's own was there, after all.
+    # The community has an available driver after all.
     at_home: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class CreatedBefore:
-    """The confirmation was used already: this is its ride."""
+class RideCreatedBefore:
+    """The ride of a confirmation that was used before."""
 
     ride: Ride
 
 
 @dataclass(frozen=True, slots=True)
-class NeedsConfirmation:
+class ConfirmationNeeded:
     confirmation: Confirmation
     token: str
     changes: Changes
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RequestRefused:
     refusal: Refusal
 
 
-Answer = Created | CreatedBefore | NeedsConfirmation | Refused
+Answer = RideCreated | RideCreatedBefore | ConfirmationNeeded | RequestRefused

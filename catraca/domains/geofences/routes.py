@@ -1,4 +1,4 @@
-"""HTTP for rides in a community: translate, authorise, call one verb."""
+"""HTTP for rides in a community."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -8,16 +8,22 @@ from fastapi.responses import JSONResponse
 
 from catraca.domains import people
 from catraca.domains.geofences.errors import ConfirmationContradicted, ConfirmationTokenInvalid
-from catraca.domains.geofences.model import Answer, Created, CreatedBefore, NeedsConfirmation, Refused
+from catraca.domains.geofences.model import (
+    Answer,
+    ConfirmationNeeded,
+    RequestRefused,
+    RideCreated,
+    RideCreatedBefore,
+)
 from catraca.domains.geofences.schemas import (
     ConfirmationOut,
     GovernanceIn,
     GovernedOut,
     GovernedRideOut,
-    Spoken,
-    called,
+    LocalizedOut,
+    body_name,
 )
-from catraca.domains.geofences.service.gate import Gate
+from catraca.domains.geofences.service import CommunityRides
 from catraca.domains.people import UserId
 from catraca.platform.auth import Principal
 from catraca.platform.database import Db
@@ -31,11 +37,12 @@ from catraca.platform.texts import Language, negotiate, text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GeofenceParts:
-    """What the API's role hands to this route."""
+    """Values that the API role passes to this route."""
 
-    gate: Gate
-    # How many wrong tokens one person may send.
-    guesses: RateLimit
+    rides: CommunityRides
+    limiter: RateLimiter
+    # Of wrong tokens, for each passenger.
+    wrong_tokens: RateLimit
 
 
 Parts = Annotated[GeofenceParts, Depends(wired(GeofenceParts))]
@@ -48,42 +55,45 @@ ROUTERS = [router]
 @router.post(
     "/api/governance/ride/request",
     tags=["rides"],
-    summary="Ask for a ride in a community, or confirm one",
+    summary="Request a ride in a community, or confirm one",
     status_code=201,
     response_model=GovernedOut,
     responses={
-        200: {"model": GovernedOut, "description": "It was confirmed before: its ride"},
-        202: {"model": ConfirmationOut, "description": "Nobody is there: will drivers from elsewhere do?"},
+        200: {"model": GovernedOut, "description": "Confirmed before; the same ride"},
+        202: {
+            "model": ConfirmationOut,
+            "description": "The community has no available driver: confirm drivers from elsewhere",
+        },
         **problems(401, 403, 404, 409, 410, 422, 429),
     },
 )
 async def request_community_ride(
     body: GovernanceIn, request: Request, db: OpenDb, caller: Caller, parts: Parts
 ) -> Response:
-    """Opens a ride with the community's own drivers; with none of them there, asks whether others will do.
+    """Creates a ride for the community's own drivers. Without one available, returns a confirmation token.
 
-    Confirming is safe to repeat: twice, late, from two phones, it is one ride. Also at
-    `/v1/governance/ride/request`.
+    The same body with `confirmationToken` then creates a ride for drivers from elsewhere too. Confirming is
+    safe to repeat: it creates one ride. Also at `/v1/governance/ride/request`.
     """
     passenger_id = await _passenger(db, caller, body)
     if not body.confirms:
-        asked = body.to_asked()
-        answer = await parts.gate.request_ride(db, asked, passenger_id=passenger_id, by=caller.id)
-    else:
-        limiter: RateLimiter = request.app.state.limiter
-        bucket = f"confirmation:{passenger_id}"
-        # Wrong tokens count, and after too many of them no token is looked at.
-        await limiter.demand(bucket, parts.guesses, counts=False)
-        answer = await parts.gate.confirm_ride(
-            db, body.confirmation_token, body.said(), passenger_id=passenger_id, by=caller.id
+        answer = await parts.rides.request_ride(
+            db, body.to_request(), passenger_id=passenger_id, by=caller.id
         )
-        if isinstance(answer, Refused) and isinstance(answer.refusal, ConfirmationTokenInvalid):
-            await limiter.hit(bucket, parts.guesses)
+    else:
+        bucket = f"confirmation:{passenger_id}"
+        # Only wrong tokens count; after too many of them no token is checked.
+        await parts.limiter.demand(bucket, parts.wrong_tokens, counts=False)
+        answer = await parts.rides.confirm_ride(
+            db, body.confirmation_token, body.request_fields(), passenger_id=passenger_id, by=caller.id
+        )
+        if isinstance(answer, RequestRefused) and isinstance(answer.refusal, ConfirmationTokenInvalid):
+            await parts.limiter.hit(bucket, parts.wrong_tokens)
     return _respond(request, answer)
 
 
 async def _passenger(db: Db, caller: Principal, body: GovernanceIn) -> UserId:
-    """Whom the ride is for: a passenger for themselves, operators and services for anybody there is."""
+    """The ride's passenger: the caller, or for operators and services any existing user."""
     if body.passenger_id is None or body.passenger_id == caller.id:
         caller.require("passenger")
         return UserId(caller.id)
@@ -98,31 +108,32 @@ async def _passenger(db: Db, caller: Principal, body: GovernanceIn) -> UserId:
 def _respond(request: Request, answer: Answer) -> Response:
     language = negotiate(request.headers.get("accept-language"))
     match answer:
-        case Created():
-            return _spoken(201, _ride_out(answer, _said_of(answer), language), language)
-        case CreatedBefore():
-            return _spoken(200, _ride_out(answer, "created_before", language), language)
-        case NeedsConfirmation():
+        case RideCreated():
+            return _localized(201, _ride_out(answer, _message_key(answer), language), language)
+        case RideCreatedBefore():
+            return _localized(200, _ride_out(answer, "created_before", language), language)
+        case ConfirmationNeeded():
             keep_nothing(request)
             neighbours = answer.changes.tier == "neighbours"
             key = "needs_confirmation_neighbours" if neighbours else "needs_confirmation"
-            return _spoken(202, ConfirmationOut.of(answer, text(f"geofences.{key}", language, {})), language)
-        case Refused():
+            message = text(f"geofences.{key}", language, {})
+            return _localized(202, ConfirmationOut.of(answer, message), language)
+        case RequestRefused():
             keep_nothing(request)
             return problem_response(
-                _in_their_words(answer.refusal),
+                _with_body_names(answer.refusal),
                 accept_language=request.headers.get("accept-language"),
                 request_id=request.state.request_id,
             )
 
 
-def _said_of(created: Created) -> str:
+def _message_key(created: RideCreated) -> str:
     if not created.confirmed:
         return "created"
     return "created_at_home" if created.at_home else "created_outside"
 
 
-def _ride_out(answer: Created | CreatedBefore, key: str, language: Language) -> GovernedOut:
+def _ride_out(answer: RideCreated | RideCreatedBefore, key: str, language: Language) -> GovernedOut:
     return GovernedOut(
         ride_id=answer.ride.id,
         ride=GovernedRideOut.of(answer.ride),
@@ -130,13 +141,13 @@ def _ride_out(answer: Created | CreatedBefore, key: str, language: Language) -> 
     )
 
 
-def _in_their_words(refusal: Refusal) -> Refusal:
+def _with_body_names(refusal: Refusal) -> Refusal:
     if isinstance(refusal, ConfirmationContradicted):
         fields: list[str] = refusal.data["fields"]  # pyright: ignore[reportAssignmentType]
-        return ConfirmationContradicted(fields=[called(field) for field in fields])
+        return ConfirmationContradicted(fields=[body_name(field) for field in fields])
     return refusal
 
 
-def _spoken(status: int, answer: Spoken, language: Language) -> Response:
+def _localized(status: int, answer: LocalizedOut, language: Language) -> Response:
     content = answer.model_dump(mode="json", by_alias=True)
     return JSONResponse(content, status, headers={"content-language": language})

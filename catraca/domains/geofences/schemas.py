@@ -1,4 +1,4 @@
-"""What the governance route takes and gives, under the names of its contract."""
+"""HTTP schemas of the governance route, under the names of its contract."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
@@ -9,7 +9,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
 from catraca.domains.communities import Tier
-from catraca.domains.geofences.model import Asked, Changes, Kind, NeedsConfirmation
+from catraca.domains.geofences.model import Changes, CommunityRequest, ConfirmationNeeded, Kind
 from catraca.domains.rides import Ride, Status
 from catraca.platform.forms import Address, Body, left_out
 from catraca.platform.geo import Latitude, Longitude
@@ -19,7 +19,7 @@ RIDE_ID = "0198a8b2-3c00-7000-8000-000000000001"
 COMMUNITY_ID = "0198a8b2-3c00-7000-8000-000000000003"
 TOKEN = "5f1d" * 16
 PLACE: Any = {"passengerLat": -23.5505, "passengerLng": -46.6333}
-# By what the body calls it, what it is called in what was asked for.
+# The request's field for each field of the body.
 NAMES = {
     "type": "type",
     "passenger_lat": "lat",
@@ -33,7 +33,7 @@ NAMES = {
 
 
 class GovernanceIn(Body):
-    """A ride to ask for; or a token to confirm, with which the rest may be left out."""
+    """A ride to request; or a token to confirm, with which all other fields are optional."""
 
     model_config = ConfigDict(
         alias_generator=to_camel,
@@ -60,23 +60,23 @@ class GovernanceIn(Body):
         },
     )
 
-    passenger_id: UUID | None = Field(default=None, description="The caller's own; left out, it is that.")
+    passenger_id: UUID | None = Field(default=None, description="Default: the caller.")
     confirmation_token: Annotated[str, Field(min_length=1, max_length=200)] = Field(
-        default_factory=left_out, description="From the answer 202: drivers from elsewhere will do."
+        default_factory=left_out, description="From the answer 202: confirms drivers from elsewhere."
     )
     type: Kind = Field(
-        default_factory=left_out, description="`comunidade`: with the community's own drivers first."
+        default_factory=left_out, description="`comunidade`: the community's own drivers first."
     )
     passenger_lat: Latitude = Field(default_factory=left_out)
     passenger_lng: Longitude = Field(default_factory=left_out)
     origin: Address | None = None
     destination: Address | None = None
     destination_lat: Latitude = Field(
-        default_factory=left_out, description="Left out, both of them: a fare at least."
+        default_factory=left_out, description="Without a destination the fare is the minimum."
     )
     destination_lng: Longitude = Field(default_factory=left_out)
     price: Annotated[float, Field(strict=True, ge=0, le=1_000_000, allow_inf_nan=False)] | None = Field(
-        default=None, description="What the app thinks it costs. What it does cost, the server says."
+        default=None, description="The app's estimate. The server computes the fare."
     )
 
     @model_validator(mode="after")
@@ -92,45 +92,47 @@ class GovernanceIn(Body):
     def confirms(self) -> bool:
         return "confirmation_token" in self.model_fields_set
 
-    def said(self) -> dict[str, Any]:
-        """What the body says of the ride, under the names of what is asked for."""
-        values = {theirs: getattr(self, ours) for ours, theirs in NAMES.items()}
+    def request_fields(self) -> dict[str, Any]:
+        """The sent fields of the ride, under the names of `CommunityRequest`."""
+        values = {field: getattr(self, name) for name, field in NAMES.items()}
         if self.price is not None:
             values["price_cents"] = round(self.price * 100)
         return {name: value for name, value in values.items() if value is not None}
 
-    def to_asked(self) -> Asked:
-        return Asked(**self.said())
+    def to_request(self) -> CommunityRequest:
+        return CommunityRequest(**self.request_fields())
 
 
-def called(field: str) -> str:
-    """The body's name of what is called `field` in what was asked for."""
-    return next(to_camel(ours) for ours, theirs in NAMES.items() if theirs == field)
+def body_name(field: str) -> str:
+    """The name in the body of this field of `CommunityRequest`."""
+    return next(to_camel(name) for name, own in NAMES.items() if own == field)
 
 
-class Spoken(BaseModel):
+class LocalizedOut(BaseModel):
+    """An answer with a message in the caller's language."""
+
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
 
 
-class GovernedRideOut(Spoken):
-    """A ride, under the names of this contract; all of it is at `GET /v1/rides/{id}`."""
+class GovernedRideOut(LocalizedOut):
+    """A ride, under the names of this contract. `GET /v1/rides/{id}` has all its fields."""
 
     id: UUID
     type: Kind
     status: Status
     passenger_id: UUID
     community_id: UUID | None
-    tier: Tier | None = Field(description="How far its drivers may come from.")
+    tier: Tier | None = Field(description="Which drivers may get it.")
     passenger_lat: float
     passenger_lng: float
     origin: str | None
     destination: str | None
     destination_lat: float | None
     destination_lng: float | None
-    price: float | None = Field(description="What the app thought.")
-    fare_cents: int | None = Field(description="What it costs; null: by the way it will have gone.")
+    price: float | None = Field(description="The app's estimate.")
+    fare_cents: int | None = Field(description="Null: computed from the distance driven.")
     created_at: datetime
-    deadline_at: datetime = Field(description="Until when a driver is looked for.")
+    deadline_at: datetime = Field(description="End of the search for a driver.")
 
     @classmethod
     def of(cls, ride: Ride) -> Self:
@@ -171,8 +173,8 @@ RIDE: Any = {
 }
 
 
-class GovernedOut(Spoken):
-    """There is a ride: a new one (201), or the one this confirmation had before (200)."""
+class GovernedOut(LocalizedOut):
+    """A new ride (201), or the ride of a confirmation that was used before (200)."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -193,16 +195,14 @@ class GovernedOut(Spoken):
     message: str
 
 
-class ChangesOut(Spoken):
-    """What becomes of the ride with drivers from elsewhere."""
+class ChangesOut(LocalizedOut):
+    """What is different with drivers from elsewhere."""
 
-    tier: Tier = Field(description="`neighbours`: of the communities next to it; `open`: anybody.")
-    distance_meters: int | None = Field(
-        description="From the nearest of them; null: nobody is free just now."
-    )
-    wait_seconds: int | None = Field(description="How long they would need.")
+    tier: Tier = Field(description="`neighbours`: drivers of neighbour communities; `open`: all drivers.")
+    distance_meters: int | None = Field(description="Of the nearest driver; null: none is available now.")
+    wait_seconds: int | None = Field(description="Until the nearest driver arrives.")
     fare_cents: int
-    home_fare_cents: int = Field(description="What it would cost with the community's own.")
+    home_fare_cents: int = Field(description="The fare with the community's own drivers.")
 
     @classmethod
     def of(cls, changes: Changes) -> Self:
@@ -215,8 +215,8 @@ class ChangesOut(Spoken):
         )
 
 
-class ConfirmationOut(Spoken):
-    """Nobody of the community's own is there: the passenger is asked, and nothing has happened yet."""
+class ConfirmationOut(LocalizedOut):
+    """The community has no available driver. No ride exists until the passenger confirms."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -245,17 +245,17 @@ class ConfirmationOut(Spoken):
     requires_confirmation: Literal[True] = True
     confirmation_token: str = Field(description="64 hexadecimal digits; the same for the same request.")
     expires_at: datetime
-    ttl_minutes: int | float = Field(description="From the first time it was asked.")
+    ttl_minutes: int | float = Field(description="From the first request.")
     message: str
     changes: ChangesOut
 
     @classmethod
-    def of(cls, needed: NeedsConfirmation, message: str) -> Self:
-        asked = needed.confirmation
-        minutes = round((asked.expires_at - asked.created_at).total_seconds() / 60, 2)
+    def of(cls, needed: ConfirmationNeeded, message: str) -> Self:
+        confirmation = needed.confirmation
+        minutes = round((confirmation.expires_at - confirmation.created_at).total_seconds() / 60, 2)
         return cls(
             confirmation_token=needed.token,
-            expires_at=asked.expires_at,
+            expires_at=confirmation.expires_at,
             ttl_minutes=int(minutes) if minutes.is_integer() else minutes,
             message=message,
             changes=ChangesOut.of(needed.changes),

@@ -7,7 +7,7 @@ import structlog
 
 from catraca.domains.analytics.jobs import prune_demand, prune_windows
 from catraca.domains.dead_letters import prune_dead_letters
-from catraca.domains.geofences.jobs import prune_confirmations
+from catraca.domains.geofences.confirmations.jobs import prune_confirmations
 from catraca.domains.location.sharing.service import prune_shares
 from catraca.domains.matching import prune_searches
 from catraca.domains.notifications import prune_notifications, prune_tickets

@@ -78,7 +78,7 @@ def build_app(parts: Parts, health: Health, routers: Sequence[APIRouter] = ROUTE
             presence,
             recorder,
             CommunityParts(fences),
-            geofence_parts(parts, fences),
+            geofence_parts(parts, fences, limiter),
             scheduling_parts(parts),
             sockets,
             push_parts(settings),

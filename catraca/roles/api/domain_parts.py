@@ -25,7 +25,7 @@ from catraca.domains.scheduling.routes import SchedulingParts
 from catraca.platform.auth import TokenSigner
 from catraca.platform.bus import Transport
 from catraca.platform.gather import Gather
-from catraca.platform.http.rate_limits import RateLimit
+from catraca.platform.http.rate_limits import RateLimit, RateLimiter
 from catraca.platform.key_queues import KeyQueues
 from catraca.platform.passwords import Passwords
 from catraca.platform.web_push import PushHosts, PushKey
@@ -80,11 +80,12 @@ def onboarding_parts(settings: Settings, bus: Transport) -> OnboardingParts:
     )
 
 
-def geofence_parts(parts: Parts, fences: communities.Fences) -> GeofenceParts:
-    tokens = geofences.TokenMaker(parts.settings.signing_secret())
+def geofence_parts(parts: Parts, fences: communities.Fences, limiter: RateLimiter) -> GeofenceParts:
+    tokens = geofences.ConfirmationTokens(parts.settings.signing_secret())
     return GeofenceParts(
-        gate=geofences.Gate(parts.redis, fences, geofence_terms(parts.settings), tokens),
-        guesses=RateLimit.parse(parts.settings.geofences.rate_limit_confirmation),
+        rides=geofences.CommunityRides(parts.redis, fences, geofence_terms(parts.settings), tokens),
+        limiter=limiter,
+        wrong_tokens=RateLimit.parse(parts.settings.geofences.rate_limit_confirmation),
     )
 
 

@@ -10,11 +10,11 @@ import pytest
 
 from catraca.domains import communities
 from catraca.domains.communities.service import change_community
-from catraca.domains.geofences.model import Created, read_asked
+from catraca.domains.geofences.model import RideCreated, read_request
 from catraca.domains.people import UserId
 from catraca.platform.database import Database, DatabaseLimits
 from catraca.platform.errors import Refusal
-from tests.domains.geofences.village import OUTSIDE_METERS, Village, gate_of, square
+from tests.domains.geofences.village import OUTSIDE_METERS, Village, community_rides, square
 
 ASK_AGAIN = "O prazo para confirmar acabou. Solicite a corrida novamente."
 
@@ -221,7 +221,7 @@ async def test_who_asks_again_while_confirming_is_not_asked_a_second_time(villag
     passenger_id = UserId(uuid4())
     token = await village.token(passenger_id)
     question = await village.question(token)
-    asked, gate = read_asked(question["asked"]), gate_of(village)
+    asked, gate = read_request(question["asked"]), community_rides(village)
     mine: Any = {"passenger_id": passenger_id, "by": passenger_id}
     limits = DatabaseLimits(lock_seconds=30, statement_seconds=60, idle_in_transaction_seconds=60)
     database = await Database.open(village.town.parts.settings.servers.database_url, limits=limits)
@@ -233,7 +233,7 @@ async def test_who_asks_again_while_confirming_is_not_asked_a_second_time(villag
             await village.until_waiting(1)
             asking = asyncio.create_task(database.run(lambda db: gate.request_ride(db, asked, **mine)))
             await village.until_waiting(2)
-        assert isinstance(await confirming, Created)
+        assert isinstance(await confirming, RideCreated)
         with pytest.raises(Refusal, match="ride_already_open"):
             await asking
     finally:

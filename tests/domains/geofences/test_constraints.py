@@ -176,7 +176,7 @@ TELL = (
 )
 UNTELL = "DELETE FROM outbox WHERE aggregate_id = {closed}"
 BREACHES = {
-    "questions that were closed were told": UNTELL,
+    "expired confirmations are published": UNTELL,
     "one ride a confirmation": "ALTER TABLE rides DROP CONSTRAINT one_ride_a_confirmation",
     "confirmations name their ride": "ALTER TABLE ride_confirmations"
     " DROP CONSTRAINT confirmations_name_their_ride",
@@ -193,7 +193,7 @@ async def test_the_rules_hold_and_each_breach_is_seen(broken_village: Village) -
     assert await scene.broken() == set()
     for question in ("{closed}", "{live}", "{used}"):
         await scene.attempt(TELL.format(question))
-        assert await scene.broken() == {"questions that were closed were told"}, question
+        assert await scene.broken() == {"expired confirmations are published"}, question
         await scene.attempt("DELETE FROM outbox_sent WHERE seq = 99")
     assert sorted(BREACHES) == sorted(rule.name for rule in geofences.INVARIANTS)
     seen: set[str] = set()

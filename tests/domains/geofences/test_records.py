@@ -5,12 +5,12 @@ from uuid import uuid4
 
 import pytest
 
-from catraca.domains.geofences import jobs
-from catraca.domains.geofences.model import Created
-from catraca.domains.geofences.service.outcomes import CONFIRMATIONS, THOUGHT
+from catraca.domains.geofences.confirmations import jobs
+from catraca.domains.geofences.confirmations.service import CONFIRMATION_SECONDS, CONFIRMATIONS
+from catraca.domains.geofences.model import RideCreated
 from catraca.domains.people import UserId
 from tests.conftest import bearer
-from tests.domains.geofences.village import Village, gate_of
+from tests.domains.geofences.village import Village, community_rides
 
 OUTCOMES = ("issued", "repeated", "confirmed", "replayed", "refused", "expired", "guessed")
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -22,7 +22,7 @@ def counted() -> dict[str, float]:
 
 async def test_everything_done_with_a_question_is_audited_and_counted(village: Village) -> None:
     passenger_id, stranger_id = uuid4(), uuid4()
-    before, thoughts = counted(), THOUGHT._sum.get()
+    before, thoughts = counted(), CONFIRMATION_SECONDS._sum.get()
     token = await village.token(passenger_id)
     await village.token(passenger_id)
     await village.confirm(passenger_id, token, price=1)
@@ -46,7 +46,7 @@ async def test_everything_done_with_a_question_is_audited_and_counted(village: V
     ]
     gained = {outcome: count - before[outcome] for outcome, count in counted().items()}
     assert gained == dict.fromkeys(OUTCOMES, 1) | {"issued": 2, "refused": 2}
-    assert THOUGHT._sum.get() > thoughts
+    assert CONFIRMATION_SECONDS._sum.get() > thoughts
     assert 'catraca_confirmations_total{outcome="confirmed"}' in (await village.town.api.get("/metrics")).text
 
 
@@ -78,10 +78,10 @@ async def test_what_is_undone_is_neither_audited_nor_counted(village: Village) -
     await village.cancel(passenger_id, (await village.rides_of(passenger_id))[0])
     with pytest.raises(ZeroDivisionError):
         async with village.town.parts.database.transaction() as db:
-            answer = await gate_of(village).confirm_ride(
+            answer = await community_rides(village).confirm_ride(
                 db, token, {}, passenger_id=UserId(passenger_id), by=passenger_id
             )
-            assert isinstance(answer, Created)
+            assert isinstance(answer, RideCreated)
             raise ZeroDivisionError
     assert await village.audited(token) == [("issued", passenger_id)]
     assert counted() == before

@@ -10,12 +10,12 @@ import httpx
 import pytest
 from structlog.testing import capture_logs
 
-from catraca.domains.geofences import TokenMaker
+from catraca.domains.geofences import ConfirmationTokens
 from catraca.domains.people import UserId
 from catraca.platform.database import Db, Row
 from catraca.platform.telemetry import render
 from tests.conftest import SECRET
-from tests.domains.geofences.village import Village, gate_of
+from tests.domains.geofences.village import Village, community_rides
 
 NO_SUCH = "0123456789abcdef" * 4
 # So much of a token is as good as all of it.
@@ -74,11 +74,11 @@ async def test_a_token_is_kept_nowhere(village: Village) -> None:
 
 
 def test_a_token_is_made_of_the_questions_id_and_the_secret() -> None:
-    maker, question_id = TokenMaker(SECRET), uuid4()
+    maker, question_id = ConfirmationTokens(SECRET), uuid4()
     token = maker.token_of(question_id)
     assert re.fullmatch(r"[0-9a-f]{64}", token)
-    assert token == TokenMaker(SECRET).token_of(question_id)
-    others = [maker.token_of(uuid4()), TokenMaker(f"{SECRET}.").token_of(question_id)]
+    assert token == ConfirmationTokens(SECRET).token_of(question_id)
+    others = [maker.token_of(uuid4()), ConfirmationTokens(f"{SECRET}.").token_of(question_id)]
     assert token not in others
 
 
@@ -151,7 +151,7 @@ class Watched:
 
 async def test_unknown_and_anothers_cost_the_same(village: Village) -> None:
     """The same statements with arguments of the same size: nothing is left by which to tell them apart."""
-    gate = gate_of(village)
+    gate = community_rides(village)
     passenger_id = UserId(uuid4())
     await village.ask(passenger_id)
     costs: dict[str, list[tuple[str, list[str]]]] = {}

@@ -16,7 +16,8 @@ import httpx
 from catraca.domains.communities import Community, CommunityId, Fences, Rules
 from catraca.domains.communities.service import create_community
 from catraca.domains.fares import Tariff
-from catraca.domains.geofences import Gate, Terms, TokenMaker, jobs
+from catraca.domains.geofences import CommunityRides, ConfirmationTokens, GeofenceTerms
+from catraca.domains.geofences.confirmations import jobs
 from catraca.domains.location.model import DriverId
 from tests.conftest import SECRET, bearer
 from tests.domains.location.town import Town
@@ -181,20 +182,20 @@ async def make_community(town: Town, fence: dict[str, Any], **rules: Any) -> Com
         )
 
 
-def gate_of(village: Village) -> Gate:
+def community_rides(village: Village) -> CommunityRides:
     """What stands behind the API's route, to be asked without it."""
     parts = village.town.parts
-    terms = Terms(
+    terms = GeofenceTerms(
         enabled=True,
-        ttl=timedelta(minutes=5),
+        confirmation_ttl=timedelta(minutes=5),
         tariff=Tariff(
             base_cents=500, per_km_cents=180, per_minute_cents=30, minimum_cents=800, currency="BRL"
         ),
-        search=timedelta(minutes=5),
+        search_timeout=timedelta(minutes=5),
         radius_meters=15_000,
         fresh=timedelta(minutes=1),
     )
-    return Gate(parts.redis, Fences(), terms, TokenMaker(SECRET))
+    return CommunityRides(parts.redis, Fences(), terms, ConfirmationTokens(SECRET))
 
 
 def digest(token: str) -> bytes:

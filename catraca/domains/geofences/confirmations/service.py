@@ -1,4 +1,4 @@
-"""What becomes of a question, each written down: settled, answered again, refused, expired."""
+"""The outcomes of a confirmation, each in the audit log: issued, confirmed, replayed, refused, expired."""
 
 from uuid import UUID
 
@@ -6,9 +6,9 @@ import msgspec
 from prometheus_client import Counter, Histogram
 
 from catraca.domains import people, rides
-from catraca.domains.geofences import store
+from catraca.domains.geofences.confirmations import store
 from catraca.domains.geofences.errors import ConfirmationTokenExpired, ConfirmationTokenInvalid
-from catraca.domains.geofences.model import Answer, Confirmation, CreatedBefore, Refused
+from catraca.domains.geofences.model import Answer, Confirmation, RequestRefused, RideCreatedBefore
 from catraca.domains.people import UserId
 from catraca.domains.rides import Ride
 from catraca.events import ConfirmationExpired
@@ -17,55 +17,60 @@ from catraca.platform.database.timers import TimerKind
 from catraca.platform.errors import Refusal
 
 CONFIRMATION_DUE = TimerKind("geofences.confirmation_due")
-CONFIRMATIONS = Counter(
-    "catraca_confirmations_total",
-    "Questions whether drivers from elsewhere will do, by outcome.",
-    ["outcome"],
-)
-THOUGHT = Histogram(
+CONFIRMATIONS = Counter("catraca_confirmations_total", "Confirmations by outcome.", ["outcome"])
+CONFIRMATION_SECONDS = Histogram(
     "catraca_confirmation_seconds",
-    "From the question to its confirmation.",
+    "Time from the issue of a confirmation to its use.",
     buckets=(1, 2, 5, 10, 20, 30, 60, 120, 300),
 )
 
 
-async def settle(db: Db, confirmation: Confirmation, ride: Ride, *, by: UUID) -> None:
+async def record_issue(db: Db, confirmation: Confirmation, *, is_new: bool, by: UUID) -> None:
+    if is_new:
+        await timers.set_timer(db, CONFIRMATION_DUE, confirmation.id, due_at=confirmation.expires_at)
+    await _record(db, "issued" if is_new else "repeated", confirmation, by=by)
+
+
+async def record_use(db: Db, confirmation: Confirmation, ride: Ride, *, by: UUID) -> None:
     await timers.cancel_timer(db, CONFIRMATION_DUE, confirmation.id)
-    await record(db, "confirmed", confirmation, by=by)
-    thought = ride.created_at - confirmation.created_at
-    after_commit(db, lambda: THOUGHT.observe(thought.total_seconds()))
+    await _record(db, "confirmed", confirmation, by=by)
+    waited = ride.created_at - confirmation.created_at
+    after_commit(db, lambda: CONFIRMATION_SECONDS.observe(waited.total_seconds()))
 
 
-async def answer_again(db: Db, found: Confirmation, *, by: UUID) -> Answer:
-    if found.ride_id is None:
-        return await refuse(db, ConfirmationTokenExpired(expired_at=found.expires_at), found, by=by)
-    found_rides = await rides.read_rides(db, [found.ride_id])
-    await record(db, "replayed", found, by=by)
-    return CreatedBefore(found_rides[found.ride_id])
+async def repeat_answer(db: Db, confirmation: Confirmation, *, by: UUID) -> Answer:
+    """The ride of a used confirmation; a refusal if it expired unused."""
+    ride_id = confirmation.ride_id
+    if ride_id is None:
+        expired = ConfirmationTokenExpired(expired_at=confirmation.expires_at)
+        return await refuse(db, expired, confirmation, by=by)
+    found = await rides.read_rides(db, [ride_id])
+    await _record(db, "replayed", confirmation, by=by)
+    return RideCreatedBefore(found[ride_id])
 
 
-async def refuse(db: Db, refusal: Refusal, found: Confirmation, *, by: UUID) -> Refused:
-    """Not raised, which would undo that it is written down."""
-    await record(db, "refused", found, by=by, reason=refusal.code)
-    return Refused(refusal)
+async def refuse(db: Db, refusal: Refusal, confirmation: Confirmation, *, by: UUID) -> RequestRefused:
+    """Returns the refusal instead of raising it: a rollback would remove the audit entry."""
+    await _record(db, "refused", confirmation, by=by, reason=refusal.code)
+    return RequestRefused(refusal)
 
 
-async def turn_away(db: Db, passenger_id: UserId, *, by: UUID) -> Refused:
-    """The same for a token that is none of the passenger's."""
+async def refuse_token(db: Db, passenger_id: UserId, *, by: UUID) -> RequestRefused:
+    """Like `refuse`, for a token that is not one of the passenger's."""
     await audit.record(
         db, actor_id=by, action="user.confirmation_guessed", subject_kind="user", subject_id=passenger_id
     )
     after_commit(db, lambda: CONFIRMATIONS.labels("guessed").inc())
-    return Refused(ConfirmationTokenInvalid())
+    return RequestRefused(ConfirmationTokenInvalid())
 
 
 async def expire_confirmation(db: Db, confirmation_id: UUID) -> None:
-    """Close a question that nobody answered in time, and tell the passenger; safe to repeat."""
+    """Mark a confirmation past its time as expired, and publish that; safe to repeat."""
     expired = await store.expire(db, confirmation_id)
     if expired is None:
         return
     await timers.cancel_timer(db, CONFIRMATION_DUE, expired.id)
-    await record(db, "expired", expired, by=None)
+    await _record(db, "expired", expired, by=None)
     await outbox.record(
         db,
         ConfirmationExpired(
@@ -74,7 +79,7 @@ async def expire_confirmation(db: Db, confirmation_id: UUID) -> None:
     )
 
 
-async def record(
+async def _record(
     db: Db, outcome: str, confirmation: Confirmation, *, by: UUID | None, **more: object
 ) -> None:
     await audit.record(

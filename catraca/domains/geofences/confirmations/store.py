@@ -1,10 +1,16 @@
-"""Every statement on ride_confirmations. Whoever uses one holds its row until the ride is there."""
+"""Every statement on ride_confirmations. A transaction that uses one locks its row and creates the ride."""
 
 from datetime import timedelta
 from uuid import UUID
 
 from catraca.domains.communities import Community, Tier
-from catraca.domains.geofences.model import Asked, Confirmation, ConfirmationId, read_asked, write_asked
+from catraca.domains.geofences.model import (
+    CommunityRequest,
+    Confirmation,
+    ConfirmationId,
+    read_request,
+    write_request,
+)
 from catraca.domains.people import UserId
 from catraca.domains.rides import RideId
 from catraca.platform.database import Db, Row
@@ -16,10 +22,10 @@ COLUMNS = (
 )
 
 
-async def ask(
+async def insert_confirmation(
     db: Db,
     confirmation_id: ConfirmationId,
-    asked: Asked,
+    request: CommunityRequest,
     *,
     passenger_id: UserId,
     token_hash: bytes,
@@ -27,20 +33,20 @@ async def ask(
     tier: Tier,
     ttl: timedelta,
 ) -> tuple[Confirmation, bool]:
-    """The question to this passenger about this very ride, and whether it is new: there is one at a time."""
+    """The open confirmation of this request, locked; True if it is new. A request has one at a time."""
     row = await db.fetchrow(
         "INSERT INTO ride_confirmations AS c (id, passenger_id, token_hash, asked, asked_hash, community_id,"  # noqa: S608
         "   community_version, tier, expires_at)"
         " VALUES ($1, $2, $3, $4::jsonb, $5, $6, $7, $8, clock_timestamp() + $9::interval)"
         " ON CONFLICT (passenger_id, asked_hash) WHERE used_at IS NULL AND expired_at IS NULL"
-        # Nothing changes, but the row that is there is held and answered.
+        # Changes nothing: it locks and returns the existing row.
         " DO UPDATE SET tier = c.tier"
         f" RETURNING {COLUMNS}",
         confirmation_id,
         passenger_id,
         token_hash,
-        write_asked(asked),
-        asked.digest(),
+        write_request(request),
+        request.digest(),
         community.id,
         community.version,
         tier,
@@ -51,37 +57,37 @@ async def ask(
     return found, found.id == confirmation_id
 
 
-_CLAIM = (
+_USE = (
     "WITH moment AS MATERIALIZED (SELECT clock_timestamp() AS at)"
     " UPDATE ride_confirmations SET used_at = moment.at, ride_id = $3 FROM moment"
     " WHERE passenger_id = $1 AND used_at IS NULL AND expired_at IS NULL AND expires_at > moment.at"
 )
 
 
-async def claim_by_token(
+async def use_by_token(
     db: Db, token_hash: bytes, *, passenger_id: UserId, ride_id: RideId
 ) -> Confirmation | None:
-    """Use the confirmation of this token for this ride, if it is unused and in time: one claim, one winner.
+    """Use the confirmation for this ride if it is unused and not expired; None if it is not.
 
-    Whoever else wants it waits for our end, and then finds it used.
+    A concurrent transaction waits until this one ends, and then finds it used.
     """
     row = await db.fetchrow(
-        f"{_CLAIM} AND token_hash = $2 RETURNING {COLUMNS}", passenger_id, token_hash, ride_id
+        f"{_USE} AND token_hash = $2 RETURNING {COLUMNS}", passenger_id, token_hash, ride_id
     )
     return None if row is None else _confirmation(row)
 
 
-async def claim_by_request(
-    db: Db, asked: Asked, *, passenger_id: UserId, ride_id: RideId
+async def use_by_request(
+    db: Db, request: CommunityRequest, *, passenger_id: UserId, ride_id: RideId
 ) -> Confirmation | None:
-    """The same for the open question about this very ride, if there is one."""
+    """Like `use_by_token`, for the open confirmation of this request."""
     row = await db.fetchrow(
-        f"{_CLAIM} AND asked_hash = $2 RETURNING {COLUMNS}", passenger_id, asked.digest(), ride_id
+        f"{_USE} AND asked_hash = $2 RETURNING {COLUMNS}", passenger_id, request.digest(), ride_id
     )
     return None if row is None else _confirmation(row)
 
 
-async def find(db: Db, token_hash: bytes, *, passenger_id: UserId) -> Confirmation | None:
+async def read_confirmation(db: Db, token_hash: bytes, *, passenger_id: UserId) -> Confirmation | None:
     row = await db.fetchrow(
         f"SELECT {COLUMNS} FROM ride_confirmations WHERE passenger_id = $1 AND token_hash = $2",  # noqa: S608
         passenger_id,
@@ -90,8 +96,8 @@ async def find(db: Db, token_hash: bytes, *, passenger_id: UserId) -> Confirmati
     return None if row is None else _confirmation(row)
 
 
-async def find_settled(db: Db, token_hash: bytes, *, passenger_id: UserId) -> Confirmation | None:
-    """The same, as it is when whoever is using it this moment has ended."""
+async def read_after_lock(db: Db, token_hash: bytes, *, passenger_id: UserId) -> Confirmation | None:
+    """Like `read_confirmation`, after a transaction that is using it has ended."""
     row = await db.fetchrow(
         f"SELECT {COLUMNS} FROM ride_confirmations"  # noqa: S608
         " WHERE passenger_id = $1 AND token_hash = $2 FOR SHARE",
@@ -101,18 +107,20 @@ async def find_settled(db: Db, token_hash: bytes, *, passenger_id: UserId) -> Co
     return None if row is None else _confirmation(row)
 
 
-async def lapsed_for(db: Db, asked: Asked, *, passenger_id: UserId) -> ConfirmationId | None:
-    """The question about this very ride that nobody answered in time, and nobody has closed yet."""
+async def overdue_confirmation(
+    db: Db, request: CommunityRequest, *, passenger_id: UserId
+) -> ConfirmationId | None:
+    """The confirmation of this request that is past its time and not marked as expired."""
     return await db.fetchval(
         "SELECT id FROM ride_confirmations WHERE passenger_id = $1 AND asked_hash = $2 AND used_at IS NULL"
         " AND expired_at IS NULL AND expires_at <= clock_timestamp()",
         passenger_id,
-        asked.digest(),
+        request.digest(),
     )
 
 
 async def expire(db: Db, confirmation_id: UUID) -> Confirmation | None:
-    """Close a question whose time is over; None when it is not, or was used, or is closed."""
+    """Mark a confirmation as expired; None if it is used, marked before, or not past its time."""
     row = await db.fetchrow(
         "UPDATE ride_confirmations SET expired_at = clock_timestamp() WHERE id = $1 AND used_at IS NULL"  # noqa: S608
         f" AND expired_at IS NULL AND expires_at <= clock_timestamp() RETURNING {COLUMNS}",
@@ -122,13 +130,13 @@ async def expire(db: Db, confirmation_id: UUID) -> Confirmation | None:
 
 
 async def prune(db: Db, *, older_than: timedelta, limit: int) -> int:
-    """Drop what expired unused, a bounded number at a time; used ones stay, for late repeats."""
+    """Delete confirmations that expired unused, at most `limit`. Used ones stay, for late repeats."""
     return await db.fetchval(
         "WITH old AS (SELECT id FROM ride_confirmations"
         "             WHERE expired_at < (SELECT clock_timestamp() - $1::interval)"
         "             ORDER BY expired_at LIMIT $2 FOR UPDATE SKIP LOCKED),"
-        " gone AS (DELETE FROM ride_confirmations c USING old WHERE c.id = old.id RETURNING 1)"
-        " SELECT count(*) FROM gone",
+        " deleted AS (DELETE FROM ride_confirmations c USING old WHERE c.id = old.id RETURNING 1)"
+        " SELECT count(*) FROM deleted",
         older_than,
         limit,
     )
@@ -145,9 +153,9 @@ async def confirmations_of(db: Db, passenger_id: UserId, *, limit: int = 1000) -
 
 
 async def erase(db: Db, passenger_id: UserId) -> None:
-    """What was never used goes; of the others stays where a ride began, as with rides, and no address.
+    """Delete unused confirmations; remove addresses from used ones. Places stay, as with rides.
 
-    Nor their digest, by which an address could be guessed.
+    The request's digest is replaced, because an address could be guessed from it.
     """
     await db.execute(
         "DELETE FROM ride_confirmations WHERE passenger_id = $1 AND used_at IS NULL", passenger_id
@@ -162,11 +170,11 @@ async def erase(db: Db, passenger_id: UserId) -> None:
 
 def _confirmation(row: Row) -> Confirmation:
     columns = dict(row)
-    columns["asked"] = read_asked(columns["asked"])
+    columns["asked"] = read_request(columns["asked"])
     return Confirmation(**columns)
 
 
-_TOLD = (
+_EVENTS = (
     "SELECT aggregate_id FROM outbox WHERE routing_key = 'ride.confirmation_expired' AND queue IS NULL"  # noqa: S608
     " UNION ALL (SELECT aggregate_id FROM outbox_sent"
     "   WHERE routing_key = 'ride.confirmation_expired' AND queue IS NULL"
@@ -178,44 +186,44 @@ INVARIANTS: tuple[Rule, ...] = (
     Invariant(
         number=7,
         name="rides and confirmations name each other",
-        sentence="A ride beyond its fence and the confirmation it came from name each other.",
+        sentence="A confirmation and the ride created from it refer to each other.",
         query="SELECT c.id FROM ride_confirmations c LEFT JOIN rides r ON r.confirmation_id = c.id"
         " WHERE c.ride_id IS DISTINCT FROM r.id",
     ),
     Invariant(
         number=8,
-        name="questions that were closed were told",
-        sentence="Of each question that nobody answered in time that is told once, and of no other.",
-        query=f"WITH told AS (SELECT aggregate_id, count(*) FROM ({_TOLD}) AS t GROUP BY 1)"  # noqa: S608
-        " SELECT c.id FROM ride_confirmations c LEFT JOIN told t ON t.aggregate_id = c.id"
-        " WHERE t.count > CASE WHEN c.expired_at IS NULL THEN 0 ELSE 1 END"
-        "   OR t.count IS NULL AND c.expired_at > clock_timestamp() - interval '23 hours'"
-        f"    AND (SELECT count(*) FROM told) < {CHECKED_EVENTS // 2}",
+        name="expired confirmations are published",
+        sentence="Every expired confirmation has exactly one event, and no other confirmation has one.",
+        query=f"WITH published AS (SELECT aggregate_id, count(*) FROM ({_EVENTS}) AS e GROUP BY 1)"  # noqa: S608
+        " SELECT c.id FROM ride_confirmations c LEFT JOIN published p ON p.aggregate_id = c.id"
+        " WHERE p.count > CASE WHEN c.expired_at IS NULL THEN 0 ELSE 1 END"
+        "   OR p.count IS NULL AND c.expired_at > clock_timestamp() - interval '23 hours'"
+        f"    AND (SELECT count(*) FROM published) < {CHECKED_EVENTS // 2}",
     ),
     ConstraintHeld(
         name="one ride a confirmation",
-        sentence="No confirmation makes two rides.",
+        sentence="A confirmation creates one ride at most.",
         table="rides",
         constraint="one_ride_a_confirmation",
         definition=("UNIQUE", "confirmation_id"),
     ),
     ConstraintHeld(
         name="confirmations name their ride",
-        sentence="A confirmation that was used has its ride, of the same passenger.",
+        sentence="A used confirmation has a ride of the same passenger.",
         table="ride_confirmations",
         constraint="confirmations_name_their_ride",
         definition=("ride_id, id, passenger_id", "rides(id, confirmation_id, passenger_id)"),
     ),
     ConstraintHeld(
         name="rides name their confirmation",
-        sentence="And the ride names one of the same passenger's that was used for it.",
+        sentence="A ride's confirmation is of the same passenger and was used for this ride.",
         table="rides",
         constraint="rides_name_their_confirmation",
         definition=("confirmation_id, passenger_id, id", "ride_confirmations(id, passenger_id, ride_id)"),
     ),
     ConstraintHeld(
         name="rides beyond the fence were confirmed",
-        sentence="Drivers from elsewhere come only to whom said so.",
+        sentence="A ride with drivers from elsewhere has a confirmation.",
         table="rides",
         constraint="rides_beyond_the_fence_were_confirmed",
         definition=("home", "confirmation_id IS NOT NULL"),
