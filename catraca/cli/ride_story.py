@@ -1,4 +1,4 @@
-"""A ride's story as a person reads it on a terminal: told from the API's answer, and from nothing else."""
+"""Prints the history of a ride on a terminal, from the API's answer."""
 
 from collections import Counter
 from datetime import datetime
@@ -6,7 +6,7 @@ from datetime import datetime
 from rich.console import Console
 from rich.text import Text
 
-from catraca.cli.ride_answer import answer_of
+from catraca.cli.ride_answer import summary_of
 from catraca.cli.ride_words import MOVES, WITHDRAWN, away, because, clock, grouped, lasting, name, passed_over
 from catraca.domains.matching import Verdict
 from catraca.domains.matching.explain.schemas import LineOut, SearchOut, TimelineOut
@@ -26,25 +26,25 @@ STYLES = {
 }
 
 
-def print_story(told: TimelineOut) -> None:
+def print_story(timeline: TimelineOut) -> None:
     console = Console(highlight=False)
-    console.print(_head(told), soft_wrap=True)
-    searches = iter(told.searches)
-    for line in told.story:
+    console.print(_head(timeline), soft_wrap=True)
+    searches = iter(timeline.searches)
+    for line in timeline.story:
         words = _searched(next(searches)) if line.what == "searched" else _words(line)
         console.print(Text(f"{clock(line.at)}  {words}", STYLES.get(line.what, "")), soft_wrap=True)
-    if told.cut:
-        console.print(Text(f"Not all is told: there were more {' and '.join(told.cut)}.", "dim"))
-    console.print(Text(answer_of(told), "bold"), soft_wrap=True)
+    if timeline.cut:
+        console.print(Text(f"Not shown: more {' and '.join(timeline.cut)}.", "dim"))
+    console.print(Text(summary_of(timeline), "bold"), soft_wrap=True)
 
 
-def _head(told: TimelineOut) -> Text:
-    began = told.story[0].at
-    ended = told.status in ("COMPLETED", "PAID", "CANCELED", "EXPIRED", "PAYMENT_EXPIRED")
-    until = told.story[-1].at if ended else now()
+def _head(timeline: TimelineOut) -> Text:
+    began = timeline.story[0].at
+    ended = timeline.status in ("COMPLETED", "PAID", "CANCELED", "EXPIRED", "PAYMENT_EXPIRED")
+    until = timeline.story[-1].at if ended else now()
     return Text.assemble(
-        (f"Ride {told.ride_id}", "bold"),
-        f"  {told.status}, round {told.round}, {_date(began)}, ",
+        (f"Ride {timeline.ride_id}", "bold"),
+        f"  {timeline.status}, round {timeline.round}, {_date(began)}, ",
         f"{'took' if ended else 'for'} {lasting(until - began)}",
     )
 
@@ -54,25 +54,25 @@ def _date(moment: datetime) -> str:
 
 
 def _searched(search: SearchOut) -> str:
-    """How far out, how many there were, and why the others were not asked."""
+    """Return the radius, the number of drivers, and why the others were not asked."""
     seen = sum(search.verdicts.values())
     where = f"search {search.search} within {away(search.radius_meters)}"
     if search.source == "database":
-        where += ", without the map"
+        where += ", without Redis"
     if seen == 0:
-        return f"{where}: nobody is there"
-    told = [f"{seen} seen"]
+        return f"{where}: no driver"
+    details = [f"{seen} seen"]
     asked = search.verdicts.get("offered", 0)
     if asked:
-        told.append(f"{asked} asked")
-        told += _nearer(search)
+        details.append(f"{asked} asked")
+        details += _nearer(search)
     else:
-        told.append(f"nobody to ask: {grouped(search.verdicts)}")
-    return f"{where}: {', '.join(told)}"
+        details.append(f"no driver to ask: {grouped(search.verdicts)}")
+    return f"{where}: {', '.join(details)}"
 
 
 def _nearer(search: SearchOut) -> list[str]:
-    """Of whom was asked although others were nearer: what was it with those?"""
+    """Return why nearer drivers than the asked ones were not asked."""
     furthest = max(one.distance_meters for one in search.seen if one.verdict == "offered")
     nearer: Counter[Verdict] = Counter(one.verdict for one in search.seen if one.distance_meters <= furthest)
     count = passed_over(nearer)
@@ -96,11 +96,11 @@ def _words(line: LineOut) -> str:
             reason = line.reason or "?"
             return f"the offer to {who} is withdrawn: {WITHDRAWN.get(reason, reason)}"
         case "accepted":
-            return f"{who} accepts" + (", by an operator's hand" if line.by == "operator" else "")
+            return f"{who} accepts" + (", by an operator" if line.by == "operator" else "")
         case "given_up":
             return f"{who} gives the ride up{because(line.reason)}; round {line.round} begins"
         case "canceled":
-            by = "over: nobody came" if line.by == "system" else f"canceled by the {line.by}"
+            by = "over: no driver came" if line.by == "system" else f"canceled by the {line.by}"
             return f"{by}{because(line.reason)}"
         case _:
             return MOVES[line.what]
@@ -110,12 +110,12 @@ def _waits(line: LineOut) -> str:
     until = clock(line.until) if line.until else "?"
     match line.outcome:
         case "asked":
-            return f"looks for more at {until}"
+            return f"searches for more at {until}"
         case "snatched":
-            return f"others were faster: looks again at {until}"
+            return f"others were faster: searches again at {until}"
         case "index_away":
-            return f"without the map nobody can be sure: looks again at {until}"
+            return f"Redis was away: searches again at {until}"
         case "waits_on":
-            return f"waits on, until {until}"
+            return f"still waits until {until}"
         case _:
-            return f"waits until {until}, or until a driver comes free near by"
+            return f"waits until {until}, or until a driver near by is free"

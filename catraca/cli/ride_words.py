@@ -1,4 +1,4 @@
-"""Rides and searches in the words of whoever reads of them on a terminal."""
+"""Texts of `catraca rides explain`."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -7,7 +7,7 @@ from uuid import UUID
 
 from catraca.domains.matching import Verdict
 
-# In the order in which they are told.
+# In the order of the output.
 VERDICTS: Final[Mapping[Verdict, str]] = {
     "asked_now": "being asked",
     "driving": "driving",
@@ -30,19 +30,19 @@ WITHDRAWN: Final[Mapping[str, str]] = {
     "no_drivers_available": "the time was over",
 }
 MOVES: Final[Mapping[str, str]] = {
-    "requested": "asked for",
-    "woken": "woken: a driver came free near by",
-    "arriving": "the driver is there",
+    "requested": "requested",
+    "woken": "woken: a driver near by is free",
+    "arriving": "the driver arrives",
     "started": "the ride begins",
     "completed": "the ride is over",
     "paid": "paid",
-    "payment_expired": "never paid",
-    "expired": "over: nobody was asked in time",
+    "payment_expired": "not paid in time",
+    "expired": "over: no driver was asked in time",
 }
 
 
 def grouped(verdicts: Mapping[Verdict, int]) -> str:
-    """`2 driving, 1 refused before`; without those who were asked, or could be next."""
+    """Return `2 driving, 1 refused before`; without drivers who were asked or are next."""
     return ", ".join(
         f"{verdicts[verdict]} {words}" for verdict, words in VERDICTS.items() if verdicts.get(verdict)
     )
@@ -53,12 +53,12 @@ def passed_over(verdicts: Mapping[Verdict, int]) -> int:
 
 
 def name(driver_id: UUID | None) -> str:
-    """Short, and the same wherever the driver is named."""
-    return "nobody" if driver_id is None else str(driver_id)[:8]
+    """Return a short form of the driver's id."""
+    return "no driver" if driver_id is None else str(driver_id)[:8]
 
 
 def away(meters: int) -> str:
-    """`420 m`, `1.2 km`, `5 km`: no more precise than phones are."""
+    """Return `420 m`, `1.2 km`, `5 km`: rounded, as positions of phones are imprecise."""
     rough = round(meters, -1)
     return f"{rough} m" if rough < 1000 else f"{meters / 1000:.1f}".removesuffix(".0") + " km"
 
@@ -68,7 +68,7 @@ def clock(moment: datetime) -> str:
 
 
 def lasting(time: timedelta) -> str:
-    """`34 s`, `5 min`, `1 h 2 min`."""
+    """Return `34 s`, `5 min`, `1 h 2 min`."""
     seconds = max(0, round(time.total_seconds()))
     minutes, hours = seconds // 60 % 60, seconds // 3600
     parts = {"h": hours, "min": minutes, "s": 0 if hours else seconds % 60}

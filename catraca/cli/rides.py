@@ -1,4 +1,4 @@
-"""`catraca rides explain`: why somebody came, or nobody."""
+"""`catraca rides explain`: why a ride got its driver, or none."""
 
 from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
@@ -11,12 +11,12 @@ from catraca.cli.failures import expected_failures, fail
 if TYPE_CHECKING:
     from catraca.domains.matching import Explanation
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, help="See what became of a ride.")
+app = typer.Typer(no_args_is_help=True, add_completion=False, help="Explain a ride.")
 
 
 @app.callback()
 def rides() -> None:
-    """See what became of a ride."""
+    """Explain a ride."""
 
 
 @app.command()
@@ -26,22 +26,22 @@ def explain(
         bool, typer.Option("--json", help="Print JSON for programs, as the API answers it.")
     ] = False,
 ) -> None:
-    """Tell a ride's story: whom each search saw and asked, what they answered, and why it ended so.
+    """Print the history of a ride: the drivers each search saw and asked, their answers, and the end.
 
-    Changes nothing. Drivers are named by the first eight signs of their ids; times are this machine's.
+    Changes nothing. Drivers are shown by the first eight characters of their ids; times are local.
 
     Example: `catraca rides explain 0198a8b2-3c00-7000-8000-000000000001`
     """
     explained = _explained(ride)
     from catraca.domains.matching.explain.schemas import TimelineOut
 
-    told = TimelineOut.of(explained)
+    timeline = TimelineOut.of(explained)
     if as_json:
-        typer.echo(told.model_dump_json(indent=2))
+        typer.echo(timeline.model_dump_json(indent=2))
     else:
         from catraca.cli.ride_story import print_story
 
-        print_story(told)
+        print_story(timeline)
 
 
 def _explained(ride_id: UUID) -> "Explanation":

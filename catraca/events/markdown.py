@@ -51,8 +51,8 @@ def _section(entry: Entry) -> str:
 
 def _notices() -> str:
     words = (
-        "What people are told, as devices get it: `{seq, type, data}`. How a socket is opened, and what\n"
-        "else is said there, is in [Told live](live.md).\n"
+        "Notifications as devices get them: `{seq, type, data}`. [Notifications and the WebSocket](live.md)\n"
+        "describes the socket.\n"
     )
     return "\n".join(["## Over the WebSocket\n", words, *map(_notice, NOTICES)])
 

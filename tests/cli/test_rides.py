@@ -53,9 +53,9 @@ class Reader:
     printed: pytest.CaptureFixture[str]
 
     async def explain(self, ride_id: UUID) -> list[str]:
-        told = TimelineOut.model_validate(await self.harness.town.rides.timeline(ride_id))
+        timeline = TimelineOut.model_validate(await self.harness.town.rides.timeline(ride_id))
         self.printed.readouterr()
-        print_story(told)
+        print_story(timeline)
         return marked(self.printed.readouterr().out)
 
 
@@ -83,7 +83,7 @@ async def test_explains_a_refusal_and_an_acceptance(harness: MatchingHarness, ma
     assert (code, complaint) == (0, "")
     assert marked(said) == [
         f"Ride {ride_id}  ACCEPTED, round 1, DAY, for LONG",
-        "TIME  asked for",
+        "TIME  requested",
         "TIME  search 1 within 1 km: 4 seen, 1 asked, 1 nearer: 1 driving",
         f"TIME  asks {first}, 200 m away, until TIME",
         f"TIME  {first} refuses (too_far)",
@@ -107,13 +107,13 @@ async def test_explains_a_ride_without_a_driver(harness: MatchingHarness, reader
     said = await reader.explain(ride_id)
     assert said[-6:] == [
         f"TIME  the offer to {str(drivers[2])[:8]} is withdrawn: the driver went offline",
-        "TIME  search 1 within 1 km: 2 seen, nobody to ask: 1 driving, 1 refused before",
-        "TIME  search 2 within 1.5 km: 2 seen, nobody to ask: 1 driving, 1 refused before",
-        "TIME  waits until TIME, or until a driver comes free near by",
-        "TIME  over: nobody came (no_drivers_available)",
+        "TIME  search 1 within 1 km: 2 seen, no driver to ask: 1 driving, 1 refused before",
+        "TIME  search 2 within 1.5 km: 2 seen, no driver to ask: 1 driving, 1 refused before",
+        "TIME  waits until TIME, or until a driver near by is free",
+        "TIME  over: no driver came (no_drivers_available)",
         (
-            "Nobody came: 2 were asked: 1 refused, 1 went offline."
-            " Of the others within reach (1.5 km): 1 driving."
+            "No driver came: 2 were asked: 1 refused, 1 went offline."
+            " Of the other drivers within reach (1.5 km): 1 driving."
         ),
     ]
 
@@ -124,25 +124,25 @@ async def test_explains_that_no_driver_was_online(harness: MatchingHarness, read
     await harness.pass_deadline(ride_id)
     await harness.fire_timer(ride_id)
     assert (await reader.explain(ride_id))[2:] == [
-        "TIME  search 1 within 1 km: nobody is there",
-        "TIME  waits until TIME, or until a driver comes free near by",
-        "TIME  woken: a driver came free near by",
-        "TIME  search 2 within 1.5 km: nobody is there",
-        "TIME  waits on, until TIME",
-        "TIME  over: nobody came (no_drivers_available)",
-        "Nobody came: no driver was at work within 1.5 km.",
+        "TIME  search 1 within 1 km: no driver",
+        "TIME  waits until TIME, or until a driver near by is free",
+        "TIME  woken: a driver near by is free",
+        "TIME  search 2 within 1.5 km: no driver",
+        "TIME  still waits until TIME",
+        "TIME  over: no driver came (no_drivers_available)",
+        "No driver came: no driver was online within 1.5 km.",
     ]
 
 
 async def test_explains_a_search_in_progress(harness: MatchingHarness, reader: Reader) -> None:
     ride_id = await harness.request_ride()
     assert (await reader.explain(ride_id))[-1] == (
-        "Nobody has come yet, and there is time until TIME; the next search is at TIME."
+        "No driver has come yet; the search ends at TIME; the next search is at TIME."
     )
     asked = await harness.town.new_driver(steps=1)
     await harness.fire_timer(ride_id, woken=True)
     assert (await reader.explain(ride_id))[-1] == (
-        f"Nobody has come yet, and there is time until TIME; being asked: {str(asked)[:8]}."
+        f"No driver has come yet; the search ends at TIME; being asked: {str(asked)[:8]}."
     )
 
 
@@ -162,7 +162,7 @@ async def test_explains_a_second_round(harness: MatchingHarness, reader: Reader)
         "TIME  search 1 within 1 km: 2 seen, 1 asked, 1 nearer: 1 gave it up before",
     ]
     assert said[-4:] == [
-        "TIME  the driver is there",
+        "TIME  the driver arrives",
         "TIME  the ride begins",
         "TIME  the ride is over",
         f"{str(comes)[:8]} came: accepted after LONG, in search 1, 200 m away.",
@@ -174,9 +174,9 @@ async def test_explains_a_cancellation(harness: MatchingHarness, reader: Reader)
     ride_id = await harness.town.rides.request(passenger_id)
     await harness.town.rides.cancel(ride_id, bearer("passenger", passenger_id), "changed_plans")
     assert (await reader.explain(ride_id))[1:] == [
-        "TIME  asked for",
+        "TIME  requested",
         "TIME  canceled by the passenger (changed_plans)",
-        "The passenger canceled (changed_plans); nobody had been asked.",
+        "The passenger canceled (changed_plans); no driver had been asked.",
     ]
 
 
@@ -192,12 +192,12 @@ async def test_explains_operator_offers_without_search_records(
     await harness.pass_deadline(ride_id)
     await harness.fire_timer(ride_id)
     assert (await reader.explain(ride_id))[-1] == (
-        "Nobody came: 1 was asked: 1 did not answer, and no search was made."
+        "No driver came: 1 was asked: 1 did not answer, and no search was made."
     )
     await harness.town.rides.sql("UPDATE matchings SET search = 2 WHERE ride_id = $1", ride_id)
     assert (await reader.explain(ride_id))[-2:] == [
-        "Not all is told: there were more searches.",
-        "Nobody came: 1 was asked: 1 did not answer, and what the searches saw is not kept any more.",
+        "Not shown: more searches.",
+        "No driver came: 1 was asked: 1 did not answer, and the search records are deleted.",
     ]
 
 

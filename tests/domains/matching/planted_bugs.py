@@ -338,7 +338,7 @@ SERVICE_BUGS = (
     ServiceBug(
         "open offers are not seen, so a repeated refusal counts twice",
         "catraca.domains.matching.search.service",
-        "live=self._held.live,",
+        "live=self._locked.live,",
         "live=0,",
         checks.repeated_refusal_counts_once,
     ),
@@ -388,8 +388,8 @@ SERVICE_BUGS = (
     ServiceBug(
         "the driver who accepted is released with the others",
         "catraca.domains.matching.outcome.service",
-        "released = await release_drivers(redis, held, but=event.driver_id)",
-        "released = await release_drivers(redis, held)",
+        "released = await release_drivers(redis, locked, but=event.driver_id)",
+        "released = await release_drivers(redis, locked)",
         checks.acceptance_keeps_the_lock,
     ),
     ServiceBug(

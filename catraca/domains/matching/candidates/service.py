@@ -44,7 +44,7 @@ class CandidateSearch:
         self,
         redis: RedisClient,
         db: Db,
-        held: LockedRide,
+        locked: LockedRide,
         *,
         number: int,
         cause: Cause,
@@ -53,7 +53,7 @@ class CandidateSearch:
         self._redis = redis
         self._db = db
         # With the offers of this search, once they are made.
-        self.held = held
+        self.locked = locked
         self._number = number
         self._cause: Cause = cause
         self._radius_meters = 0
@@ -67,7 +67,7 @@ class CandidateSearch:
     async def find(self, radius_meters: int, *, max_radius_meters: int, limit: int, fresh: timedelta) -> None:
         """Set `candidates`, nearest first: drivers of the ride's community before all others."""
         excluded = self._excluded()
-        place = Place(self.held.ride.pickup_lat, self.held.ride.pickup_lon)
+        place = Place(self.locked.ride.pickup_lat, self.locked.ride.pickup_lon)
         search = Search(place=place, radius_meters=radius_meters, limit=limit, fresh=fresh)
         *inner, outermost = await self._circles()
         for circle in (*inner, outermost):
@@ -80,7 +80,7 @@ class CandidateSearch:
         await self._record_farther(replace(search, radius_meters=max_radius_meters), excluded)
 
     async def _circles(self) -> Sequence[CommunityFilter]:
-        ride = self.held.ride
+        ride = self.locked.ride
         if ride.community_id is None or ride.community_version is None or ride.tier is None:
             return [None]
         community = await communities.read_community_version(
@@ -104,10 +104,10 @@ class CandidateSearch:
         # A driver who refused, and later lost an operator's offer to another driver, still has refused.
         excluded: dict[UUID, Verdict] = {
             one.driver_id: ASKED_BEFORE[one.response]
-            for one in self.held.offers
+            for one in self.locked.offers
             if one.response in ASKED_BEFORE
         }
-        excluded[self.held.ride.passenger_id] = "own_ride"
+        excluded[self.locked.ride.passenger_id] = "own_ride"
         return excluded
 
     async def _record_farther(self, search: Search, excluded: Mapping[UUID, Verdict]) -> None:
@@ -147,7 +147,7 @@ class CandidateSearch:
 
     async def _lock(self, candidate: Candidate, lease: timedelta) -> bool:
         locked = await location.reserve_driver(
-            self._db, self._redis, candidate.driver_id, ride_id=self.held.ride.id, ttl=lease
+            self._db, self._redis, candidate.driver_id, ride_id=self.locked.ride.id, ttl=lease
         )
         if not locked:
             self._record(candidate.driver_id, candidate.distance_meters, "locked")
@@ -156,9 +156,9 @@ class CandidateSearch:
     async def _offer_to(self, batch: Sequence[Candidate], ttl: timedelta) -> int:
         if not batch:
             return 0
-        made, self.held = await rides.offer_ride(
+        made, self.locked = await rides.offer_ride(
             self._db,
-            self.held,
+            self.locked,
             [UserId(one.driver_id) for one in batch],
             ttl=ttl,
             distances={one.driver_id: one.distance_meters for one in batch},
@@ -168,14 +168,14 @@ class CandidateSearch:
             offer_id = offer_ids.get(UserId(one.driver_id))
             self._record(one.driver_id, one.distance_meters, "offered" if offer_id else "snatched", offer_id)
         lost = [one.driver_id for one in batch if one.driver_id not in offer_ids]
-        await location.release_drivers(self._redis, lost, ride_id=self.held.ride.id)
+        await location.release_drivers(self._redis, lost, ride_id=self.locked.ride.id)
         return len(made)
 
     def record(self) -> SearchRecord:
         return SearchRecord(
-            round=self.held.ride.round,
+            round=self.locked.ride.round,
             search=self._number,
-            at=self.held.now,
+            at=self.locked.now,
             radius_meters=self._radius_meters,
             source=self.source,
             cause=self._cause,

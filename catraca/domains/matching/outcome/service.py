@@ -28,18 +28,18 @@ MATCH_SECONDS = Histogram(
 
 
 async def confirm_match(
-    db: Db, redis: RedisClient, event: DriverAccepted, held: LockedRide, *, started_at: datetime
+    db: Db, redis: RedisClient, event: DriverAccepted, locked: LockedRide, *, started_at: datetime
 ) -> list[UUID]:
     """Lock the driver for the ride, release all other drivers, and publish the match.
 
     Does nothing if the ride has changed since, for example because the driver gave it up. Returns the drivers
     that lost their offer.
     """
-    ride = held.ride
+    ride = locked.ride
     if not _is_current(ride, event):
         return []
     await location.reserve_driver(db, redis, event.driver_id, ride_id=ride.id, ttl=RIDE_LEASE)
-    released = await release_drivers(redis, held, but=event.driver_id)
+    released = await release_drivers(redis, locked, but=event.driver_id)
     pickup = Place(ride.pickup_lat, ride.pickup_lon)
     place = await location.last_place(db, redis, event.driver_id)
     way = None if place is None else estimate_trip(place, pickup)
@@ -66,13 +66,13 @@ def _is_current(ride: Ride, event: DriverAccepted) -> bool:
     return ride.is_driven and ride.round == event.round and ride.accepted_driver_id == event.driver_id
 
 
-async def release_drivers(redis: RedisClient, held: LockedRide, *, but: UUID | None = None) -> list[UUID]:
+async def release_drivers(redis: RedisClient, locked: LockedRide, *, but: UUID | None = None) -> list[UUID]:
     """Release the locks of all drivers the ride was offered to; locks of other rides stay.
 
     Returns the drivers whose offer was canceled: they are available again without an event of their own.
     """
-    await location.release_drivers(redis, [one for one in held.answers if one != but], ride_id=held.ride.id)
-    return [one for one, response in held.answers.items() if response == "CANCELED"]
+    await location.release_drivers(redis, [one for one in locked.answers if one != but], ride_id=locked.ride.id)
+    return [one for one, response in locked.answers.items() if response == "CANCELED"]
 
 
 async def publish_end(db: Db, ended: LockedRide, *, started_at: datetime) -> None:

@@ -65,9 +65,9 @@ async def ask_next_driver(
 async def release(
     db: Db, event: MatchingTimeout | NoDriversAvailable, message: Message, matcher: Matcher
 ) -> None:
-    held = await rides.lock_for_search(db, rides.RideId(event.ride_id))
-    if held is not None:
-        await release_drivers(matcher.redis, held)
+    locked = await rides.lock_for_search(db, rides.RideId(event.ride_id))
+    if locked is not None:
+        await release_drivers(matcher.redis, locked)
 
 
 @availability(DriverOffline)
@@ -106,7 +106,7 @@ async def wake_near_idle_driver(db: Db, event: DriverIdle, message: Message, mat
 async def confirm(db: Db, event: DriverAccepted, message: Message, matcher: Matcher) -> None:
     result = await matcher.advance_search(db, event.ride_id)
     if result is not None:
-        released = await confirm_match(db, matcher.redis, event, result.held, started_at=result.started_at)
+        released = await confirm_match(db, matcher.redis, event, result.locked, started_at=result.started_at)
         await matcher.wake_searches_near(db, released)
     _observe_lag(ride_updates, event.timestamp)
 
@@ -121,7 +121,7 @@ async def release_driver(db: Db, event: RideCompleted, message: Message, matcher
 async def stop_search(db: Db, event: RideCancelled, message: Message, matcher: Matcher) -> None:
     result = await matcher.advance_search(db, event.ride_id)
     if result is not None:
-        released = await release_drivers(matcher.redis, result.held)
+        released = await release_drivers(matcher.redis, result.locked)
         driver = [] if event.driver_id is None else [event.driver_id]
         await matcher.wake_searches_near(db, [*driver, *released])
     _observe_lag(ride_updates, event.timestamp)

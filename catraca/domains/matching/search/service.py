@@ -74,13 +74,13 @@ class Terms:
 class StepResult:
     """The ride before the step, locked to the end of the transaction, and the search after it."""
 
-    held: LockedRide
+    locked: LockedRide
     matching: Matching | None
 
     @property
     def started_at(self) -> datetime:
         """Start of the search in the ride's present round."""
-        ride, matching = self.held.ride, self.matching
+        ride, matching = self.locked.ride, self.matching
         return matching.started_at if matching and matching.round == ride.round else ride.created_at
 
 
@@ -96,13 +96,13 @@ class Matcher:
 
         Returns None for an unknown ride.
         """
-        held = await rides.lock_for_search(db, RideId(ride_id))
-        if held is None:
+        locked = await rides.lock_for_search(db, RideId(ride_id))
+        if locked is None:
             return None
         before = await store.read_matching(db, ride_id)
-        if before is None and not held.ride.is_open and not held.ride.has_run_out:
-            return StepResult(held, None)
-        search_step = _SearchStep(self, db, held)
+        if before is None and not locked.ride.is_open and not locked.ride.has_run_out:
+            return StepResult(locked, None)
+        search_step = _SearchStep(self, db, locked)
         after = await search_step.run(before, signal)
         if after != before:
             await store.save_matching(db, after, search_step.pickup)
@@ -110,7 +110,7 @@ class Matcher:
             await timers.cancel_timer(db, MATCHING_DUE, ride_id)
         else:
             await timers.set_timer(db, MATCHING_DUE, ride_id, due_at=after.wake_at)
-        return StepResult(held, after)
+        return StepResult(locked, after)
 
     async def wake_searches(self, db: Db, *places: Place, but: UUID | None = None) -> None:
         """Run the longest waiting searches that reach one of the places at once, except the ride `but`."""
@@ -133,12 +133,12 @@ class Matcher:
 class _SearchStep:
     """One step with all its effects, under the lock of the ride."""
 
-    def __init__(self, matcher: Matcher, db: Db, held: LockedRide) -> None:
+    def __init__(self, matcher: Matcher, db: Db, locked: LockedRide) -> None:
         self._matcher = matcher
         self._rules = matcher.terms.rules
         self._db = db
-        self._held = held
-        self.pickup = Place(held.ride.pickup_lat, held.ride.pickup_lon)
+        self._locked = locked
+        self.pickup = Place(locked.ride.pickup_lat, locked.ride.pickup_lon)
         self._search: CandidateSearch | None = None
         self._cause: Cause = "begun"
 
@@ -148,11 +148,11 @@ class _SearchStep:
         end_is_unpublished = self._end_is_unpublished(matching)
         if matching is None:
             matching = Matching(
-                ride_id=self._held.ride.id, round=self._held.ride.round, started_at=state.since
+                ride_id=self._locked.ride.id, round=self._locked.ride.round, started_at=state.since
             )
         events: deque[Event] = deque([signal(state)])
         while events:
-            matching, effects = step(matching, events.popleft(), self._held.now, self._rules)
+            matching, effects = step(matching, events.popleft(), self._locked.now, self._rules)
             for effect in effects:
                 result = await self._perform(effect, matching)
                 if result is not None:
@@ -160,36 +160,36 @@ class _SearchStep:
         if self._search is not None:
             if self._search.outcome in ("asked", "waits_on"):  # no retry event has set the next search
                 self._search.next_at = matching.next_search_at
-            await search_store.insert_search(self._db, self._held.ride.id, self._search.record())
+            await search_store.insert_search(self._db, self._locked.ride.id, self._search.record())
         if end_is_unpublished:
-            await publish_end(self._db, self._held, started_at=matching.started_at)
+            await publish_end(self._db, self._locked, started_at=matching.started_at)
         return matching
 
     def _end_is_unpublished(self, matching: Matching | None) -> bool:
         """Return True if the ride's own timer ended it before a step of matching did."""
-        ride = self._held.ride
+        ride = self._locked.ride
         if not ride.has_run_out:
             return False
         return matching is None or (matching.round, matching.phase) != (ride.round, "ended")
 
     def _cause_of(self, matching: Matching | None, signal: Signal) -> Cause:
         """Return the cause to record if this step searches."""
-        if matching is None or matching.round < self._held.ride.round:
+        if matching is None or matching.round < self._locked.ride.round:
             return "begun"
         if signal is DriverNearby:
             return "driver_near"
         planned_at = matching.next_search_at
-        return "due" if planned_at is not None and planned_at <= self._held.now else "offer_ended"
+        return "due" if planned_at is not None and planned_at <= self._locked.now else "offer_ended"
 
     def _ride_state(self) -> RideState:
-        ride = self._held.ride
+        ride = self._locked.ride
         return RideState(
             state="open" if ride.is_open else "taken" if ride.is_driven else "over",
             round=ride.round,
             since=ride.created_at if ride.round == 1 else ride.updated_at,
             deadline_at=ride.deadline_at,
-            live=self._held.live,
-            expires_at=self._held.first_expiry,
+            live=self._locked.live,
+            expires_at=self._locked.first_expiry,
         )
 
     async def _perform(self, effect: Effect, matching: Matching) -> Event | None:
@@ -206,11 +206,11 @@ class _SearchStep:
 
     async def _find_candidates(self, matching: Matching, radius_meters: int) -> CandidatesFound:
         if self._search is not None:  # a search without candidates, followed by a wider one at once
-            await search_store.insert_search(self._db, self._held.ride.id, self._search.record())
+            await search_store.insert_search(self._db, self._locked.ride.id, self._search.record())
         self._search = search = CandidateSearch(
             self._matcher.redis,
             self._db,
-            self._held,
+            self._locked,
             number=matching.search,
             cause=self._cause,
             next_at=matching.next_search_at,
@@ -234,15 +234,15 @@ class _SearchStep:
         )
         if made:
             self._search.outcome = "asked"
-            is_first = not self._held.offers
-            self._held = self._search.held
-            waited = self._held.now - matching.started_at
+            is_first = not self._locked.offers
+            self._locked = self._search.locked
+            waited = self._locked.now - matching.started_at
             after_commit(self._db, lambda: _count_offers(made, waited if is_first else None))
         return OffersMade(self._ride_state(), made)
 
     async def _publish_retry(self, effect: PublishRetry) -> None:
-        ride = await rides.begin_search(self._db, self._held.ride, news="matching.retry")
-        self._held = replace(self._held, ride=ride)
+        ride = await rides.begin_search(self._db, self._locked.ride, news="matching.retry")
+        self._locked = replace(self._locked, ride=ride)
         await outbox.record(
             self._db,
             MatchingRetry(
@@ -261,7 +261,7 @@ class _SearchStep:
 
     async def _end_ride(self, matching: Matching) -> None:
         searches, _ = await search_store.last_search(self._db, matching.ride_id, matching.round)
-        ended = await rides.end_search(self._db, self._held.ride, searched=searches > 0)
+        ended = await rides.end_search(self._db, self._locked.ride, searched=searches > 0)
         await publish_end(self._db, ended, started_at=matching.started_at)
 
 
