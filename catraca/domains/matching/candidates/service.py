@@ -9,7 +9,7 @@ from uuid import UUID
 
 from catraca.domains import communities, location, rides
 from catraca.domains.communities import CommunityFilter
-from catraca.domains.location import NearbyDriver, Search, Source
+from catraca.domains.location import Search, Source
 from catraca.domains.matching.candidates.model import (
     Candidate,
     Cause,
@@ -94,7 +94,7 @@ class CandidateSearch:
         )
         for one in near:
             verdict = excluded.get(one.driver_id) or one.unavailable or "next"
-            self._record_near(one, verdict)
+            self._record(one.driver_id, one.distance_meters, verdict)
             if verdict == "next":
                 self.candidates.append(Candidate(one.driver_id, one.distance_meters))
         self.candidates.sort(key=lambda one: one.distance_meters)
@@ -124,7 +124,8 @@ class CandidateSearch:
         for one in near:
             is_farther = one.distance_meters > self._radius_meters
             if is_farther or one.unavailable in ("stale", "outside_fence"):
-                self._record_near(one, excluded.get(one.driver_id) or one.unavailable or "too_far")
+                verdict = excluded.get(one.driver_id) or one.unavailable or "too_far"
+                self._record(one.driver_id, one.distance_meters, verdict)
 
     async def make_offers(
         self, candidates: Sequence[Candidate], *, wanted: int, ttl: timedelta, lease: timedelta
@@ -192,9 +193,6 @@ class CandidateSearch:
         others.sort(key=lambda one: one.distance_meters)
         kept = offered + others[: max(0, MAX_SEEN - len(offered))]
         return sorted(kept, key=lambda one: one.distance_meters)
-
-    def _record_near(self, near: NearbyDriver, verdict: Verdict) -> None:
-        self._record(near.driver_id, near.distance_meters, verdict)
 
     def _record(
         self, driver_id: UUID, distance_meters: float, verdict: Verdict, offer_id: UUID | None = None

@@ -71,7 +71,9 @@ async def release_drivers(redis: RedisClient, locked: LockedRide, *, but: UUID |
 
     Returns the drivers whose offer was canceled: they are available again without an event of their own.
     """
-    await location.release_drivers(redis, [one for one in locked.answers if one != but], ride_id=locked.ride.id)
+    await location.release_drivers(
+        redis, [one for one in locked.answers if one != but], ride_id=locked.ride.id
+    )
     return [one for one, response in locked.answers.items() if response == "CANCELED"]
 
 
