@@ -1,4 +1,4 @@
-"""Between one API and PostgreSQL: lets everything pass, and stops the next COMMIT where it is told to."""
+"""A proxy between one API and PostgreSQL that can stop the COMMIT of one transaction."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -9,8 +9,10 @@ from tempfile import TemporaryDirectory
 from typing import Any, Literal
 from urllib.parse import parse_qs, urlsplit
 
-# As the driver sends it, when the answer to the statement before has come: the end of a message of its own.
+# The end of a message of its own: the driver sends it after the answer to the statement before.
 COMMIT = b"COMMIT\x00"
+BEGIN = b"BEGIN"
+HEADER_BYTES = 5
 CHUNK_BYTES = 64 * 1024
 REACHED_SECONDS = 30
 SOCKET = ".s.PGSQL.{port}"
@@ -19,15 +21,17 @@ Window = Literal["before", "after"]
 
 @dataclass
 class Stop:
-    """One COMMIT that got no further: not heard by the server, or heard and its answer not passed on."""
+    """A stopped COMMIT: before it reaches the server, or after it, with the answer not passed back."""
 
     window: Window
+    # Bytes that only the transaction to stop sends, such as an idempotency key.
+    mark: bytes
     _reached: asyncio.Event = field(default_factory=asyncio.Event)
     _over: asyncio.Event = field(default_factory=asyncio.Event)
     _passes: bool = True
 
     async def reached_by(self, asking: asyncio.Task[Any]) -> None:
-        """Wait until it is; an answer that comes without it says what is wrong."""
+        """Wait until the COMMIT is stopped; fail with the answer if the caller is answered first."""
         reached = asyncio.create_task(self._reached.wait())
         await asyncio.wait([reached, asking], timeout=REACHED_SECONDS, return_when="FIRST_COMPLETED")
         reached.cancel()
@@ -37,9 +41,13 @@ class Stop:
         self._over.set()
 
     def lose(self) -> None:
-        """Neither side hears of it any more, as when a network or a process dies."""
+        """Cut the connection, as when a network or a process dies."""
         self._passes = False
         self._over.set()
+
+    @property
+    def is_reached(self) -> bool:
+        return self._reached.is_set()
 
     async def passes(self) -> bool:
         self._reached.set()
@@ -55,13 +63,17 @@ class CommitGate:
     _closing: asyncio.Event = field(default_factory=asyncio.Event)
     _connections: set[asyncio.Task[None]] = field(default_factory=set)
 
-    def stop_next_commit(self, window: Window) -> Stop:
-        """Only one transaction may be under way behind the gate then: its COMMIT is the next."""
-        self._next = Stop(window)
+    def stop_commit(self, window: Window, *, of: bytes) -> Stop:
+        """Stop the next COMMIT of a transaction that sent these bytes.
+
+        One request can commit more than once: an attempt at a ride that another process has locked first
+        commits a transaction in which it decided nothing.
+        """
+        self._next = Stop(window, of)
         return self._next
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection, until somebody ends it."""
+        """Pass one connection on until a side closes it."""
         connection = asyncio.current_task()
         assert connection is not None
         self._connections.add(connection)
@@ -82,9 +94,12 @@ class CommitGate:
     async def _pass_on(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, stopped: asyncio.Queue[Stop]
     ) -> None:
+        sent = b""
         with suppress(ConnectionError):
             while chunk := await reader.read(CHUNK_BYTES):
-                if chunk.endswith(COMMIT) and self._next is not None:
+                # Everything since the transaction began: a mark may be cut in two by the chunks.
+                sent = chunk if chunk[HEADER_BYTES:].startswith(BEGIN) else sent + chunk
+                if chunk.endswith(COMMIT) and self._next is not None and self._next.mark in sent:
                     stop, self._next = self._next, None
                     if stop.window == "after":
                         stopped.put_nowait(stop)
@@ -108,7 +123,7 @@ class CommitGate:
 
 @asynccontextmanager
 async def open_gate(database_url: str) -> AsyncIterator[CommitGate]:
-    """At a socket of its own, whose address is the gate's `url`."""
+    """Open a gate at a socket of its own; its `url` is the database's address for the API."""
     parts = parse_qs(urlsplit(database_url).query)
     host, port = parts["host"][0], parts.get("port", ["5432"])[0]
     with TemporaryDirectory(prefix="catraca-gate-") as folder:

@@ -22,6 +22,8 @@ from tests.servers import Stack, until
 from tests.storms.commit_gate import CommitGate, open_gate
 from tests.support.http import line_to, served
 
+KEY = uuid4().hex
+
 
 @dataclass
 class BehindGate(Desk):
@@ -84,8 +86,8 @@ async def test_2_a_process_that_dies_before_its_commit_has_changed_nothing(
     gate: BehindGate, desk: Desk
 ) -> None:
     ride_id, (driver_id, other_id) = await desk.offered(2)
-    stop = gate.commits.stop_next_commit("before")
-    asking = asyncio.create_task(gate.accept(ride_id, driver_id, "k"))
+    stop = gate.commits.stop_commit("before", of=KEY.encode())
+    asking = asyncio.create_task(gate.accept(ride_id, driver_id, KEY))
     await stop.reached_by(asking)
     stop.lose()
     lost = await asking
@@ -93,7 +95,7 @@ async def test_2_a_process_that_dies_before_its_commit_has_changed_nothing(
     assert await desk.status(ride_id) == "OFFERED"
     assert await desk.attempts(ride_id) == []
     assert await desk.told(ride_id) == ["ride.requested"]
-    assert (await gate.accept(ride_id, driver_id, "k")).status_code == 200
+    assert (await gate.accept(ride_id, driver_id, KEY)).status_code == 200
     assert (await gate.accept(ride_id, other_id)).status_code == 409
     assert await desk.told(ride_id) == ["ride.requested", "ride.accepted"]
 
@@ -102,18 +104,34 @@ async def test_2_a_process_that_dies_after_its_commit_has_changed_it_once(
     gate: BehindGate, desk: Desk
 ) -> None:
     ride_id, (driver_id, other_id) = await desk.offered(2)
-    stop = gate.commits.stop_next_commit("after")
-    asking = asyncio.create_task(gate.accept(ride_id, driver_id, "k"))
+    stop = gate.commits.stop_commit("after", of=KEY.encode())
+    asking = asyncio.create_task(gate.accept(ride_id, driver_id, KEY))
     await stop.reached_by(asking)
     stop.lose()
     assert (await asking).json()["code"] == "outcome_unknown"
     ride = await desk.read(ride_id)
     assert (ride["status"], ride["driver_id"]) == ("ACCEPTED", str(driver_id))
-    again = await gate.accept(ride_id, driver_id, "k")
+    again = await gate.accept(ride_id, driver_id, KEY)
     assert (again.status_code, again.json()["accepted_at"]) == (200, ride["accepted_at"])
     assert (await gate.accept(ride_id, other_id)).status_code == 409
     assert [one["status"] for one in await desk.attempts(ride_id)] == ["SUCCESS", "FAILED"]
     assert await desk.told(ride_id) == ["ride.requested", "ride.accepted"]
+
+
+async def test_commit_gate_stops_the_transaction_that_decides(gate: BehindGate, desk: Desk) -> None:
+    """While another process has locked the ride, the attempt commits a transaction that decides nothing."""
+    ride_id, (driver_id, other_id) = await desk.offered(2)
+    stop = gate.commits.stop_commit("after", of=KEY.encode())
+    async with desk.database.transaction() as db:
+        await db.execute("SELECT FROM rides WHERE id = $1 FOR NO KEY UPDATE", ride_id)
+        asking = asyncio.create_task(gate.accept(ride_id, driver_id, KEY))
+        await until(lambda: waiting_for_locks(desk))
+        assert not stop.is_reached
+    await stop.reached_by(asking)
+    stop.lose()
+    assert (await asking).json()["code"] == "outcome_unknown"
+    assert (await desk.accept(ride_id, other_id)).status_code == 409
+    assert (await desk.accept(ride_id, driver_id, KEY)).status_code == 200
 
 
 async def test_3_of_two_drivers_at_the_same_instant_one_wins(desk: Desk) -> None:

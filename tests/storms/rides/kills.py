@@ -78,7 +78,7 @@ async def _die_in(
     async with calling(here.ports, here.ledger) as caller, calling([api.port]) as victim:
         offered = await offer_new_ride(caller, await here.new_drivers(2))
         ours, other = offered.tries
-        stop = gate.stop_next_commit(window)
+        stop = gate.stop_commit(window, of=ours.key.encode())
         asking = asyncio.create_task(victim.ask_once(accept_request(ours)))
         await stop.reached_by(asking)
         await api.kill()

@@ -42,7 +42,7 @@ async def _asleep_before_commit(
     """Freeze the API before its COMMIT while the block runs; its attempt must then be refused as too late."""
     async with calling(here.ports, here.ledger) as caller, calling([api.port], here.ledger) as sleeper:
         offered = await offer_new_ride(caller, await here.new_drivers(1), ttl_seconds=TTL_SECONDS)
-        stop = gate.stop_next_commit("before")
+        stop = gate.stop_commit("before", of=offered.tries[0].key.encode())
         asking = asyncio.create_task(sleeper.accept(offered.tries[0]))
         await stop.reached_by(asking)
         api.pause()
@@ -90,7 +90,7 @@ async def be_late_twice(here: StormFleet, api: ApiProcess, gate: CommitGate) -> 
             await offer_new_ride(caller, await here.new_drivers(1), ttl_seconds=ttl_seconds)
             for ttl_seconds in (60, 1.5 * TTL_SECONDS, 2 * TTL_SECONDS)
         ]
-        stop = gate.stop_next_commit("before")
+        stop = gate.stop_commit("before", of=rides[0].tries[0].key.encode())
         first = asyncio.create_task(drivers[0].accept(rides[0].tries[0]))
         await stop.reached_by(first)
         # While that one is on its way, the others gather.
@@ -102,7 +102,7 @@ async def be_late_twice(here: StormFleet, api: ApiProcess, gate: CommitGate) -> 
         await until(lambda: _are_sent_to_the_claim(caller, gathered))
         # Their common COMMIT, the first one's own and the second one's own.
         for expired in (rides[1], rides[1], rides[2]):
-            stop, last = gate.stop_next_commit("before"), stop
+            stop, last = gate.stop_commit("before", of=expired.tries[0].key.encode()), stop
             last.release()
             await stop.reached_by(asking[1])
             await until(lambda expired=expired: _is_past(expired.expires_at))
