@@ -1,4 +1,4 @@
-"""`catraca audit`: what the API's route answers, for whoever sits at the machine."""
+"""`catraca audit`: the audit log, for a shell on the machine."""
 
 import re
 from collections.abc import Sequence
@@ -7,38 +7,39 @@ from uuid import UUID
 
 import typer
 
-from catraca.cli.dead_letter_work import moment_of, run
-from catraca.cli.failures import REFUSED, fail
+from catraca.cli.database import run_on_database
+from catraca.cli.failures import REFUSED, expected_failures, fail
+from catraca.cli.terminal import local_time, moment_of, visible
 
 if TYPE_CHECKING:
     from catraca.domains.audit import Entry
 
 
 def audit(
-    subject_kind: Annotated[str | None, typer.Option(help="Done to such subjects: ride, user, ...")] = None,
-    subject_id: Annotated[str | None, typer.Option(help="Done to this one.")] = None,
+    subject_kind: Annotated[str | None, typer.Option(help="Entries about ride, user, ...")] = None,
+    subject_id: Annotated[str | None, typer.Option(help="Entries about this subject.")] = None,
     action: Annotated[
-        str | None, typer.Option(help="One action, or all that begin alike: ride.matched, 'ride.*'.")
+        str | None, typer.Option(help="One action, or a prefix: ride.matched, 'ride.*'.")
     ] = None,
-    actor_id: Annotated[UUID | None, typer.Option(help="Done by this person.")] = None,
+    actor_id: Annotated[UUID | None, typer.Option(help="Entries by this user.")] = None,
     starts_at: Annotated[
         str | None, typer.Option("--from", metavar="TIME", help="Such as 2031-05-30T14:00; local time.")
     ] = None,
     ends_at: Annotated[
         str | None, typer.Option("--to", metavar="TIME", help="Such as 2031-05-30T14:00Z.")
     ] = None,
-    before: Annotated[UUID | None, typer.Option(help="Go on behind this line.")] = None,
+    before: Annotated[UUID | None, typer.Option(help="Start behind this entry.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=100)] = 20,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, as the API answers it.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, as the API returns it.")] = False,
 ) -> None:
-    """Tell who did what to which subject and when, and what happened, the newest first.
+    """Print the audit log, the newest entry first: actor, action, subject and time.
 
     Example: `catraca audit --action 'ride.*' --subject-id ID`
     """
     from catraca.domains.audit import ACTION_PATTERN, Filter, find_entries
 
     if action is not None and not re.fullmatch(ACTION_PATTERN, action):
-        fail("--action is one action, such as ride.matched, or several, as 'ride.*'", REFUSED)
+        fail("--action is one action, such as ride.matched, or a prefix, such as 'ride.*'", REFUSED)
     wanted = Filter(
         subject_kind=subject_kind,
         subject_id=subject_id,
@@ -47,7 +48,8 @@ def audit(
         starts_at=moment_of(starts_at),
         ends_at=moment_of(ends_at),
     )
-    found = run(lambda db, _: find_entries(db, wanted, before=before, limit=limit + 1))
+    with expected_failures():
+        found = run_on_database(lambda db: find_entries(db, wanted, before=before, limit=limit + 1))
     if as_json:
         from catraca.domains.audit.schemas import EntryPage
 
@@ -60,23 +62,21 @@ def _print_entries(entries: "Sequence[Entry]", *, more: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from catraca.cli.dead_letter_tables import visible
-
     console = Console(highlight=False)
     if not entries:
-        console.print("No such lines.")
+        console.print("No entries match.")
         return
     table = Table()
     for heading in ("when", "action", "subject", "by", "data"):
         table.add_column(heading, overflow="fold")
-    for one in entries:
+    for entry in entries:
         table.add_row(
-            one.at.astimezone().strftime("%Y-%m-%d %H:%M:%S"),
-            visible(one.action),
-            visible(f"{one.subject_kind} {one.subject_id}"),
-            str(one.actor_id or ""),
-            visible(", ".join(f"{name} {value}" for name, value in one.data.items())),
+            local_time(entry.at),
+            visible(entry.action),
+            visible(f"{entry.subject_kind} {entry.subject_id}"),
+            str(entry.actor_id or ""),
+            visible(", ".join(f"{name} {value}" for name, value in entry.data.items())),
         )
     console.print(table)
     if more:
-        console.print(f"There are more: --before {entries[-1].id}", style="dim", soft_wrap=True)
+        console.print(f"More: --before {entries[-1].id}", style="dim", soft_wrap=True)

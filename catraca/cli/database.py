@@ -37,6 +37,16 @@ def need_database(settings: "Settings") -> str:
     )
 
 
+def run_on_database(work: "Callable[[Db], Awaitable[T]]") -> T:
+    """Run `work` in one transaction on the configured database, with a quiet log."""
+    import asyncio
+
+    from catraca.platform.telemetry import configure_logging
+
+    configure_logging("error")  # standard output is for the result
+    return asyncio.run(on_database(need_database(find_settings()), work))
+
+
 async def on_database(url: str, work: "Callable[[Db], Awaitable[T]]") -> T:
     """Run `work` in one transaction; fails if the schema is not the one this version needs."""
     from catraca.platform.database import Database, DatabaseLimits

@@ -1,15 +1,16 @@
-"""Dead letters as a person reads them on a terminal. What strangers wrote is shown, never obeyed."""
+"""Tables of dead letters. Foreign text is printed without control characters."""
 
 import json
 from collections.abc import Sequence
-from datetime import datetime
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from catraca.domains.dead_letters import Group, ListedLetter, OpenLetter, Outcome
-from catraca.domains.dead_letters.schemas import BodyOut, OpenLetterOut
+from catraca.cli.terminal import local_time, visible
+from catraca.domains.dead_letters.letters.model import Group, ListedLetter, OpenLetter
+from catraca.domains.dead_letters.letters.schemas import BodyOut, OpenLetterOut
+from catraca.domains.dead_letters.replay.model import Outcome
 
 STATES = {"waiting": "yellow", "replayed": "green", "discarded": "dim"}
 
@@ -17,7 +18,7 @@ STATES = {"waiting": "yellow", "replayed": "green", "discarded": "dim"}
 def print_groups(groups: Sequence[Group]) -> None:
     console = Console(highlight=False)
     if not groups:
-        console.print("No dead letters wait.", style="green")
+        console.print("No dead letters are waiting.", style="green")
         return
     table = Table("queue", "reason", "count", "oldest", "newest")
     for group in groups:
@@ -26,8 +27,8 @@ def print_groups(groups: Sequence[Group]) -> None:
             visible(group.queue),
             visible(group.reason),
             count,
-            _moment(group.oldest_at),
-            _moment(group.newest_at),
+            local_time(group.oldest_at),
+            local_time(group.newest_at),
         )
     console.print(table)
 
@@ -35,31 +36,31 @@ def print_groups(groups: Sequence[Group]) -> None:
 def print_letters(letters: Sequence[ListedLetter], *, more: bool) -> None:
     console = Console(highlight=False)
     if not letters:
-        console.print("No such letters.")
+        console.print("No letters match.")
         return
     table = Table()
     table.add_column("id", no_wrap=True)
     for heading in ("queue", "reason", "key", "died", "times", "bytes", "state"):
         table.add_column(heading, overflow="fold")
-    for one in letters:
+    for letter in letters:
         table.add_row(
-            str(one.id),
-            visible(one.queue),
-            visible(one.reason),
-            visible(one.key),
-            _moment(one.died_at),
-            str(one.times),
-            str(one.size_bytes),
-            Text(one.state, STATES[one.state]),
+            str(letter.id),
+            visible(letter.queue),
+            visible(letter.reason),
+            visible(letter.key),
+            local_time(letter.died_at),
+            str(letter.times),
+            str(letter.size_bytes),
+            Text(letter.state, STATES[letter.state]),
         )
     console.print(table)
     if more:
-        console.print(f"There are more: --after {letters[-1].id}", style="dim", soft_wrap=True)
+        console.print(f"More: --after {letters[-1].id}", style="dim", soft_wrap=True)
 
 
 def print_letter(letter: OpenLetter) -> None:
     console = Console(highlight=False)
-    shown = OpenLetterOut.of_open(letter).model_dump(mode="json")
+    shown = OpenLetterOut.of(letter).model_dump(mode="json")
     for name, value in shown.items():
         if name not in ("headers", "body", "original_body") and value is not None:
             console.print(Text.assemble((f"{name:>16}  ", "bold"), visible(str(value))), soft_wrap=True)
@@ -81,21 +82,12 @@ def _print_body(console: Console, name: str, body: bytes) -> None:
 
 
 def summary(outcome: Outcome) -> str:
-    """How many, what about the others, and how long it takes."""
+    """The counts of an outcome in words."""
     parts = [f"{outcome.done} of {outcome.matched} letters"]
     if outcome.seconds >= 1:
-        parts.append(f"leaving over {outcome.seconds:.0f} s")
+        parts.append(f"sent over {outcome.seconds:.0f} s")
     if outcome.refused:
-        parts.append(f"{outcome.refused} cannot be replayed (no JSON, or their queue is gone)")
+        parts.append(f"{outcome.refused} cannot be replayed (not JSON, or the queue is gone)")
     if outcome.left:
-        parts.append(f"{outcome.left} left for another time")
+        parts.append(f"{outcome.left} left for another run")
     return "; ".join(parts)
-
-
-def visible(text: str) -> Text:
-    """Without what a terminal would obey."""
-    return Text("".join(sign if sign.isprintable() else "\ufffd" for sign in text))
-
-
-def _moment(moment: datetime) -> str:
-    return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S")

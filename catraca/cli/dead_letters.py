@@ -1,52 +1,62 @@
-"""`catraca dead-letters ...`: what the API's routes do, for whoever sits at the machine."""
+"""`catraca dead-letters ...`: the API's operations on dead letters, for a shell on the machine."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from uuid import UUID
 
 import typer
 
-from catraca.cli.dead_letter_work import STATES, filter_of, refuse_both, run
-from catraca.cli.failures import REFUSED, fail
+from catraca.cli.database import run_on_database
+from catraca.cli.failures import FAILED, REFUSED, expected_failures, fail
+from catraca.cli.terminal import moment_of
 
 if TYPE_CHECKING:
-    from catraca.domains.dead_letters import Outcome
+    from catraca.domains.dead_letters import Filter, ReplayTargets
+    from catraca.domains.dead_letters.replay.model import Outcome
+    from catraca.platform.database import Db
+    from catraca.platform.errors import Refusal
+
+T = TypeVar("T")
 
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="markdown",
-    help="See, mend, replay and discard messages that could not be handled.\n\n"
-    "Begin with `catraca dead-letters groups`. Every act is written to the audit log.",
+    help="List, edit, replay and discard messages that could not be handled.\n\n"
+    "Start with `catraca dead-letters groups`. Every change is written to the audit log.",
 )
 
-TheLetter = Annotated[UUID, typer.Argument(metavar="ID", help="The letter's id, as `list` shows it.")]
-OneLetter = Annotated[UUID | None, typer.Argument(metavar="ID", help="One letter; or say which by options.")]
-Queue = Annotated[str | None, typer.Option(help="Those that died in this queue.")]
-Reason = Annotated[str | None, typer.Option(help="Those that died for this reason.")]
-Key = Annotated[str | None, typer.Option(help="Those with this routing key.")]
-MessageId = Annotated[UUID | None, typer.Option(help="Those of this message.")]
+STATES = ("waiting", "replayed", "discarded", "any")
+
+TheLetter = Annotated[UUID, typer.Argument(metavar="ID", help="The id of the letter, as `list` prints it.")]
+OneLetter = Annotated[
+    UUID | None, typer.Argument(metavar="ID", help="One letter; or select letters by options.")
+]
+Queue = Annotated[str | None, typer.Option(help="Letters that died in this queue.")]
+Reason = Annotated[str | None, typer.Option(help="Letters that died for this reason.")]
+Key = Annotated[str | None, typer.Option(help="Letters with this routing key.")]
+MessageId = Annotated[UUID | None, typer.Option(help="Letters of this message.")]
 DiedAfter = Annotated[str | None, typer.Option(metavar="TIME", help="Such as 2031-05-30T14:00; local time.")]
 DiedBefore = Annotated[str | None, typer.Option(metavar="TIME", help="Such as 2031-05-30T14:00Z.")]
-Everything = Annotated[bool, typer.Option("--all", help="All of them: without a filter this must be said.")]
-Limit = Annotated[int, typer.Option(min=1, max=10_000, help="At most so many, the oldest first.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would happen.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs, as the API answers it.")]
+Everything = Annotated[bool, typer.Option("--all", help="All letters; required if there is no other filter.")]
+Limit = Annotated[int, typer.Option(min=1, max=10_000, help="At most this many, the oldest first.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only count; change nothing.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, as the API returns it.")]
 
 
 @app.command()
 def groups(as_json: AsJson = False) -> None:
-    """Count what waits, by queue and reason: where to begin.
+    """Count waiting letters by queue and reason.
 
     Example: `catraca dead-letters groups`
     """
     from catraca.domains.dead_letters import find_groups
 
-    found = run(lambda db, _: find_groups(db))
+    found = _run(lambda db, _: find_groups(db))
     if as_json:
-        from catraca.domains.dead_letters.schemas import GroupsOut
+        from catraca.domains.dead_letters.letters.schemas import GroupsOut
 
         typer.echo(GroupsOut.of(found).model_dump_json(indent=2))
     else:
@@ -64,21 +74,21 @@ def list_letters(
     message_id: MessageId = None,
     died_after: DiedAfter = None,
     died_before: DiedBefore = None,
-    after: Annotated[UUID | None, typer.Option(help="Go on behind this letter.")] = None,
+    after: Annotated[UUID | None, typer.Option(help="Start behind this letter.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=100)] = 20,
     as_json: AsJson = False,
 ) -> None:
-    """List letters, the newest first. What their bodies say is not shown.
+    """List letters, the newest first, without the values in their bodies.
 
     Example: `catraca dead-letters list --queue audit_log_queue --reason KeyError`
     """
     from catraca.domains.dead_letters import LetterId, find_letters
 
-    wanted = filter_of(queue, reason, key, message_id, died_after, died_before, state=state)
+    wanted = _filter(queue, reason, key, message_id, died_after, died_before, state=state)
     start = None if after is None else LetterId(after)
-    found = run(lambda db, _: find_letters(db, wanted, after=start, limit=limit + 1))
+    found = _run(lambda db, _: find_letters(db, wanted, after=start, limit=limit + 1))
     if as_json:
-        from catraca.domains.dead_letters.schemas import LetterPage
+        from catraca.domains.dead_letters.letters.schemas import LetterPage
 
         typer.echo(LetterPage.of(found, limit=limit).model_dump_json(indent=2))
     else:
@@ -90,22 +100,22 @@ def list_letters(
 @app.command()
 def show(
     letter: TheLetter,
-    body: Annotated[bool, typer.Option("--body", help="Print the body alone, byte for byte.")] = False,
+    body: Annotated[bool, typer.Option("--body", help="Print only the body, byte for byte.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show one letter with its whole body. The reading is written to the audit log.
+    """Show one letter with its whole body. The read is written to the audit log.
 
     Example: `catraca dead-letters show ID --body > letter.json`
     """
     from catraca.domains.dead_letters import LetterId, open_letter
 
-    found = run(lambda db, _: open_letter(db, LetterId(letter), by=None))
+    found = _run(lambda db, _: open_letter(db, LetterId(letter), by=None))
     if body:
         typer.get_binary_stream("stdout").write(found.body)
     elif as_json:
-        from catraca.domains.dead_letters.schemas import OpenLetterOut
+        from catraca.domains.dead_letters.letters.schemas import OpenLetterOut
 
-        typer.echo(OpenLetterOut.of_open(found).model_dump_json(indent=2))
+        typer.echo(OpenLetterOut.of(found).model_dump_json(indent=2))
     else:
         from catraca.cli.dead_letter_tables import print_letter
 
@@ -117,7 +127,7 @@ def edit(
     letter: TheLetter,
     file: Annotated[Path, typer.Option(help="The new body, JSON; - reads standard input.", allow_dash=True)],
 ) -> None:
-    """Put another body in a letter's place, if its queue can read it. The original is kept beside it.
+    """Replace the body of a letter by one that its queue can read. The first body is kept.
 
     Example: `catraca dead-letters edit ID --file letter.json`
     """
@@ -127,7 +137,7 @@ def edit(
         body = typer.get_binary_stream("stdin").read() if str(file) == "-" else file.read_bytes()
     except OSError as error:
         fail(f"cannot read {file}: {error.strerror}", REFUSED)
-    run(lambda db, duties: edit_letter(db, LetterId(letter), body, duties=duties, by=None))
+    _run(lambda db, targets: edit_letter(db, LetterId(letter), body, targets=targets, by=None))
     typer.echo(f"Edited. Replay it with: catraca dead-letters replay {letter}")
 
 
@@ -142,38 +152,38 @@ def replay(
     died_before: DiedBefore = None,
     everything: Everything = False,
     state: Annotated[str, typer.Option(help="One of waiting, replayed, discarded.")] = "waiting",
-    rate: Annotated[int, typer.Option(min=1, max=1000, help="At most so many a second.")] = 50,
+    rate: Annotated[int, typer.Option(min=1, max=1000, help="At most this many per second.")] = 50,
     limit: Limit = 10_000,
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
-    """Send letters once more to the queue they died in, and to no other.
+    """Send letters again to the queue they died in, and to no other.
 
-    Safe to repeat: what was handled once is not handled again. The relay sends them, at the rate given.
+    Safe to repeat: a message that was handled is not handled again. The relay sends them at the given rate.
 
     Examples: `catraca dead-letters replay ID`,
     `catraca dead-letters replay --queue audit_log_queue --reason KeyError --rate 20 --dry-run`
     """
     from catraca.domains.dead_letters import LetterId, replay_letter, replay_letters
 
-    wanted = filter_of(queue, reason, key, message_id, died_after, died_before, state=state)
+    wanted = _filter(queue, reason, key, message_id, died_after, died_before, state=state)
     if letter is not None:
-        refuse_both(wanted, everything=everything)
+        _refuse_both(wanted, everything=everything)
         one = LetterId(letter)
-        run(lambda db, duties: replay_letter(db, one, duties=duties, by=None))
+        _run(lambda db, targets: replay_letter(db, one, targets=targets, by=None))
         typer.echo("Replayed: the relay sends it within a second.")
         return
 
     def act(dry_run: bool) -> "Outcome":
-        return run(
-            lambda db, duties: replay_letters(
+        return _run(
+            lambda db, targets: replay_letters(
                 db,
                 wanted,
                 everything=everything,
                 rate_per_second=rate,
                 limit=limit,
                 dry_run=dry_run,
-                duties=duties,
+                targets=targets,
                 by=None,
             )
         )
@@ -183,7 +193,7 @@ def replay(
 
 @app.command()
 def discard(
-    because: Annotated[str, typer.Option(help="Why; kept with the letter.")],
+    because: Annotated[str, typer.Option(help="The reason; stored with the letter.")],
     letter: OneLetter = None,
     queue: Queue = None,
     reason: Reason = None,
@@ -196,7 +206,7 @@ def discard(
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
-    """Say of letters that wait that nobody will replay them, and why. They stay until their retention ends.
+    """Mark waiting letters as not to be replayed. They can be read until their retention ends.
 
     Examples: `catraca dead-letters discard ID --because "a test"`,
     `catraca dead-letters discard --queue raffle_queue --reason malformed_json --because "a test" --dry-run`
@@ -204,28 +214,28 @@ def discard(
     import re
 
     from catraca.domains.dead_letters import LetterId, discard_letter, discard_letters
-    from catraca.domains.dead_letters.model import REASON_MAX_CHARACTERS, REASON_PATTERN
+    from catraca.domains.dead_letters.replay.model import REASON_MAX_CHARACTERS, REASON_PATTERN
 
     if not re.fullmatch(REASON_PATTERN, because) or len(because) > REASON_MAX_CHARACTERS:
         fail(f"--because takes one line of at most {REASON_MAX_CHARACTERS} characters", REFUSED)
-    wanted = filter_of(queue, reason, key, message_id, died_after, died_before)
+    wanted = _filter(queue, reason, key, message_id, died_after, died_before)
     if letter is not None:
-        refuse_both(wanted, everything=everything)
+        _refuse_both(wanted, everything=everything)
         one = LetterId(letter)
-        run(lambda db, duties: discard_letter(db, one, reason=because, duties=duties, by=None))
+        _run(lambda db, targets: discard_letter(db, one, reason=because, targets=targets, by=None))
         typer.echo("Discarded.")
         return
 
     def act(dry_run: bool) -> "Outcome":
-        return run(
-            lambda db, duties: discard_letters(
+        return _run(
+            lambda db, targets: discard_letters(
                 db,
                 wanted,
                 everything=everything,
                 reason=because,
                 limit=limit,
                 dry_run=dry_run,
-                duties=duties,
+                targets=targets,
                 by=None,
             )
         )
@@ -234,16 +244,75 @@ def discard(
 
 
 def _act_on_many(act: Callable[[bool], "Outcome"], verb: str, done: str, *, dry_run: bool, yes: bool) -> None:
-    """Say what would happen, ask, and do it."""
+    """Print the outcome of a dry run, ask for confirmation, and act."""
     from catraca.cli.dead_letter_tables import summary
 
-    would = act(True)
-    if dry_run or would.done == 0:
-        typer.echo(f"Would {verb}: {summary(would)}")
+    expected = act(True)
+    if dry_run or expected.done == 0:
+        typer.echo(f"Would {verb}: {summary(expected)}")
         return
     if not yes:
-        typer.echo(f"This will {verb}: {summary(would)}", err=True)
+        typer.echo(f"This will {verb}: {summary(expected)}", err=True)
         if not typer.get_text_stream("stdin").isatty():
-            fail("nobody to ask: say --yes to do it, or --dry-run", REFUSED)
-        typer.confirm("Go on?", abort=True, err=True)
+            fail("cannot ask for confirmation without a terminal: use --yes or --dry-run", REFUSED)
+        typer.confirm("Continue?", abort=True, err=True)
     typer.echo(f"{done}: {summary(act(False))}")
+
+
+def _filter(
+    queue: str | None,
+    reason: str | None,
+    key: str | None,
+    message_id: UUID | None,
+    died_after: str | None,
+    died_before: str | None,
+    *,
+    state: str = "waiting",
+) -> "Filter":
+    from catraca.domains.dead_letters import Filter
+
+    if state not in STATES:
+        fail(f"--state is one of {', '.join(STATES)}", REFUSED)
+    given: Any = None if state == "any" else state
+    return Filter(
+        state=given,
+        queue=queue,
+        reason=reason,
+        key=key,
+        message_id=message_id,
+        died_after=moment_of(died_after),
+        died_before=moment_of(died_before),
+    )
+
+
+def _refuse_both(wanted: "Filter", *, everything: bool) -> None:
+    if everything or not wanted.is_empty:
+        fail("give an id or a filter, not both", REFUSED)
+
+
+def _run(work: "Callable[[Db, ReplayTargets], Awaitable[T]]") -> T:
+    """Run `work` in one transaction; a refusal is printed as one line."""
+    from catraca.platform.errors import Refusal
+
+    with expected_failures():
+        from catraca.events import TOPOLOGY
+        from catraca.roles.replay_targets import replay_targets
+
+        try:
+            return run_on_database(lambda db: work(db, replay_targets(TOPOLOGY)))
+        except Refusal as refusal:
+            fail(_message(refusal), REFUSED if refusal.status == 422 else FAILED)
+
+
+def _message(refusal: "Refusal") -> str:
+    from catraca.platform.errors import NotFound
+    from catraca.platform.texts import text, words
+
+    if isinstance(refusal, NotFound):
+        return "there is no letter with this id"
+    if refusal.code == "dead_letter_filter_empty":
+        return "select letters with --queue, --reason, ..., or all with --all"
+    data = dict(refusal.data)
+    if (reason := f"reasons.{data.get('reason')}") in words("en"):
+        data["reason"] = text(reason, "en", data)
+    return text(f"refusals.{refusal.code}", "en", data)

@@ -73,7 +73,7 @@ async def test_each_option_leaves_out_what_does_not_fit(typed: Typed) -> None:
         code, said, errors = await typed(*options, "--json")
         assert (code, errors) == (0, "")
         assert len(json.loads(said)["items"]) == count, options
-    assert (await typed("--action", "user.*"))[:2] == (0, "No such lines.\n")
+    assert (await typed("--action", "user.*"))[:2] == (0, "No entries match.\n")
 
 
 async def test_what_cannot_be_asked_is_refused_in_a_line(typed: Typed) -> None:

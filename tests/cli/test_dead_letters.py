@@ -82,14 +82,13 @@ async def test_many_are_shown_then_replayed(machine: Machine) -> None:
     code, said, _ = await machine.type(*many, "--dry-run")
     assert code == 0
     assert said == (
-        "Would replay: 3 of 4 letters; leaving over 2 s;"
-        " 1 cannot be replayed (no JSON, or their queue is gone)\n"
+        "Would replay: 3 of 4 letters; sent over 2 s; 1 cannot be replayed (not JSON, or the queue is gone)\n"
     )
     code, said, complaint = await machine.type(*many)
     assert (code, said, "--yes" in complaint) == (2, "", True), "nobody is there to be asked"
     assert await replays(machine.database) == []
     code, said, _ = await machine.type(*many, "--yes")
-    assert (code, said.startswith("Replayed: 3 of 4 letters; leaving over 2 s")) == (0, True)
+    assert (code, said.startswith("Replayed: 3 of 4 letters; sent over 2 s")) == (0, True)
     assert len(await replays(machine.database)) == 3
 
 
@@ -134,7 +133,7 @@ async def test_what_strangers_wrote_does_not_drive_the_terminal(machine: Machine
     [
         (["replay"], 2, "--all"),
         (["replay", "--state", "lost"], 2, "waiting"),
-        (["replay", str(uuid4())], 1, "no such letter"),
+        (["replay", str(uuid4())], 1, "no letter"),
         (["replay", str(uuid4()), "--queue", "x"], 2, "not both"),
         (["list", "--died-after", "yesterday"], 2, "yesterday"),
         (["show", "7"], 2, "UUID"),

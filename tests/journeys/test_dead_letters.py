@@ -14,7 +14,7 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from catraca.domains.dead_letters.handlers import store_dead_letter
+from catraca.domains.dead_letters.letters.handlers import store_dead_letter
 from catraca.events import UserCreated
 from catraca.platform.bus import EventHandlers, Headers, Message, Queue, Topology
 from catraca.platform.database import Db

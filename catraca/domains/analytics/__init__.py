@@ -1,4 +1,4 @@
-"""Figures of what happened: demand by place and hour, how long matches take, and where searches fail."""
+"""Analytics: demand by place and hour, matching times, and alerts where searches fail."""
 
 from catraca.domains.analytics.model import AlertRule
 from catraca.domains.analytics.store import INVARIANTS

@@ -1,12 +1,9 @@
-"""What becomes figures: every event of rides and of searches is counted, some with their place and time.
-
-Messages are written in batches, in each of which every hour and cell is one row to change.
-"""
+"""Counts the events of rides and searches, in batches: one changed row per hour and cell of a batch."""
 
 from collections.abc import Mapping, Sequence
 
 from catraca.domains.analytics import service
-from catraca.domains.analytics.model import AlertRule, Happening, fact_of
+from catraca.domains.analytics.model import AlertRule, CountedEvent, fact_of
 from catraca.events import (
     CandidateFound,
     ConfirmationExpired,
@@ -30,7 +27,7 @@ from catraca.platform.bus import Message, batch_handlers
 from catraca.platform.database import Db
 from catraca.platform.event import Event
 
-# Which events come by which queue. Those of which `fact_of` makes nothing are only counted.
+# The events of each queue. Events without a fact (`fact_of`) are only counted.
 EVENTS: Mapping[str, tuple[type[Event], ...]] = {
     "analytics_events_queue": (
         RideRequested,
@@ -56,12 +53,12 @@ EVENTS: Mapping[str, tuple[type[Event], ...]] = {
 }
 
 
-def _prepare(event: Event, message: Message) -> Happening:
-    return Happening(message.key, fact_of(event))
+def _prepare(event: Event, message: Message) -> CountedEvent:
+    return CountedEvent(message.key, fact_of(event))
 
 
-async def _write(db: Db, happenings: Sequence[Happening], rule: AlertRule) -> None:
-    await service.count_happenings(db, happenings, rule=rule)
+async def _write(db: Db, events: Sequence[CountedEvent], rule: AlertRule) -> None:
+    await service.count_events(db, events, rule=rule)
 
 
 HANDLERS = tuple(

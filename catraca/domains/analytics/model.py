@@ -1,4 +1,4 @@
-"""Demand as values: what an event adds to the figures of a place and an hour, and when searches fail."""
+"""Demand as values: what an event adds to the counts of a cell and an hour, and when an alert is due."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -23,39 +23,39 @@ h3 = cast(Any, basic_int)  # it has no types
 Cell = NewType("Cell", int)
 Region = NewType("Region", int)
 
-# About five square kilometres, and 250.
+# About 5 and 250 square kilometres.
 CELL_RESOLUTION: Final = 7
 REGION_RESOLUTION: Final = 5
-# How precisely events tell where a ride begins; requests are taken no more precisely than the others.
-ROUGH_DIGITS: Final = 3
-# A year, and a month to compare it with.
-KEPT: Final = timedelta(days=400)
+# The precision of the pickup in most events; more precise ones are rounded, so that all get the same cell.
+PICKUP_DIGITS: Final = 3
+# A year, and a month for comparison.
+RETENTION: Final = timedelta(days=400)
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 HOUR: Final = timedelta(hours=1)
 MILLISECOND: Final = timedelta(milliseconds=1)
-# An H3 index ends in 15 digits of three bits, one for each resolution; those beyond its own are all ones.
+# An H3 index ends in 15 digits of 3 bits, one per resolution; unused digits are all ones.
 DIGIT_BITS: Final = 3
 RESOLUTIONS: Final = 15
 RESOLUTION_SHIFT: Final = 52
 
-What = Literal["requests", "reassigned", "matched", "failed"]
+FactKind = Literal["requests", "reassigned", "matched", "failed"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fact:
-    """What one event adds to the figures of a place."""
+    """What one event adds to the counts of a cell."""
 
-    what: What
+    kind: FactKind
     at: datetime
     cell: Cell
-    # From the beginning of the search to the match.
+    # From the start of the search to the match.
     match_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Happening:
-    """One event: its key, and what it adds, if anything beside that it happened."""
+class CountedEvent:
+    """An event by its key, with the fact that it adds, if any."""
 
     key: str
     fact: Fact | None
@@ -63,7 +63,7 @@ class Happening:
 
 @dataclass(slots=True)
 class Counts:
-    """Sums of facts: the same in whatever order they come."""
+    """Sums of facts; the order of the facts does not matter."""
 
     requests: int = 0
     reassigned: int = 0
@@ -73,14 +73,14 @@ class Counts:
     match_max_ms: int = 0
 
     def add(self, fact: Fact) -> None:
-        setattr(self, fact.what, getattr(self, fact.what) + 1)
+        setattr(self, fact.kind, getattr(self, fact.kind) + 1)
         self.match_sum_ms += fact.match_ms
         self.match_max_ms = max(self.match_max_ms, fact.match_ms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertRule:
-    """More than `percent` of at least `minimum` searches that ended in a region within `window` failed."""
+    """An alert is due if more than `percent` of at least `minimum` searches in a region and window failed."""
 
     percent: float
     window: timedelta
@@ -105,7 +105,7 @@ class Alert:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """The figures of one cell and hour."""
+    """The counts of one cell and hour."""
 
     hour: datetime
     cell: Cell
@@ -114,7 +114,7 @@ class Demand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemandFilter:
-    """`starts_at` is the first hour that counts, `ends_at` the first that does not."""
+    """`starts_at` is inclusive, `ends_at` exclusive."""
 
     starts_at: datetime | None = None
     ends_at: datetime | None = None
@@ -123,27 +123,27 @@ class DemandFilter:
 
 
 def fact_of(event: Event) -> Fact | None:
-    """What the event adds, at the moment it tells of; None for those that are only counted."""
+    """What the event adds, at its own time; None for events that are only counted."""
     match event:
         case RideRequested():
-            return Fact(what="requests", at=event.timestamp, cell=cell_of(event.pickup))
+            return Fact(kind="requests", at=event.timestamp, cell=cell_of(event.pickup))
         case RideReassigning():
-            return Fact(what="reassigned", at=event.timestamp, cell=cell_of(event.pickup))
+            return Fact(kind="reassigned", at=event.timestamp, cell=cell_of(event.pickup))
         case RideMatched():
             return Fact(
-                what="matched",
+                kind="matched",
                 at=event.matched_at,
                 cell=cell_of(event.pickup),
                 match_ms=max(0, (event.matched_at - event.started_at) // MILLISECOND),
             )
         case MatchingTimeout() | NoDriversAvailable():
-            return Fact(what="failed", at=event.timeout_at, cell=cell_of(event.pickup))
+            return Fact(kind="failed", at=event.timeout_at, cell=cell_of(event.pickup))
         case _:
             return None
 
 
 def cell_of(point: Point) -> Cell:
-    lat, lng = round(point.lat, ROUGH_DIGITS), round(point.lng, ROUGH_DIGITS)
+    lat, lng = round(point.lat, PICKUP_DIGITS), round(point.lng, PICKUP_DIGITS)
     return Cell(h3.latlng_to_cell(lat, lng, CELL_RESOLUTION))
 
 
@@ -157,12 +157,12 @@ def center_of(place: Cell | Region) -> Point:
 
 
 def name_of(place: Cell | Region) -> str:
-    """As H3 writes it everywhere."""
+    """The hexadecimal name of H3."""
     return f"{place:x}"
 
 
 def cells_within(name: str) -> tuple[Cell, Cell]:
-    """The lowest and the highest cell of ours that can lie in this one, which is as large or larger."""
+    """The lowest and highest cell of resolution 7 within the named cell, which may be coarser."""
     number = int(name, 16)
     own = number >> RESOLUTION_SHIFT & 0xF
     inner = sum(7 << DIGIT_BITS * (RESOLUTIONS - digit) for digit in range(own + 1, CELL_RESOLUTION + 1))
@@ -171,7 +171,7 @@ def cells_within(name: str) -> tuple[Cell, Cell]:
 
 
 def by_hour(facts: Iterable[Fact]) -> Mapping[tuple[datetime, Cell], Counts]:
-    """In the order of their keys, in which everybody takes the rows."""
+    """Ordered by key: all transactions lock the rows in this order."""
     sums: dict[tuple[datetime, Cell], Counts] = {}
     for fact in facts:
         sums.setdefault((start_of(fact.at, HOUR), fact.cell), Counts()).add(fact)
@@ -179,10 +179,10 @@ def by_hour(facts: Iterable[Fact]) -> Mapping[tuple[datetime, Cell], Counts]:
 
 
 def by_window(facts: Iterable[Fact], length: timedelta) -> Mapping[Window, Counts]:
-    """Only of searches that ended; in the order of their keys, in which everybody takes the rows."""
+    """Of ended searches only; ordered by key: all transactions lock the rows in this order."""
     sums: dict[Window, Counts] = {}
     for fact in facts:
-        if fact.what in ("matched", "failed"):
+        if fact.kind in ("matched", "failed"):
             starts_at = start_of(fact.at, length)
             window = Window(region_of(fact.cell), starts_at, starts_at + length)
             sums.setdefault(window, Counts()).add(fact)
@@ -190,11 +190,11 @@ def by_window(facts: Iterable[Fact], length: timedelta) -> Mapping[Window, Count
 
 
 def start_of(moment: datetime, length: timedelta) -> datetime:
-    """When the time of this length began in which the moment lies; they follow each other since 1970."""
+    """The start of the interval of this length that contains the moment; intervals begin at 1970."""
     return EPOCH + (moment - EPOCH) // length * length
 
 
 def percent_failed(*, matched: int, failed: int) -> float | None:
-    """Of the searches that ended; None if none did."""
+    """The share of failed searches; None without ended searches."""
     ended = matched + failed
     return round(100 * failed / ended, 1) if ended else None

@@ -1,4 +1,4 @@
-"""What the routes of figures take and give."""
+"""Fields and response bodies of analytics."""
 
 import re
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Annotated, Self
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from pydantic.config import JsonDict
 
 from catraca.domains.analytics.model import (
@@ -21,6 +21,7 @@ from catraca.domains.analytics.model import (
     region_of,
 )
 from catraca.events.rides import Point
+from catraca.platform.forms import Page, examples
 
 DEMAND: JsonDict = {
     "hour": "2025-08-14T12:00:00Z",
@@ -47,14 +48,14 @@ ALERT: JsonDict = {
     "failed_percent": 25.0,
 }
 
-# A cell as H3 writes it, of our own resolution or a coarser one. One that does not exist has no demand.
+# The name of an H3 cell of resolution 7 or coarser. A name without a cell has no demand.
 CellName = Annotated[str, Field(pattern="^8[0-7][0-9a-f]{13}$", examples=["85a8100ffffffff"])]
-# The hours since 1970 and the cell of the last row.
+# The hours since 1970 and the cell of the last row of a page.
 CURSOR_PATTERN = "^([0-9]{1,7})-([0-9a-f]{15})$"
-Cursor = Annotated[str, Field(pattern=CURSOR_PATTERN)]
+DemandCursor = Annotated[str, Field(pattern=CURSOR_PATTERN)]
 
 
-def place_of(cursor: str) -> tuple[datetime, Cell]:
+def position_of(cursor: str) -> tuple[datetime, Cell]:
     match = re.match(CURSOR_PATTERN, cursor)
     assert match is not None
     return EPOCH + int(match[1]) * HOUR, Cell(int(match[2], 16))
@@ -74,18 +75,18 @@ class PointOut(BaseModel):
 
 
 class DemandOut(BaseModel):
-    model_config = ConfigDict(json_schema_extra={"examples": [DEMAND]})
+    model_config = examples(DEMAND)
 
-    hour: datetime = Field(description="When it begins.")
-    cell: str = Field(description="Where rides begin: a cell of H3 at resolution 7, about 5 km².")
-    region: str = Field(description="The cell at resolution 5 that it lies in.")
-    center: PointOut = Field(description="The middle of the cell.")
-    requests: int = Field(description="Rides asked for.")
-    reassigned: int = Field(description="Searches begun anew because a driver gave the ride up.")
-    matched: int = Field(description="Searches that ended with a driver in this hour.")
-    failed: int = Field(description="Searches that ended without one in this hour.")
-    failed_percent: float | None = Field(description="Of those that ended; null if none did.")
-    mean_match_seconds: float | None = Field(description="From the search's beginning to its match.")
+    hour: datetime = Field(description="The start of the hour.")
+    cell: str = Field(description="The H3 cell of the pickup, resolution 7, about 5 km².")
+    region: str = Field(description="The H3 cell of resolution 5 that contains it.")
+    center: PointOut = Field(description="The centre of the cell.")
+    requests: int = Field(description="Requested rides.")
+    reassigned: int = Field(description="Searches started again because the driver canceled.")
+    matched: int = Field(description="Searches that found a driver in this hour.")
+    failed: int = Field(description="Searches that ended without a driver in this hour.")
+    failed_percent: float | None = Field(description="Share of the ended searches; null if none ended.")
+    mean_match_seconds: float | None = Field(description="From the start of the search to the match.")
     max_match_seconds: float | None
 
     @classmethod
@@ -106,33 +107,25 @@ class DemandOut(BaseModel):
         )
 
 
-class DemandPage(BaseModel):
-    model_config = ConfigDict(json_schema_extra={"examples": [{"items": [DEMAND], "next": None}]})
-
-    items: list[DemandOut]
-    next: str | None = Field(description="Ask for what follows with `before` set to this; null at the end.")
+class DemandPage(Page[DemandOut, str]):
+    model_config = examples({"items": [DEMAND], "next": None})
 
     @classmethod
     def of(cls, rows: Sequence[Demand], *, limit: int) -> Self:
-        """From one row more than the page takes: what is left over says that there is a next page."""
-        shown = rows[:limit]
-        return cls(
-            items=[DemandOut.of(row) for row in shown],
-            next=_cursor(shown[-1]) if len(rows) > limit else None,
-        )
+        return cls.split(rows, limit=limit, item=DemandOut.of, cursor=_cursor)
 
 
 class AlertOut(BaseModel):
-    model_config = ConfigDict(json_schema_extra={"examples": [ALERT]})
+    model_config = examples(ALERT)
 
     id: UUID
     at: datetime
-    region: str = Field(description="A cell of H3 at resolution 5, about 250 km².")
-    center: PointOut = Field(description="The middle of it.")
+    region: str = Field(description="An H3 cell of resolution 5, about 250 km².")
+    center: PointOut = Field(description="The centre of the region.")
     window_starts_at: datetime
     window_ends_at: datetime
-    matched: int = Field(description="Searches that found a driver, when it was noticed.")
-    failed: int = Field(description="Searches that found none, when it was noticed.")
+    matched: int = Field(description="Searches with a driver at the time of the alert.")
+    failed: int = Field(description="Searches without a driver at the time of the alert.")
     failed_percent: float | None
 
     @classmethod
@@ -150,13 +143,9 @@ class AlertOut(BaseModel):
         )
 
 
-class AlertPage(BaseModel):
-    model_config = ConfigDict(json_schema_extra={"examples": [{"items": [ALERT], "next": None}]})
-
-    items: list[AlertOut]
-    next: UUID | None = Field(description="Ask for what follows with `before` set to this; null at the end.")
+class AlertPage(Page[AlertOut, UUID]):
+    model_config = examples({"items": [ALERT], "next": None})
 
     @classmethod
     def of(cls, alerts: Sequence[Alert], *, limit: int) -> Self:
-        items = [AlertOut.of(alert) for alert in alerts[:limit]]
-        return cls(items=items, next=items[-1].id if len(alerts) > limit else None)
+        return cls.split(alerts, limit=limit, item=AlertOut.of, cursor=lambda alert: alert.id)

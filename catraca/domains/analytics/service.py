@@ -1,7 +1,9 @@
-"""Use cases on figures. Each takes an open transaction and never commits."""
+"""Use cases on analytics. Each takes an open transaction and never commits."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from functools import partial
+from uuid import UUID
 
 import structlog
 from prometheus_client import Counter
@@ -10,7 +12,10 @@ from catraca.domains.analytics import store
 from catraca.domains.analytics.model import (
     Alert,
     AlertRule,
-    Happening,
+    Cell,
+    CountedEvent,
+    Demand,
+    DemandFilter,
     by_hour,
     by_window,
     center_of,
@@ -22,25 +27,37 @@ from catraca.platform.database import Db, after_commit, outbox
 
 log = structlog.get_logger()
 
-EVENTS_SEEN = Counter("catraca_analytics_events_total", "What happened to rides and searches.", ["event"])
+EVENTS_SEEN = Counter("catraca_analytics_events_total", "Events of rides and searches.", ["event"])
 FAILED_MATCHES = Counter(
     "catraca_failed_matches_no_drivers_total", "Searches that ended without a driver for the ride."
 )
 
 
-async def count_happenings(db: Db, happenings: Sequence[Happening], *, rule: AlertRule) -> None:
-    """Add to the figures, and tell where searches fail. Not safe to repeat: the inbox absorbs repeats."""
-    facts = [one.fact for one in happenings if one.fact is not None]
+async def count_events(db: Db, events: Sequence[CountedEvent], *, rule: AlertRule) -> None:
+    """Add events to the counts and publish alerts. Not safe to repeat: the inbox drops repeats."""
+    facts = [event.fact for event in events if event.fact is not None]
     alerts: list[Alert] = []
     if facts:
         await store.add_demand(db, by_hour(facts))
     if windows := by_window(facts, rule.window):
         alerts = await store.add_to_windows(db, windows, rule=rule)
-    await outbox.record(db, *(_news_of(alert) for alert in alerts))
-    after_commit(db, partial(_measure, happenings, alerts))
+    await outbox.record(db, *(_event_of(alert) for alert in alerts))
+    after_commit(db, partial(_measure, events, alerts))
 
 
-def _news_of(alert: Alert) -> MatchesFailing:
+async def find_demand(
+    db: Db, wanted: DemandFilter, *, before: tuple[datetime, Cell] | None, limit: int
+) -> Sequence[Demand]:
+    """The latest hours first, starting behind `before`."""
+    return await store.find_demand(db, wanted, before=before, limit=limit)
+
+
+async def find_alerts(db: Db, *, before: UUID | None, limit: int) -> Sequence[Alert]:
+    """The newest first, starting behind `before`."""
+    return await store.find_alerts(db, before=before, limit=limit)
+
+
+def _event_of(alert: Alert) -> MatchesFailing:
     window = alert.window
     return MatchesFailing(
         alert_id=alert.id,
@@ -54,10 +71,10 @@ def _news_of(alert: Alert) -> MatchesFailing:
     )
 
 
-def _measure(happenings: Sequence[Happening], alerts: Sequence[Alert]) -> None:
-    for one in happenings:
-        EVENTS_SEEN.labels(one.key).inc()
-        if one.fact is not None and one.fact.what == "failed":
+def _measure(events: Sequence[CountedEvent], alerts: Sequence[Alert]) -> None:
+    for event in events:
+        EVENTS_SEEN.labels(event.key).inc()
+        if event.fact is not None and event.fact.kind == "failed":
             FAILED_MATCHES.inc()
     for alert in alerts:
         log.warning(

@@ -1,6 +1,6 @@
-"""Every statement on figures. Rows are taken in the order of their keys, so that nobody waits in a circle."""
+"""Statements on analytics. Rows are locked in the order of their keys, which prevents deadlocks."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -15,6 +15,7 @@ from catraca.domains.analytics.model import (
     Window,
 )
 from catraca.platform.database import Db, Row
+from catraca.platform.database.conditions import Conditions
 from catraca.platform.database.invariants import ConstraintHeld, Invariant, Rule
 
 PRUNED_AT_ONCE = 5000
@@ -37,17 +38,17 @@ async def add_demand(db: Db, sums: Mapping[tuple[datetime, Cell], Counts]) -> No
         "   match_max_ms = greatest(d.match_max_ms, EXCLUDED.match_max_ms)",
         [hour for hour, _ in sums],
         [cell for _, cell in sums],
-        [one.requests for one in counts],
-        [one.reassigned for one in counts],
-        [one.matched for one in counts],
-        [one.failed for one in counts],
-        [one.match_sum_ms for one in counts],
-        [one.match_max_ms for one in counts],
+        [count.requests for count in counts],
+        [count.reassigned for count in counts],
+        [count.matched for count in counts],
+        [count.failed for count in counts],
+        [count.match_sum_ms for count in counts],
+        [count.match_max_ms for count in counts],
     )
 
 
 async def add_to_windows(db: Db, sums: Mapping[Window, Counts], *, rule: AlertRule) -> list[Alert]:
-    """Add, and answer the alerts that are due now: each window has one at most, by its constraint."""
+    """Add to the windows; returns the alerts that are due now. A constraint allows one alert per window."""
     rows = await db.fetch(
         "WITH counted AS ("  # noqa: S608 - our own words
         "   INSERT INTO match_windows AS w (region, starts_at, ends_at, matched, failed)"
@@ -66,8 +67,8 @@ async def add_to_windows(db: Db, sums: Mapping[Window, Counts], *, rule: AlertRu
         [window.region for window in sums],
         [window.starts_at for window in sums],
         [window.ends_at for window in sums],
-        [one.matched for one in sums.values()],
-        [one.failed for one in sums.values()],
+        [count.matched for count in sums.values()],
+        [count.failed for count in sums.values()],
         rule.minimum,
         rule.percent,
     )
@@ -77,43 +78,41 @@ async def add_to_windows(db: Db, sums: Mapping[Window, Counts], *, rule: AlertRu
 async def find_demand(
     db: Db, wanted: DemandFilter, *, before: tuple[datetime, Cell] | None, limit: int
 ) -> list[Demand]:
-    """The latest hours first, from the row before `before`."""
-    conditions: list[tuple[str, Sequence[object]]] = []
+    """The latest hours first, starting behind `before`."""
+    where = Conditions()
     if wanted.starts_at is not None:
-        conditions.append(("hour >= {}", [wanted.starts_at]))
+        where.add("hour >= {}", wanted.starts_at)
     if wanted.ends_at is not None:
-        conditions.append(("hour < {}", [wanted.ends_at]))
+        where.add("hour < {}", wanted.ends_at)
     if wanted.cells is not None:
-        conditions.append(("cell BETWEEN {} AND {}", wanted.cells))
+        where.add("cell BETWEEN {} AND {}", *wanted.cells)
     if wanted.failed_only:
-        conditions.append(("failed > 0", []))
+        where.add("failed > 0")
     if before is not None:
-        conditions.append(("(hour, cell) < ({}, {})", before))
-    where, values = _joined(conditions)
+        where.add("(hour, cell) < ({}, {})", *before)
     rows = await db.fetch(
         f"SELECT hour, cell, {COUNTS} FROM demand WHERE {where}"  # noqa: S608 - our own words
-        f" ORDER BY hour DESC, cell DESC LIMIT ${len(values) + 1}",
-        *values,
-        limit,
+        f" ORDER BY hour DESC, cell DESC LIMIT {where.value(limit)}",
+        *where.values,
     )
     return [_demand(row) for row in rows]
 
 
 async def find_alerts(db: Db, *, before: UUID | None, limit: int) -> list[Alert]:
-    """The newest first, from the one before `before`."""
-    older = "(at, id) < ((SELECT at FROM demand_alerts WHERE id = {}), {})"
-    where, values = _joined([] if before is None else [(older, (before, before))])
+    """The newest first, starting behind `before`."""
+    where = Conditions()
+    if before is not None:
+        where.add("(at, id) < ((SELECT at FROM demand_alerts WHERE id = {0}), {0})", before)
     rows = await db.fetch(
         f"SELECT {ALERT} FROM demand_alerts WHERE {where}"  # noqa: S608 - our own words
-        f" ORDER BY at DESC, id DESC LIMIT ${len(values) + 1}",
-        *values,
-        limit,
+        f" ORDER BY at DESC, id DESC LIMIT {where.value(limit)}",
+        *where.values,
     )
     return [_alert(row) for row in rows]
 
 
 async def prune_demand(db: Db, *, older_than: timedelta) -> int:
-    """Remove the figures of hours before that, a bounded number; answers how many."""
+    """Delete demand older than that, a bounded number of rows; returns how many."""
     return await db.fetchval(
         "WITH gone AS (DELETE FROM demand WHERE ctid = ANY (ARRAY("
         "   SELECT ctid FROM demand WHERE hour < (SELECT clock_timestamp() - $1::interval)"
@@ -125,7 +124,7 @@ async def prune_demand(db: Db, *, older_than: timedelta) -> int:
 
 
 async def prune_windows(db: Db, *, older_than: timedelta) -> int:
-    """Remove windows that ended before that, with their alerts, a bounded number; answers how many."""
+    """Delete windows that ended before that, with their alerts, a bounded number; returns how many."""
     return await db.fetchval(
         "WITH gone AS (DELETE FROM match_windows WHERE ctid = ANY (ARRAY("
         "   SELECT ctid FROM match_windows WHERE ends_at < (SELECT clock_timestamp() - $1::interval)"
@@ -134,17 +133,6 @@ async def prune_windows(db: Db, *, older_than: timedelta) -> int:
         older_than,
         PRUNED_AT_ONCE,
     )
-
-
-def _joined(conditions: Sequence[tuple[str, Sequence[object]]]) -> tuple[str, list[object]]:
-    """The condition with its values: only what is asked for, so that it is planned for just that."""
-    values: list[object] = []
-    parts: list[str] = []
-    for text, given in conditions:
-        places = range(len(values) + 1, len(values) + len(given) + 1)
-        parts.append(text.format(*(f"${place}" for place in places)))
-        values += given
-    return " AND ".join(["true", *parts]), values
 
 
 def _demand(row: Row) -> Demand:
@@ -159,15 +147,15 @@ def _alert(row: Row) -> Alert:
 
 INVARIANTS: tuple[Rule, ...] = (
     ConstraintHeld(
-        name="one alert a region and window",
-        sentence="That searches fail somewhere is told once for each stretch of time.",
+        name="one alert per region and window",
+        sentence="Each region has at most one alert per window.",
         table="demand_alerts",
         constraint="one_alert_a_region_and_window",
         definition=("UNIQUE (region, starts_at, ends_at)",),
     ),
     Invariant(
-        name="alerts are of windows that had so many",
-        sentence="No alert counts more searches than there were.",
+        name="alerts count no more than their window",
+        sentence="No alert counts more searches than its window.",
         query="SELECT a.id FROM demand_alerts a JOIN match_windows w USING (region, starts_at, ends_at)"
         " WHERE a.matched > w.matched OR a.failed > w.failed",
     ),

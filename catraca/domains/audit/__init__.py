@@ -1,4 +1,4 @@
-"""The audit log: what was done to what, by whom and when, and what happened; bodies stay where they are."""
+"""The audit log: actions of operators and events, with actor, subject and time; ids only."""
 
 from catraca.domains.audit.model import ACTION_PATTERN, Entry, Filter
 from catraca.domains.audit.service import PERSONAL_DATA, find_entries

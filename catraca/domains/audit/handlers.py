@@ -1,4 +1,4 @@
-"""Keeps a line of every event: which one, about what, in which order."""
+"""Adds every event to the audit log."""
 
 from catraca.platform.bus import EventHandlers, Message
 from catraca.platform.database import Db, audit
@@ -8,7 +8,7 @@ handles = EventHandlers[()]("audit_log_queue")
 
 @handles.anything
 async def log_event(db: Db, message: Message) -> None:
-    """Ids only: the log takes no deletion, and what a body says of people must stay erasable."""
+    """Ids only: the log cannot be deleted, and personal data must stay erasable."""
     headers = message.headers
     data = {"event_id": message.id, "seq": headers.seq, "round": headers.round}
     await audit.record(

@@ -1,4 +1,4 @@
-"""The audit log as values: its lines, and which of them are asked for."""
+"""Entries of the audit log, and filters for them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,14 +7,14 @@ from typing import Any, Final
 from uuid import UUID
 
 NAME_MAX_CHARACTERS: Final = 200
-# An action as it is written down, or all that begin with these words: `ride.matched`, `ride.*`.
+# One action, or a prefix of actions: `ride.matched`, `ride.*`.
 ACTION_PATTERN: Final = r"^[a-z0-9_]+(\.[a-z0-9_]+)*(\.\*)?$"
-ALL_OF: Final = ".*"
+PREFIX_END: Final = ".*"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """Who did what to which subject, and when. Nobody acted where an event was only noticed."""
+    """An action on a subject; `actor_id` is None for events and for the command line."""
 
     id: UUID
     at: datetime
@@ -28,7 +28,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """What is not given does not matter. `action` may be a pattern; `ends_at` itself is no longer meant."""
+    """Selects entries that match every given field. `action` may be a prefix; `ends_at` is exclusive."""
 
     subject_kind: str | None = None
     subject_id: str | None = None

@@ -7,8 +7,8 @@ from fastapi import Depends, Query
 
 from catraca.domains.audit import service
 from catraca.domains.audit.model import Filter
-from catraca.domains.audit.schemas import Action, EntryPage, Name
-from catraca.platform.forms import Moment
+from catraca.domains.audit.schemas import Action, EntryPage, FilterText
+from catraca.platform.forms import Moment, PageCursor, PageLimit
 from catraca.platform.http.caller import Operator
 from catraca.platform.http.problems import problems
 from catraca.platform.http.route import OpenDb, UnitOfWork, make_router
@@ -18,14 +18,14 @@ ROUTERS = [router]
 
 
 async def _filter(
-    subject_kind: Annotated[Name | None, Query(description="Such as `ride` or `user`.")] = None,
-    subject_id: Name | None = None,
+    subject_kind: Annotated[FilterText | None, Query(description="Such as `ride` or `user`.")] = None,
+    subject_id: FilterText | None = None,
     action: Annotated[
-        Action | None, Query(description="One action, or all that begin alike: `ride.matched`, `ride.*`.")
+        Action | None, Query(description="One action, or a prefix: `ride.matched`, `ride.*`.")
     ] = None,
     actor_id: UUID | None = None,
-    starts_at: Annotated[Moment | None, Query(alias="from", description="At this moment or later.")] = None,
-    ends_at: Annotated[Moment | None, Query(alias="to", description="Before this moment.")] = None,
+    starts_at: Annotated[Moment | None, Query(alias="from", description="At this time or later.")] = None,
+    ends_at: Annotated[Moment | None, Query(alias="to", description="Before this time.")] = None,
 ) -> Filter:
     return Filter(
         subject_kind=subject_kind,
@@ -42,11 +42,11 @@ async def list_audit(
     db: OpenDb,
     operator: Operator,
     wanted: Annotated[Filter, Depends(_filter)],
-    before: Annotated[UUID | None, Query(description="The previous page's `next`.")] = None,
-    limit: Annotated[int, Query(ge=1, le=100)] = 50,
+    before: PageCursor = None,
+    limit: PageLimit = 50,
 ) -> EntryPage:
-    """Answers who did what to which subject and when, the newest first, a page at a time.
+    """Returns a page of the audit log, the newest entry first.
 
-    What operators did stands there with who did it, and every event of rides, searches and people.
+    It holds every action of an operator with its actor, and every event of rides, searches and users.
     """
     return EntryPage.of(await service.find_entries(db, wanted, before=before, limit=limit + 1), limit=limit)

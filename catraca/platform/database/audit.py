@@ -1,26 +1,12 @@
 """The audit log: operators' actions, written in the transaction of the action. Rows cannot be changed."""
 
-from collections.abc import Sequence
 from uuid import UUID
 
 import msgspec
 import structlog
 
-from catraca.platform.database import Db, Row
+from catraca.platform.database import Db
 from catraca.platform.ids import new_id
-
-
-async def entries_about(
-    db: Db, subject_kind: str, subject_id: UUID | str, *, limit: int = 1000
-) -> Sequence[Row]:
-    """Actions on a subject and their times, newest first. Without the actor, who is another person."""
-    return await db.fetch(
-        "SELECT at, action FROM audit_log WHERE subject_kind = $1 AND subject_id = $2"
-        " ORDER BY at DESC LIMIT $3",
-        subject_kind,
-        str(subject_id),
-        limit,
-    )
 
 
 async def record(

@@ -1,6 +1,6 @@
 """Route classes: one request is one transaction, with one stored response per idempotency key."""
 
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Annotated, Any, TypeVar, cast
 
@@ -21,11 +21,16 @@ T = TypeVar("T")
 
 
 def make_router(
-    *, prefix: str = "", route_class: type[APIRoute] = APIRoute, include_in_schema: bool = True
+    *,
+    prefix: str = "",
+    tags: Sequence[str] = (),
+    route_class: type[APIRoute] = APIRoute,
+    include_in_schema: bool = True,
 ) -> APIRouter:
     """A router whose operation ids are the names of its functions, for generated clients."""
     return APIRouter(
         prefix=prefix,
+        tags=list(tags),
         route_class=route_class,
         include_in_schema=include_in_schema,
         generate_unique_id_function=lambda route: route.name,

@@ -2,7 +2,7 @@
 
 from prometheus_client import Gauge
 
-from catraca.domains.dead_letters import count_dead_letters
+from catraca.domains.dead_letters import count_waiting
 from catraca.roles.parts import Parts
 from catraca.roles.runner import MEASURE_SECONDS, Life, repeat
 
@@ -24,7 +24,7 @@ class DeadLetterGauges:
 
     async def measure(self) -> None:
         async with self._database.connection() as db:
-            counts = await count_dead_letters(db)
+            counts = await count_waiting(db)
         # A group that is gone is set to 0, or its last value would stay.
         self._measured |= counts.keys()
         for group in self._measured:

@@ -6,7 +6,7 @@ from functools import partial
 import structlog
 
 from catraca.domains.analytics.jobs import prune_demand, prune_windows
-from catraca.domains.dead_letters import prune_dead_letters
+from catraca.domains.dead_letters.replay.jobs import prune_dead_letters
 from catraca.domains.geofences.confirmations.jobs import prune_confirmations
 from catraca.domains.location.sharing.service import prune_shares
 from catraca.domains.matching import prune_searches
@@ -18,8 +18,8 @@ from catraca.platform.database.idempotency import prune_idempotency_keys
 from catraca.platform.database.inbox import prune_inbox
 from catraca.platform.database.outbox import prune_sent
 from catraca.platform.errors import Refusal
-from catraca.roles.duties import queue_duties
 from catraca.roles.parts import Parts
+from catraca.roles.replay_targets import replay_targets
 from catraca.roles.runner import Life, repeat
 
 log = structlog.get_logger()
@@ -69,7 +69,7 @@ def prunes_of(parts: Parts) -> dict[str, Prune]:
         "outbox_sent": partial(prune_sent, older_than=bus.outbox_retention),
         "inbox": partial(prune_inbox, older_than=bus.inbox_retention),
         "dead_letters": partial(
-            prune_dead_letters, older_than=bus.dead_letter_retention, duties=queue_duties(parts.topology)
+            prune_dead_letters, older_than=bus.dead_letter_retention, targets=replay_targets(parts.topology)
         ),
         "matching_searches": partial(prune_searches, older_than=settings.matching.search_retention),
         "notifications": partial(

@@ -7,7 +7,7 @@ from fastapi import APIRouter, FastAPI
 
 from catraca.domains import communities, notifications
 from catraca.domains.communities.routes import CommunityParts
-from catraca.domains.dead_letters.routes import DeadLetterParts
+from catraca.domains.dead_letters.replay.routes import ReplayParts
 from catraca.domains.location.commands import socket_commands
 from catraca.domains.notifications.sockets.routes import SocketParts
 from catraca.domains.rides.acceptance.service import Acceptance
@@ -31,8 +31,8 @@ from catraca.roles.api.domain_parts import (
 )
 from catraca.roles.api.routers import ROUTERS, STREAMS, TAGS
 from catraca.roles.domain_rules import ride_terms, tariff_of
-from catraca.roles.duties import queue_duties
 from catraca.roles.parts import Parts
+from catraca.roles.replay_targets import replay_targets
 
 
 def build_app(parts: Parts, health: Health, routers: Sequence[APIRouter] = ROUTERS) -> FastAPI:
@@ -82,7 +82,7 @@ def build_app(parts: Parts, health: Health, routers: Sequence[APIRouter] = ROUTE
             scheduling_parts(parts),
             sockets,
             push_parts(settings),
-            DeadLetterParts(queue_duties(parts.topology)),
+            ReplayParts(replay_targets(parts.topology)),
         ],
     )
     return create_app(http, routers, version=version("catraca"), tags=TAGS)

@@ -3,7 +3,8 @@
 from catraca.domains.analytics import routes as analytics_routes
 from catraca.domains.audit import routes as audit_routes
 from catraca.domains.communities import routes as community_routes
-from catraca.domains.dead_letters import routes as dead_letter_routes
+from catraca.domains.dead_letters.letters import routes as dead_letter_routes
+from catraca.domains.dead_letters.replay import routes as replay_routes
 from catraca.domains.fares import routes as fare_routes
 from catraca.domains.geofences import routes as geofence_routes
 from catraca.domains.location.locks import routes as lock_routes
@@ -43,7 +44,8 @@ ROUTERS = [
     notification_routes.router,
     push_routes.router,
     socket_routes.router,
-    *dead_letter_routes.ROUTERS,
+    dead_letter_routes.router,
+    replay_routes.router,
     *audit_routes.ROUTERS,
     *analytics_routes.ROUTERS,
 ]

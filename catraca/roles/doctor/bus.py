@@ -48,7 +48,7 @@ async def _in_postgres(settings: Settings) -> list[Finding]:
         if settings.servers.amqp_url is None:
             found.append(judge_queues(await PostgresBus(database, TOPOLOGY).depths()))
         async with database.connection() as db:
-            found.append(judge_dead_letters(await dead_letters.count_dead_letters(db)))
+            found.append(judge_dead_letters(await dead_letters.count_waiting(db)))
     except (BusAway, Refusal, asyncpg.UndefinedTableError):
         return []
     finally:

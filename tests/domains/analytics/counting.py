@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from catraca.domains.analytics.model import AlertRule, Happening, fact_of
-from catraca.domains.analytics.service import count_happenings
+from catraca.domains.analytics.model import AlertRule, CountedEvent, fact_of
+from catraca.domains.analytics.service import count_events
 from catraca.platform.database import Database
 from catraca.platform.event import Event, key_of
 
@@ -21,18 +21,18 @@ class Undone(Exception):
 
 async def count(database: Database, *events: Event, rule: AlertRule = RULE) -> None:
     """All of them in one transaction."""
-    await database.run(lambda db: count_happenings(db, happenings_of(events), rule=rule))
+    await database.run(lambda db: count_events(db, counted(events), rule=rule))
 
 
 async def count_in_vain(database: Database, *events: Event) -> None:
     with suppress(Undone):
         async with database.transaction() as db:
-            await count_happenings(db, happenings_of(events), rule=RULE)
+            await count_events(db, counted(events), rule=RULE)
             raise Undone
 
 
-def happenings_of(events: Sequence[Event]) -> list[Happening]:
-    return [Happening(key_of(type(event)), fact_of(event)) for event in events]
+def counted(events: Sequence[Event]) -> list[CountedEvent]:
+    return [CountedEvent(key_of(type(event)), fact_of(event)) for event in events]
 
 
 async def rows(database: Database, query: str) -> list[dict[str, Any]]:

@@ -15,8 +15,8 @@ from catraca.events import TOPOLOGY, RideStarted
 from catraca.events.catalogue import example_of
 from catraca.platform.bus import Message, Unreadable
 from catraca.platform.event import Event, key_of
-from catraca.roles.duties import queue_duties
 from catraca.roles.parts import Parts
+from catraca.roles.replay_targets import replay_targets
 from catraca.settings import Settings
 from tests.domains.analytics.counting import demand, rows
 from tests.domains.analytics.news import HERE, NEARBY, failed, matched, message_of, reassigning, requested
@@ -117,14 +117,14 @@ async def applied_is(parts: Parts, count: int) -> bool:
 
 
 def test_a_dead_letter_of_figures_can_be_mended_and_replayed() -> None:
-    duties = queue_duties(TOPOLOGY)
+    targets = replay_targets(TOPOLOGY)
     dying = {queue.name for queue in TOPOLOGY.live if queue.dead_letters_to is not None}
-    assert duties.keys() == dying, "what dies there could not be replayed"
+    assert targets.keys() == dying, "what dies there could not be replayed"
     for queue, kinds in EVENTS.items():
         for kind in kinds:
-            duties[queue].check(key_of(kind), message_of(example_of(kind)).body)
+            targets[queue].check(key_of(kind), message_of(example_of(kind)).body)
             with pytest.raises(Unreadable):
-                duties[queue].check(key_of(kind), b"{}")
-        duties[queue].check("ride.unheard_of", b"{}")
+                targets[queue].check(key_of(kind), b"{}")
+        targets[queue].check("ride.unheard_of", b"{}")
         with pytest.raises(Unreadable):
-            duties[queue].check("ride.unheard_of", b"{")
+            targets[queue].check("ride.unheard_of", b"{")

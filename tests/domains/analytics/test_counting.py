@@ -8,7 +8,7 @@ import pytest
 from prometheus_client import REGISTRY
 
 from catraca.domains.analytics import jobs
-from catraca.domains.analytics.model import KEPT, by_hour, cell_of, fact_of, start_of
+from catraca.domains.analytics.model import RETENTION, by_hour, cell_of, fact_of, start_of
 from catraca.events import MatchingTimeout, NoDriversAvailable, RideStarted
 from catraca.events.catalogue import example_of
 from catraca.platform.database import Database
@@ -78,7 +78,7 @@ async def test_batches_of_any_size_and_order_side_by_side_sum_up_and_never_wait_
     assert await demand(figures) == expected
     assert RETRIED_TRANSACTIONS._value.get() == retried, "rows were not taken in one order"
     windows = await rows(figures, "SELECT sum(matched) AS matched, sum(failed) AS failed FROM match_windows")
-    assert windows == [{what: sum(fact.what == what for fact in facts) for what in ("matched", "failed")}]
+    assert windows == [{what: sum(fact.kind == what for fact in facts) for what in ("matched", "failed")}]
 
 
 def told(name: str, **labels: str) -> float:
@@ -112,7 +112,7 @@ async def test_figures_go_when_nobody_compares_with_them_any_more(figures: Datab
     async with figures.connection() as db:
         now = await db.fetchval("SELECT clock_timestamp()")
     # Its window and its hour have ended before, and those of the other have not.
-    old, young = now - KEPT - 2 * HOUR, now - KEPT + 2 * HOUR
+    old, young = now - RETENTION - 2 * HOUR, now - RETENTION + 2 * HOUR
     for moment in (old, young):
         await count(figures, *(failed(at=moment) for _ in range(10)))
     assert len(await rows(figures, "SELECT FROM demand_alerts")) == 2

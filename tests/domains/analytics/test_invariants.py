@@ -8,9 +8,9 @@ from catraca.platform.database.invariants import check_invariants
 from tests.servers import Stack
 
 BREACHES = {
-    "one alert a region and window": "ALTER TABLE demand_alerts"
+    "one alert per region and window": "ALTER TABLE demand_alerts"
     " DROP CONSTRAINT one_alert_a_region_and_window",
-    "alerts are of windows that had so many": "INSERT INTO match_windows VALUES"
+    "alerts count no more than their window": "INSERT INTO match_windows VALUES"
     " (1, '2026-01-01', '2026-01-02', 3, 1); INSERT INTO demand_alerts VALUES"
     " (gen_random_uuid(), 1, '2026-01-01', '2026-01-02', 3, 2)",
 }

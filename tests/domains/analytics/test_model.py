@@ -39,13 +39,13 @@ MOMENTS = st.integers(0, 10**16).map(lambda late: EPOCH + timedelta(microseconds
 LENGTHS = st.integers(1, 400_000).map(lambda seconds: timedelta(seconds=seconds))
 FACTS = st.builds(
     Fact,
-    what=st.sampled_from(["requests", "reassigned", "matched", "failed"]),
+    kind=st.sampled_from(["requests", "reassigned", "matched", "failed"]),
     at=st.integers(0, 10_000).map(lambda seconds: NOON + timedelta(seconds=seconds)),
     cell=st.sampled_from([cell_of(Point(lat, -46.63)) for lat in (-23.55, -23.6, -24.9)]),
     match_ms=st.just(0),
 ) | st.builds(
     Fact,
-    what=st.just("matched"),
+    kind=st.just("matched"),
     at=st.just(NOON),
     cell=st.just(cell_of(Point(-23.55, -46.63))),
     match_ms=st.integers(0, 300_000),
@@ -54,13 +54,13 @@ FACTS = st.builds(
 
 def test_each_event_adds_what_it_tells_of_at_its_own_time() -> None:
     at = NOON + timedelta(minutes=5)
-    assert fact_of(requested(at=at)) == Fact(what="requests", at=at, cell=cell_of(Point(-23.55, -46.63)))
-    assert fact_of(reassigning(at=at)) == Fact(what="reassigned", at=at, cell=cell_of(Point(-23.55, -46.63)))
+    assert fact_of(requested(at=at)) == Fact(kind="requests", at=at, cell=cell_of(Point(-23.55, -46.63)))
+    assert fact_of(reassigning(at=at)) == Fact(kind="reassigned", at=at, cell=cell_of(Point(-23.55, -46.63)))
     after = fact_of(matched(at=at, waited=timedelta(seconds=17.25)))
-    assert after == Fact(what="matched", at=at, cell=cell_of(Point(-23.55, -46.63)), match_ms=17250)
+    assert after == Fact(kind="matched", at=at, cell=cell_of(Point(-23.55, -46.63)), match_ms=17250)
     for kind in (MatchingTimeout, NoDriversAvailable):
         told = failed(at=at, kind=kind)
-        assert fact_of(told) == Fact(what="failed", at=at, cell=cell_of(Point(-23.55, -46.63)))
+        assert fact_of(told) == Fact(kind="failed", at=at, cell=cell_of(Point(-23.55, -46.63)))
         assert told.timestamp != at, "else it might be that time instead"
 
 
@@ -141,7 +141,7 @@ def test_sums_do_not_depend_on_the_order(facts: list[Fact], chance: object, leng
 @given(st.lists(FACTS, max_size=40), LENGTHS)
 def test_nothing_is_lost_or_counted_twice(facts: list[Fact], length: timedelta) -> None:
     hours, windows = by_hour(facts).values(), by_window(facts, length).values()
-    told = Counter(fact.what for fact in facts)
+    told = Counter(fact.kind for fact in facts)
     for what in ("requests", "reassigned", "matched", "failed"):
         assert sum(getattr(counts, what) for counts in hours) == told[what]
     assert sum(counts.matched for counts in windows) == told["matched"]
@@ -155,7 +155,7 @@ def test_nothing_is_lost_or_counted_twice(facts: list[Fact], length: timedelta) 
 
 def test_an_hour_begins_with_its_first_moment() -> None:
     one, other = (
-        Fact(what="requests", at=NOON + timedelta(microseconds=late), cell=Cell(1)) for late in (-1, 0)
+        Fact(kind="requests", at=NOON + timedelta(microseconds=late), cell=Cell(1)) for late in (-1, 0)
     )
     assert by_hour([one, other]) == {
         (NOON - timedelta(hours=1), Cell(1)): Counts(requests=1),

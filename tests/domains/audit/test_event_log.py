@@ -10,9 +10,9 @@ import httpx
 import msgspec
 import pytest
 
+from catraca.domains.audit.store import read_entries_about
 from catraca.events import EVENTS
 from catraca.platform.bus import Headers, Message
-from catraca.platform.database import audit
 from catraca.platform.redaction import is_personal
 from catraca.roles.parts import Parts
 from catraca.settings import Settings
@@ -162,5 +162,5 @@ async def test_a_line_about_nothing_of_ours_names_the_event_itself(stack: Stack,
         assert await parts.bus.publish([message]) == [None]
         (line,) = await until(lambda: lines_about(parts, message.id))
         async with parts.database.connection() as db:
-            assert len(await audit.entries_about(db, "user", message.id)) == 1
+            assert len(await read_entries_about(db, "user", message.id)) == 1
     assert msgspec.json.decode(line["data"]) == {"event_id": str(message.id), "seq": 0}

@@ -6,15 +6,15 @@ from dataclasses import dataclass, field
 import httpx
 import pytest
 
-from catraca.domains.dead_letters import Duties, OpenLetter, QueueDuty
-from catraca.domains.dead_letters.routes import DeadLetterParts
+from catraca.domains.dead_letters import OpenLetter, ReplayTarget, ReplayTargets
+from catraca.domains.dead_letters.replay.routes import ReplayParts
 from catraca.events import UserCreated
 from catraca.platform.bus import EventHandlers, Message
 from catraca.platform.database import Database, Db
 from catraca.platform.http.health import Health
 from catraca.roles.api import build_app
-from catraca.roles.duties import queue_duties
 from catraca.roles.parts import Parts
+from catraca.roles.replay_targets import replay_targets
 from catraca.settings import Settings
 from tests.domains.dead_letters.letters import STRICT, execute
 from tests.servers import Stack
@@ -60,19 +60,19 @@ def told(all_told: Told) -> Told:
 
 
 @pytest.fixture(scope="session")
-def duties(own: Parts, all_told: Told) -> Duties:
+def targets(own: Parts, all_told: Told) -> ReplayTargets:
     """Those of the real queues, and of one that is particular about its messages."""
     strict = EventHandlers[()](STRICT)
 
     @strict(UserCreated)
     async def welcome(_db: Db, _event: UserCreated, _message: Message) -> None: ...
 
-    return {**queue_duties(own.topology), STRICT: QueueDuty(strict.check, all_told.hear)}
+    return {**replay_targets(own.topology), STRICT: ReplayTarget(strict.check, all_told.hear)}
 
 
 @pytest.fixture(scope="session")
-async def letters_api(own: Parts, duties: Duties) -> AsyncIterator[httpx.AsyncClient]:
+async def letters_api(own: Parts, targets: ReplayTargets) -> AsyncIterator[httpx.AsyncClient]:
     app = build_app(own, Health(required={"database": own.database.is_up}))
-    app.state.wired[DeadLetterParts] = DeadLetterParts(duties)
+    app.state.wired[ReplayParts] = ReplayParts(targets)
     async with serving(app) as served, served.client() as client:
         yield client

@@ -5,7 +5,8 @@ from uuid import UUID, uuid4
 
 import msgspec
 
-from catraca.domains.dead_letters import LetterId, handlers
+from catraca.domains.dead_letters import LetterId
+from catraca.domains.dead_letters.letters import handlers
 from catraca.platform.bus import Headers, Message
 from catraca.platform.database import Database
 

@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from catraca.domains import dead_letters
-from catraca.domains.dead_letters import Duties
+from catraca.domains.dead_letters import ReplayTargets
+from catraca.domains.dead_letters.replay.jobs import prune_dead_letters
 from catraca.platform.bus import Headers
 from catraca.platform.database import Database
 from catraca.roles.parts import Parts
@@ -85,13 +86,13 @@ async def test_letters_are_counted_by_queue_and_reason(
 ) -> None:
     async def counted() -> dict[tuple[str, str], int]:
         async with database.connection() as db:
-            return await dead_letters.count_dead_letters(db)
+            return await dead_letters.count_waiting(db)
 
     assert await counted() == {}
     kinds = [("a", "x"), ("a", "x"), ("a", "x"), ("a", "y"), ("b", "x")]
     await store(database, *(letter(queue=queue, reason=reason) for queue, reason in kinds))
     assert await counted() == {("a", "x"): 3, ("a", "y"): 1, ("b", "x"): 1}
-    monkeypatch.setattr("catraca.domains.dead_letters.store.COUNTED_TO", 2)
+    monkeypatch.setattr("catraca.domains.dead_letters.letters.store.GROUP_MAX_COUNT", 2)
     assert await counted() == {("a", "x"): 2, ("a", "y"): 1, ("b", "x"): 1}
 
 
@@ -103,7 +104,7 @@ async def test_only_those_that_wait_are_counted(database: Database) -> None:
         decided,
     )
     async with database.connection() as db:
-        assert await dead_letters.count_dead_letters(db) == {("audit_log_queue", "ride_unknown"): 1}
+        assert await dead_letters.count_waiting(db) == {("audit_log_queue", "ride_unknown"): 1}
     assert (await of(database, waiting))["state"] == "waiting"
 
 
@@ -133,9 +134,9 @@ async def test_long_words_of_strangers_are_cut_so_that_they_can_be_indexed(datab
 
 
 async def test_letters_go_when_their_retention_ends(
-    database: Database, duties: Duties, told: Told, monkeypatch: pytest.MonkeyPatch
+    database: Database, targets: ReplayTargets, told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("catraca.domains.dead_letters.service.OPENED_AT_ONCE", 2)
+    monkeypatch.setattr("catraca.domains.dead_letters.replay.service.BODIES_AT_ONCE", 2)
     old = [await bury(database, str(n).encode(), queue=STRICT) for n in range(5)]
     elsewhere, decided, young = await bury(database), await bury(database, queue=STRICT), await bury(database)
     await execute(
@@ -149,10 +150,10 @@ async def test_letters_go_when_their_retention_ends(
 
     async def prune() -> int:
         return await database.run(
-            lambda db: dead_letters.prune_dead_letters(db, older_than=timedelta(days=30), duties=duties)
+            lambda db: prune_dead_letters(db, older_than=timedelta(days=30), targets=targets)
         )
 
-    monkeypatch.setattr("catraca.domains.dead_letters.jobs.PRUNED_AT_ONCE", 6)
+    monkeypatch.setattr("catraca.domains.dead_letters.replay.jobs.PRUNED_AT_ONCE", 6)
     assert [await prune(), await prune(), await prune()] == [6, 1, 0]
     assert [row["id"] for row in await stored(database)] == [young]
     # Who has an interest in them hears of those that nobody had decided on, with what they said.

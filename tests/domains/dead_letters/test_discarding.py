@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from catraca.domains import dead_letters
-from catraca.domains.dead_letters import Duties, Filter, OpenLetter, QueueDuty
+from catraca.domains.dead_letters import Filter, OpenLetter, ReplayTarget, ReplayTargets
 from catraca.platform.database import Database, Db
 from tests.conftest import bearer
 from tests.domains.dead_letters.conftest import Told
@@ -131,16 +131,16 @@ async def test_whoever_is_told_can_stop_it(database: Database) -> None:
     async def refuse(_db: Db, _letters: object) -> None:
         raise KeyError
 
-    duties: Duties = {STRICT: QueueDuty(lambda _key, _body: None, refuse)}
+    targets: ReplayTargets = {STRICT: ReplayTarget(lambda _key, _body: None, refuse)}
     letter_id = await bury(database, queue=STRICT)
     with pytest.raises(KeyError):
         await database.run(
-            lambda db: dead_letters.discard_letter(db, letter_id, reason="x", duties=duties, by=None)
+            lambda db: dead_letters.discard_letter(db, letter_id, reason="x", targets=targets, by=None)
         )
     with pytest.raises(KeyError):
         await database.run(
             lambda db: dead_letters.discard_letters(
-                db, Filter(queue=STRICT), reason="x", dry_run=False, duties=duties, by=None
+                db, Filter(queue=STRICT), reason="x", dry_run=False, targets=targets, by=None
             )
         )
     assert (await of(database, letter_id))["state"] == "waiting"
@@ -148,7 +148,7 @@ async def test_whoever_is_told_can_stop_it(database: Database) -> None:
 
 
 async def test_bodies_are_opened_a_few_at_a_time(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("catraca.domains.dead_letters.service.OPENED_AT_ONCE", 2)
+    monkeypatch.setattr("catraca.domains.dead_letters.replay.service.BODIES_AT_ONCE", 2)
     calls: list[list[OpenLetter]] = []
 
     async def hear(_db: Db, letters: Any) -> None:
@@ -156,10 +156,10 @@ async def test_bodies_are_opened_a_few_at_a_time(database: Database, monkeypatch
 
     for _ in range(5):
         await bury(database, queue=STRICT)
-    duties: Duties = {STRICT: QueueDuty(lambda _key, _body: None, hear)}
+    targets: ReplayTargets = {STRICT: ReplayTarget(lambda _key, _body: None, hear)}
     await database.run(
         lambda db: dead_letters.discard_letters(
-            db, Filter(queue=STRICT), reason="x", dry_run=False, duties=duties, by=None
+            db, Filter(queue=STRICT), reason="x", dry_run=False, targets=targets, by=None
         )
     )
     assert [len(call) for call in calls] == [2, 2, 1]

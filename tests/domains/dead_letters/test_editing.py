@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from catraca.domains import dead_letters
-from catraca.domains.dead_letters import Duties, LetterId
-from catraca.domains.dead_letters.errors import DeadLetterBodyUnfit
+from catraca.domains.dead_letters import LetterId, ReplayTargets
+from catraca.domains.dead_letters.replay.errors import DeadLetterBodyUnfit
 from catraca.events import UserCreated
 from catraca.platform.database import Database
 from catraca.platform.errors import BodyTooLarge
@@ -142,9 +142,11 @@ async def test_the_unedited_message_dying_later_does_not_undo_an_edit(
     assert (row["body"], row["original_body"], row["times"]) == (b'"newer"', b'"old"', 3)
 
 
-async def test_bodies_of_the_command_line_are_checked_alike(database: Database, duties: Duties) -> None:
+async def test_bodies_of_the_command_line_are_checked_alike(
+    database: Database, targets: ReplayTargets
+) -> None:
     async def try_editing(letter_id: LetterId, body: bytes) -> None:
-        await database.run(lambda db: dead_letters.edit_letter(db, letter_id, body, duties=duties, by=None))
+        await database.run(lambda db: dead_letters.edit_letter(db, letter_id, body, targets=targets, by=None))
 
     strict, gone = await bury(database, queue=STRICT), await bury(database, queue="gone")
     for body in (b"", b"{", b"\xff", b"NaN", b'"\x00"', b"[" * 100_000 + b"]" * 100_000):

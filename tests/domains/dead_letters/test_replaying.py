@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from catraca.domains import dead_letters
-from catraca.domains.dead_letters import Duties, Filter
+from catraca.domains.dead_letters import Filter, ReplayTargets
 from catraca.platform.bus import Headers
 from catraca.platform.database import Database, outbox
 from catraca.platform.database.event_invariants import EVENT_INVARIANTS
@@ -268,7 +268,7 @@ async def test_what_makes_no_sense_is_refused(letters_api: httpx.AsyncClient, wr
     assert (answer.status_code, answer.json()["code"]) == (422, "request_invalid")
 
 
-async def test_ten_thousand_are_replayed_in_one_go(database: Database, duties: Duties) -> None:
+async def test_ten_thousand_are_replayed_in_one_go(database: Database, targets: ReplayTargets) -> None:
     await execute(
         database,
         "INSERT INTO dead_letters (id, queue, message_id, exchange, routing_key, reason, headers, body)"
@@ -277,7 +277,7 @@ async def test_ten_thousand_are_replayed_in_one_go(database: Database, duties: D
     )
     outcome = await database.run(
         lambda db: dead_letters.replay_letters(
-            db, Filter(reason="KeyError"), rate_per_second=1000, dry_run=False, duties=duties, by=None
+            db, Filter(reason="KeyError"), rate_per_second=1000, dry_run=False, targets=targets, by=None
         )
     )
     assert (outcome.matched, outcome.done, outcome.left) == (10_001, 10_000, 1)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from catraca.domains.dead_letters.model import SHOWN_NODES, shape_of
+from catraca.domains.dead_letters.letters.model import SHAPE_MAX_NODES, shape_of
 
 
 def shape(value: Any) -> Any:
@@ -47,7 +47,7 @@ def test_what_lies_deep_is_not_shown() -> None:
     "wide", [{f"f{n}": n for n in range(5000)}, {"a": [{f"f{n}": [1, 2, 3] for n in range(900)}] * 9}]
 )
 def test_what_is_wide_is_cut(wide: object) -> None:
-    assert len(json.dumps(shape(wide))) < SHOWN_NODES * 40
+    assert len(json.dumps(shape(wide))) < SHAPE_MAX_NODES * 40
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"\xff", b"NaN", b"[" * 100_000, b'{"a": 1} x'])

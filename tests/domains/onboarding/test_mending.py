@@ -5,9 +5,9 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from catraca.domains.dead_letters import prune_dead_letters
+from catraca.domains.dead_letters.replay.jobs import prune_dead_letters
 from catraca.platform.auth import sign_token
-from catraca.roles.duties import queue_duties
+from catraca.roles.replay_targets import replay_targets
 from tests.domains.onboarding.desk import Desk, Taken, an_address, message, on_both_buses
 from tests.servers import until
 
@@ -73,8 +73,8 @@ async def test_a_sign_up_that_nobody_mended_in_time_is_rejected_when_its_letter_
     desk: Desk, operator: dict[str, str]
 ) -> None:
     taken, _, _ = await died(desk, operator)
-    duties = queue_duties(desk.parts.topology)
-    await desk.parts.database.run(lambda db: prune_dead_letters(db, older_than=timedelta(0), duties=duties))
+    targets = replay_targets(desk.parts.topology)
+    await desk.parts.database.run(lambda db: prune_dead_letters(db, older_than=timedelta(0), targets=targets))
     assert await desk.dead_letters() == []
     assert await desk.ask(taken) == ("rejected", "discarded")
 

@@ -4,7 +4,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from catraca.domains.dead_letters.store import insert_dead_letter
+from catraca.domains.dead_letters.letters.store import insert_dead_letter
 from catraca.platform.bus import EventHandlers, Message, Queue
 from catraca.platform.bus.outcome import OUTCOMES
 from catraca.platform.database import Db

@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable
 from uuid import UUID
 
-from catraca.domains.dead_letters import handlers as dead_letter_handlers
+from catraca.domains.dead_letters.letters import handlers as dead_letter_handlers
 from catraca.platform.bus import EventHandlers, Message, Queue, Topology
 from catraca.platform.database import Db, outbox
 from catraca.platform.event import Event, key_of

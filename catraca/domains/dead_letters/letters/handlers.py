@@ -1,6 +1,6 @@
-"""Whatever died in any queue comes here, and is written down."""
+"""Stores messages that died in any queue."""
 
-from catraca.domains.dead_letters import store
+from catraca.domains.dead_letters.letters import store
 from catraca.platform.bus import EventHandlers, Message
 from catraca.platform.database import Db
 

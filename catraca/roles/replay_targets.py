@@ -1,11 +1,11 @@
-"""What can be done with the dead letters of each queue: check an edited body, act on a discard."""
+"""The queues that take replays of dead letters: what they can read, and what a discard causes."""
 
 from collections.abc import Sequence
 from contextlib import suppress
 from uuid import UUID
 
 from catraca.domains import onboarding
-from catraca.domains.dead_letters import Duties, OpenLetter, QueueDuty
+from catraca.domains.dead_letters import OpenLetter, ReplayTarget, ReplayTargets
 from catraca.domains.onboarding import BadSignUp
 from catraca.events import SIGN_UP_QUEUE
 from catraca.platform.bus import Topology
@@ -13,12 +13,12 @@ from catraca.platform.database import Db
 from catraca.roles.consumers import declared_handlers
 
 
-def queue_duties(topology: Topology) -> Duties:
-    """For every queue that is consumed and whose dead letters are kept, so that they can be replayed."""
-    dying = {queue.name for queue in topology.live if queue.dead_letters_to is not None}
-    checks = {one.queue: one.check for one in declared_handlers() if one.queue in dying}
+def replay_targets(topology: Topology) -> ReplayTargets:
+    """Queues that this version consumes and whose dead letters are stored."""
+    with_dead_letters = {queue.name for queue in topology.live if queue.dead_letters_to is not None}
+    checks = {one.queue: one.check for one in declared_handlers() if one.queue in with_dead_letters}
     return {
-        queue: QueueDuty(check, _reject_sign_ups) if queue == SIGN_UP_QUEUE else QueueDuty(check)
+        queue: ReplayTarget(check, _reject_sign_ups) if queue == SIGN_UP_QUEUE else ReplayTarget(check)
         for queue, check in checks.items()
     }
 
@@ -31,7 +31,7 @@ async def _reject_sign_ups(db: Db, letters: Sequence[OpenLetter]) -> None:
 
 
 def _sign_up_of(letter: OpenLetter) -> UUID | None:
-    """The id of the sign-up. None if the message never was a sign-up."""
+    """The id of the sign-up; None if the message never was one."""
     with suppress(BadSignUp):
         return onboarding.read_sign_up(letter.body, request_id=letter.message_id).id
     return letter.headers.aggregate_id

@@ -1,4 +1,4 @@
-"""Dead letters as values: what is known of one, which ones are meant, and what a list may show of a body."""
+"""Dead letters as values: their fields, filters, and the shape of a body that lists may show."""
 
 import re
 from dataclasses import dataclass
@@ -13,20 +13,13 @@ from catraca.platform.bus.message import Headers
 LetterId = NewType("LetterId", UUID)
 State = Literal["waiting", "replayed", "discarded"]
 
-REASON_MAX_CHARACTERS = 300
-# One line, with something to read on it.
-REASON_PATTERN = r"^[^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f][^\x00-\x1f\x7f]*$"
-# Of what letters say of themselves; strangers may say more, and what is too long is cut when it is stored.
+# Queues, reasons and keys of foreign messages can be longer; they are cut when stored.
 NAME_MAX_CHARACTERS = 255
-BODY_MAX_BYTES = 1024 * 1024
-BULK_MAX_LETTERS = 10_000
-RATE_MAX_PER_SECOND = 1000
-RATE_DEFAULT_PER_SECOND = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Letter:
-    """A message that could not be handled in `queue`: once for each queue, however often it died there."""
+    """A message that could not be handled in `queue`. There is one letter per message and queue."""
 
     id: LetterId
     queue: str
@@ -49,7 +42,7 @@ class Letter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenLetter(Letter):
-    """With its body, and the one it came with if that is another."""
+    """With its body; `original_body` is the first body of an edited letter."""
 
     body: bytes
     original_body: bytes | None
@@ -57,14 +50,14 @@ class OpenLetter(Letter):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedLetter(Letter):
-    """With the shape of its body; None where that is too large, or no JSON."""
+    """With the shape of its body; None if the body is too large or not JSON."""
 
     shape: object
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Letters that wait for the same reason in the same queue; counted up to a limit."""
+    """Waiting letters with the same queue and reason; `count` has an upper limit."""
 
     queue: str
     reason: str
@@ -75,7 +68,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """Which letters are meant: all that fit every field given. Without a state, those in any."""
+    """Selects letters that match every given field; `state=None` selects every state."""
 
     state: State | None = "waiting"
     queue: str | None = None
@@ -87,53 +80,39 @@ class Filter:
 
     @property
     def given(self) -> dict[str, object]:
-        """The fields that say something."""
+        """The fields that are not None."""
         fields = {name: getattr(self, name) for name in self.__slots__}
         return {name: value for name, value in fields.items() if value is not None}
 
     @property
-    def means_everything(self) -> bool:
+    def is_empty(self) -> bool:
+        """True if no field but the state is given."""
         return not self.given.keys() - {"state"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What became, or in a dry run would become, of the letters a filter means.
-
-    `refused` cannot be replayed as they are; `left` are beyond the limit, or were in somebody else's hand.
-    """
-
-    dry_run: bool
-    matched: int
-    done: int
-    refused: int = 0
-    left: int = 0
-    seconds: float = 0
-
-
-# What a list shows of a body: its fields, and never what is in them.
-SHOWN_MAX_BYTES = 16 * 1024
-SHOWN_DEPTH = 6
-SHOWN_NODES = 200
-SHOWN_OF_A_LIST = 3
-# A name of ours. In a message of somebody else's, what stands before a colon may be anything, an address say.
+# A list shows the fields of a body, never their values.
+SHAPE_MAX_BYTES = 16 * 1024
+SHAPE_MAX_DEPTH = 6
+SHAPE_MAX_NODES = 200
+SHAPE_MAX_LIST_ITEMS = 3
+# A field name of ours. The field names of foreign messages can be personal data, e.g. an e-mail address.
 _FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 
 
 def shape_of(body: bytes) -> object:
-    """The body with a mark in place of every value, bounded in size and depth; None if it is no JSON."""
+    """The body with a mark in place of every value, limited in size and depth; None if it is not JSON."""
     try:
         value = msgspec.json.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-    return _Masking().mask(value, SHOWN_DEPTH)
+    return _Mask().mask(value, SHAPE_MAX_DEPTH)
 
 
-class _Masking:
-    """One body's: counts what it shows, and stops when that is enough."""
+class _Mask:
+    """Masks one body, up to a number of nodes."""
 
     def __init__(self) -> None:
-        self._left = SHOWN_NODES
+        self._left = SHAPE_MAX_NODES
 
     def mask(self, value: object, depth: int) -> object:
         self._left -= 1
@@ -155,7 +134,7 @@ class _Masking:
         return masked
 
     def _mask_list(self, value: list[Any], depth: int) -> list[object]:
-        masked = [self.mask(inner, depth) for inner in value[:SHOWN_OF_A_LIST]]
+        masked = [self.mask(inner, depth) for inner in value[:SHAPE_MAX_LIST_ITEMS]]
         more = len(value) - len(masked)
         return [*masked, f"... {more} more"] if more else masked
 

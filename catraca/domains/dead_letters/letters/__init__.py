@@ -1,0 +1,1 @@
+"""Dead letters: stored by a handler, counted, listed and read by operators."""

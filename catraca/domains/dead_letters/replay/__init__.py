@@ -1,0 +1,1 @@
+"""Replay of dead letters, with editing before it and discarding instead of it."""
