@@ -6,7 +6,7 @@ from typing import Any
 from catraca.domains.analytics import AlertRule
 from catraca.domains.analytics import handlers as analytics_handlers
 from catraca.domains.audit import handlers as audit_handlers
-from catraca.domains.dead_letters import handlers as dead_letter_handlers
+from catraca.domains.dead_letters.letters import handlers as dead_letter_handlers
 from catraca.domains.location import ShownPosition
 from catraca.domains.location.positions.handlers import tracking
 from catraca.domains.location.positions.model import encode_positions
