@@ -266,7 +266,7 @@ def _sign_up_rows(servers: Servers) -> list[Row]:
         Row(
             "sign-ups from queue to rows, RabbitMQ",
             "a bare consumer that acknowledges in bulk",
-            0.7,
+            0.55,
             SignUpLoad("pipeline", *on_rabbitmq, a_second=8000),
             SignUpLoad("bare", *on_rabbitmq, a_second=8000),
         ),

@@ -22,7 +22,7 @@ from catraca.events.catalogue import Entry, catalogue, example_of, unpublished
 from catraca.events.markdown import page
 from catraca.events.publishers import publishers_of
 from catraca.platform.bus import Headers, Message, Queue
-from catraca.platform.bus.rabbitmq.encoding import _table_of
+from catraca.platform.bus.rabbitmq.codec import _table_of
 from catraca.platform.event import Event, encode, key_of
 
 ROOT = Path(__file__).parents[2]

@@ -1,5 +1,6 @@
 """`world.py` on RabbitMQ: where its processes may die on that bus, and the depth of its queues."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -7,8 +8,7 @@ import aio_pika
 
 from catraca.platform.bus import Message, Queue
 from catraca.platform.bus.rabbitmq import RabbitMqBus
-from catraca.platform.bus.rabbitmq.confirming import ConfirmChannel
-from catraca.platform.bus.rabbitmq.declaring import retry_name
+from catraca.platform.bus.rabbitmq.declarations import retry_name
 from catraca.platform.bus.rabbitmq.publisher import Publisher
 from catraca.platform.bus.rabbitmq.subscription import RabbitMqSubscription
 from tests.storms.events import world
@@ -47,27 +47,13 @@ class FatedPublisher(Publisher):
         await super().put_off(message, queue, delay_seconds=delay_seconds)
         self.fate.pass_by("during_retry")
 
-    async def _confirm_channel(self) -> ConfirmChannel:
-        channel = await super()._confirm_channel()
-        return FatedChannel(channel, self.fate)
-
-
-class FatedChannel:
-    """A channel that can publish messages and die before the broker's confirm."""
-
-    def __init__(self, channel: ConfirmChannel, fate: Fate) -> None:
-        self._channel = channel
-        self._fate = fate
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._channel, name)
-
-    async def send(self, *messages: Any) -> Any:
-        confirmations = await self._channel.send(*messages)
-        if after.get() == "beginning" and self._fate.is_up("between_publish_and_confirm"):
+    async def _send(self, *arguments: Any) -> Any:
+        """Publish a message, and perhaps die before the broker's confirm."""
+        sending = asyncio.ensure_future(super()._send(*arguments))
+        if after.get() == "beginning" and self.fate.is_up("between_publish_and_confirm"):
             await let_it_leave()
-            self._fate.strike()
-        return confirmations
+            self.fate.strike()
+        return await sending
 
 
 async def empty_queues(amqp_url: str) -> None:

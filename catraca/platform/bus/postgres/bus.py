@@ -7,7 +7,7 @@ from uuid import UUID
 
 from catraca.platform.bus.message import Message
 from catraca.platform.bus.postgres import tables
-from catraca.platform.bus.postgres.room import Room
+from catraca.platform.bus.postgres.capacity import Room
 from catraca.platform.bus.postgres.subscription import PostgresSubscription, wake_topic
 from catraca.platform.bus.topology import Queue, Topology
 from catraca.platform.bus.transport import BusAway, QueueFull, Unroutable

@@ -1,4 +1,4 @@
-"""A `Transport` on RabbitMQ, for as many processes and machines as you like."""
+"""A `Transport` on RabbitMQ, for any number of processes and machines."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -7,10 +7,8 @@ from aiormq.abc import AbstractConnection
 
 from catraca.platform.bus.message import Message
 from catraca.platform.bus.rabbitmq.connection import Link, spare_channel
-from catraca.platform.bus.rabbitmq.declaring import count_messages, declare_topology, retry_name
-from catraca.platform.bus.rabbitmq.lenient import tolerate_foreign_properties
+from catraca.platform.bus.rabbitmq.declarations import count_messages, declare_topology, retry_name
 from catraca.platform.bus.rabbitmq.publisher import Publisher
-from catraca.platform.bus.rabbitmq.receiving import receive_quickly
 from catraca.platform.bus.rabbitmq.subscription import RabbitMqSubscription
 from catraca.platform.bus.topology import Queue, Topology, TopologyRefused
 from catraca.platform.bus.transport import BusAway
@@ -19,14 +17,12 @@ ASK_SECONDS = 0.5
 
 
 class RabbitMqBus:
-    """Two connections: the broker may stop reading from one that publishes, and acknowledging must not wait.
+    """Has two connections: the broker may stop reading from a publisher, and acknowledgements must not wait.
 
-    Nothing is connected before it is needed, so a broker that is away is `BusAway`, not a failed start.
+    Connects when needed, so a broker that is down is `BusAway` and not a failed start.
     """
 
     def __init__(self, url: str, topology: Topology) -> None:
-        tolerate_foreign_properties()
-        receive_quickly()
         self._topology = topology
         self._asking: asyncio.Task[bool] | None = None
         self._retry_delays_seconds = set(topology.retry_delays_seconds)
@@ -36,7 +32,7 @@ class RabbitMqBus:
         self._publisher = Publisher(self._publishing, topology, self._retry_delays_seconds)
 
     async def declare(self) -> None:
-        """Also raises `QueueDiffers`, which tells the operator what to do."""
+        """Also raises `QueueDiffers`, which says what the operator must do."""
         self._consuming.undeclare()
         await self._consuming.connection()
 
@@ -68,7 +64,7 @@ class RabbitMqBus:
             raise
 
     async def is_up(self) -> bool:
-        """Soon, whatever the broker does: those who ask have others waiting for their answer."""
+        """Returns within `ASK_SECONDS`, even if the broker is frozen."""
         if self._asking is None or self._asking.done():
             self._asking = asyncio.create_task(self._ask(), name="rabbitmq is up?")
         await asyncio.wait([self._asking], timeout=ASK_SECONDS)
@@ -90,6 +86,6 @@ class RabbitMqBus:
         await self._consuming.close()
 
     async def _prepare(self, connection: AbstractConnection) -> None:
-        # One after the other: RabbitMQ stumbles over a quorum queue that two connections make at once.
+        # One at a time: RabbitMQ fails if two connections declare the same quorum queue at once.
         async with self._declaring:
             await declare_topology(connection, self._topology, sorted(self._retry_delays_seconds))

@@ -1,24 +1,23 @@
-"""One connection to the broker: made when somebody asks, and made again after it was lost."""
+"""A connection to the broker: opened when needed, and opened again after it was lost."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
-from typing import Any, cast
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager, suppress
 
 import aiormq
 import structlog
-from aiormq.abc import AbstractChannel, AbstractConnection, ChannelFrame
-from aiormq.channel import Channel
-from aiormq.exceptions import AMQPError
+from aiormq import AMQPError, Channel
+from aiormq.abc import AbstractChannel, AbstractConnection
 from prometheus_client import Counter
 from yarl import URL
 
+from catraca.platform.bus.rabbitmq.frame_filter import FilteredTransport
 from catraca.platform.bus.topology import TopologyRefused
 from catraca.platform.bus.transport import BusAway
 
 log = structlog.get_logger()
 
-# A broker that stopped answering is noticed after three times this and a bit.
+# A frozen broker is detected after 3 x (this + 1) seconds.
 HEARTBEAT_SECONDS = 5
 CONNECT_SECONDS = 3.0
 CALL_SECONDS = 5.0
@@ -28,20 +27,18 @@ CLOSE_SECONDS = 2.0
 _LOSSES = (AMQPError, OSError, RuntimeError, TimeoutError)
 
 RECONNECTIONS = Counter(
-    "catraca_bus_reconnections_total", "Connections made to RabbitMQ in place of a lost one.", ["purpose"]
+    "catraca_bus_reconnections_total", "Connections to RabbitMQ that replaced a lost one.", ["purpose"]
 )
 
 
-@asynccontextmanager
-async def broker_call(seconds: float = CALL_SECONDS) -> AsyncGenerator[None]:
-    """Every wait for the broker: it ends, and whatever goes wrong in it is `BusAway`.
+@contextmanager
+def broker_errors() -> Generator[None]:
+    """Turn every error of the client library into `BusAway`.
 
-    A connection that is lost cancels whoever waits on it, which must not be taken for our own cancellation,
-    or rejects them with whatever it has, a bare Exception included.
+    A lost connection cancels the calls that wait on it, or rejects them with any error, a bare Exception too.
     """
     try:
-        async with asyncio.timeout(seconds):
-            yield
+        yield
     except (BusAway, TopologyRefused):
         raise
     except asyncio.CancelledError as error:
@@ -51,16 +48,21 @@ async def broker_call(seconds: float = CALL_SECONDS) -> AsyncGenerator[None]:
         raise BusAway("the connection was lost") from error
     except Exception as error:
         if not isinstance(error, _LOSSES) and type(error) is not Exception:
-            # Perhaps a mistake of ours, which must not pass for an endless outage unseen.
+            # Perhaps a mistake of ours, which must not look like an endless outage.
             log.exception("rabbitmq_call_failed")
         raise BusAway(type(error).__name__) from error
 
 
-class Link:
-    """A connection for one purpose, with everything declared on it.
+@asynccontextmanager
+async def broker_call(seconds: float = CALL_SECONDS) -> AsyncGenerator[None]:
+    """For every wait on the broker: it ends in time, and its errors are `BusAway`."""
+    with broker_errors():
+        async with asyncio.timeout(seconds):
+            yield
 
-    `prepare` runs on each new connection, and again after `undeclare`.
-    """
+
+class Link:
+    """Keeps a connection for one purpose. `prepare` runs on each new one, and again after `undeclare`."""
 
     def __init__(
         self, url: str, *, purpose: str, prepare: Callable[[AbstractConnection], Awaitable[None]]
@@ -69,27 +71,31 @@ class Link:
         self._purpose = purpose
         self._prepare = prepare
         self._connection: AbstractConnection | None = None
-        # How often declaring was called for, and which of these calls has been met on this connection.
-        self._calls = 1
-        self._met = 0
+        # `undeclare` raises the one, a finished `prepare` sets the other.
+        self._version = 1
+        self._declared_version = 0
         self._opening: asyncio.Task[AbstractConnection] | None = None
-        self._told_away = False
+        self._is_away_logged = False
         self._closed = False
 
     async def connection(self) -> AbstractConnection:
-        """The connection, with the topology declared; raises `BusAway`, or what `prepare` finds wrong."""
-        if self._met == self._calls and self._connection is not None and not self._connection.is_closed:
+        """The open, prepared connection; raises `BusAway`, or what `prepare` raises."""
+        if (
+            self._declared_version == self._version
+            and self._connection is not None
+            and not self._connection.is_closed
+        ):
             return self._connection
         if self._opening is None or self._opening.done():
-            # A task of its own: whoever asked may lose patience, and others wait for the same one.
+            # A task of its own: a caller may time out while others wait for the same connection.
             self._opening = asyncio.create_task(self._open(), name=f"rabbitmq {self._purpose}")
-            self._opening.add_done_callback(_hear_out)
+            self._opening.add_done_callback(_retrieve_error)
         async with broker_call(CONNECT_SECONDS + PREPARE_SECONDS):
             return await asyncio.shield(self._opening)
 
     def undeclare(self) -> None:
-        """Something we had declared is missing: declare everything again before the next use."""
-        self._calls += 1
+        """Declare everything again before the next use, because something is missing on the broker."""
+        self._version += 1
 
     async def close(self) -> None:
         self._closed = True
@@ -104,23 +110,23 @@ class Link:
         connection = self._connection
         if connection is None or connection.is_closed:
             connection = await self._connect(again=connection is not None)
-        calls = self._calls
+        version = self._version
         async with broker_call(PREPARE_SECONDS):
             await self._prepare(connection)
-        self._met = calls
+        self._declared_version = version
         return connection
 
     async def _connect(self, *, again: bool) -> AbstractConnection:
-        self._met = 0
+        self._declared_version = 0
         try:
             async with broker_call(CONNECT_SECONDS):
-                self._connection = await aiormq.connect(self._url)
+                self._connection = await aiormq.connect(self._url, transport_factory=FilteredTransport())
         except BusAway as error:
-            if not self._told_away:
+            if not self._is_away_logged:
                 log.warning("rabbitmq_away", purpose=self._purpose, reason=str(error))
-            self._told_away = True
+            self._is_away_logged = True
             raise
-        self._told_away = False
+        self._is_away_logged = False
         if again:
             RECONNECTIONS.labels(self._purpose).inc()
         log.info("rabbitmq_connected", purpose=self._purpose)
@@ -133,14 +139,14 @@ class Link:
                     await self._connection.close()
 
 
-def _hear_out(opening: asyncio.Task[AbstractConnection]) -> None:
-    """Those who waited may have left: that it failed then is no mistake of anybody's."""
+def _retrieve_error(opening: asyncio.Task[AbstractConnection]) -> None:
+    """All callers may have timed out; asyncio would then log the error as never retrieved."""
     if not opening.cancelled():
         opening.exception()
 
 
 class KeptChannel:
-    """A channel to publish on, opened when needed and again when it is lost."""
+    """A channel for publishing, opened when needed and opened again when it was lost."""
 
     def __init__(self, link: Link, *, confirms: bool) -> None:
         self._link = link
@@ -150,8 +156,7 @@ class KeptChannel:
 
     async def get(self) -> Channel:
         connection = await self._link.connection()
-        # While the broker is short of memory or disk it reads nothing more from us: what we write would only
-        # pile up, and arrive late and many times.
+        # A broker short of memory or disk does not read: messages would pile up, and arrive late and often.
         await connection.ready()
         async with self._opening:
             channel = self._channel
@@ -163,27 +168,13 @@ class KeptChannel:
 
 
 def is_open(channel: Channel) -> bool:
-    """Sooner than the channel knows: when the broker has closed it, its own closing takes a moment longer."""
+    """Also false for a channel that the broker has closed and whose own closing takes a moment longer."""
     return not channel.is_closed and channel.connection.channels.get(channel.number) is channel
-
-
-def when_closed(channel: AbstractChannel, tell: Callable[[], None]) -> asyncio.Future[Any]:
-    """Tell when the channel is closed, by whomever, or lost; the answer may be canceled to stop that."""
-    closing: asyncio.Future[Any] = cast(Any, channel).closing
-    closing.add_done_callback(lambda _: tell())
-    return closing
-
-
-async def write(channel: Channel, payload: bytes) -> None:
-    """Send frames that are ready; raises `BusAway` on a channel that is lost."""
-    if not is_open(channel):
-        raise BusAway("the channel was lost")
-    await cast(Any, channel).write_queue.put(ChannelFrame(payload=payload, should_close=False))
 
 
 @asynccontextmanager
 async def spare_channel(connection: AbstractConnection) -> AsyncGenerator[AbstractChannel]:
-    """A channel for a few questions: what the broker refuses closes it, and nothing else."""
+    """A channel for a few calls: an error of the broker closes only this channel."""
     async with broker_call():
         channel = await connection.channel(publisher_confirms=False)
     try:
@@ -195,5 +186,5 @@ async def spare_channel(connection: AbstractConnection) -> AsyncGenerator[Abstra
 
 
 def _with_heartbeat(url: URL, purpose: str) -> URL:
-    """The operator's own choice stays, if the address has one."""
+    """A heartbeat in the operator's URL has priority."""
     return url.update_query({"heartbeat": HEARTBEAT_SECONDS, **url.query, "name": f"catraca {purpose}"})

@@ -1,7 +1,6 @@
-"""Consuming one queue through any outage: one session after another, and a watch over each."""
+"""Consumes one queue through any outage: one session after another, each checked every few seconds."""
 
 import asyncio
-import random
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -9,15 +8,14 @@ import structlog
 from prometheus_client import Counter
 
 from catraca.platform.bus.message import Delivery, each_once
+from catraca.platform.bus.rabbitmq.codec import Address
 from catraca.platform.bus.rabbitmq.connection import Link
-from catraca.platform.bus.rabbitmq.encoding import Address
 from catraca.platform.bus.rabbitmq.publisher import Publisher
 from catraca.platform.bus.rabbitmq.session import Session
-from catraca.platform.bus.rabbitmq.watch import Watch
 from catraca.platform.bus.topology import Queue
 from catraca.platform.bus.transport import BusAway
 from catraca.platform.database import Db, inbox
-from catraca.platform.pauses import within
+from catraca.platform.pauses import backoff_seconds, within
 
 log = structlog.get_logger()
 
@@ -28,13 +26,13 @@ CLOSE_SECONDS = 5.0
 
 RECYCLED = Counter(
     "catraca_bus_consumers_recycled_total",
-    "Consumers started afresh because RabbitMQ had silently forgotten them.",
+    "Consumers restarted because RabbitMQ had forgotten them without an error.",
     ["queue"],
 )
 
 
 class RabbitMqSubscription:
-    """Deliveries wait here, up to the queue's prefetch, until `next` hands them out."""
+    """Holds deliveries, up to the queue's prefetch, until `next` returns them."""
 
     def __init__(
         self, queue: Queue, link: Link, publisher: Publisher, when_ready: Callable[[], Awaitable[bool]]
@@ -45,21 +43,21 @@ class RabbitMqSubscription:
         self._when_ready = when_ready
         self._session: Session | None = None
         self._waiting: deque[Delivery] = deque()
-        self._something = asyncio.Event()
-        self._told_to_stop = asyncio.Event()
-        self._keeping = asyncio.create_task(self._keep(), name=f"consume {queue.name}")
-        self._keeping.add_done_callback(lambda _: self._something.set())
+        self._changed = asyncio.Event()
+        self._stop = asyncio.Event()
+        self._consuming = asyncio.create_task(self._consume(), name=f"consume {queue.name}")
+        self._consuming.add_done_callback(lambda _: self._changed.set())
 
     async def next(self, limit: int) -> list[Delivery]:
         while not self._stopping:
             if taken := self._take(limit):
                 if self._queue.transient_seconds is not None:
-                    await self.done(taken)  # whatever becomes of it, it is not delivered again
+                    await self.done(taken)  # a transient message is delivered once
                 return taken
-            if self._keeping.done():
-                self._keeping.result()  # raises: a queue that differs from ours, which waiting does not mend
-            self._something.clear()
-            await self._something.wait()
+            if self._consuming.done():
+                self._consuming.result()  # raises, if a queue on the broker differs from ours
+            self._changed.clear()
+            await self._changed.wait()
         return []
 
     async def admit(self, db: Db, deliveries: Sequence[Delivery]) -> list[Delivery]:
@@ -93,27 +91,27 @@ class RabbitMqSubscription:
         if self._session is None:
             return
         if self._queue.single_active:
-            await self._session.close()  # all together: one alone would come back behind those after it
+            await self._session.close()  # all together: one alone would return behind later ones
         else:
             await self._session.give_back(deliveries)
 
     def stop_taking(self) -> None:
-        """What waits is given back by `_keep`, after the broker has stopped sending more."""
-        self._told_to_stop.set()
-        self._something.set()
+        """`_consume` gives back the waiting deliveries, after the broker has stopped delivering."""
+        self._stop.set()
+        self._changed.set()
 
     async def close(self) -> None:
         self.stop_taking()
-        await asyncio.wait([self._keeping], timeout=CLOSE_SECONDS)
-        self._keeping.cancel()
-        await asyncio.gather(self._keeping, return_exceptions=True)
+        await asyncio.wait([self._consuming], timeout=CLOSE_SECONDS)
+        self._consuming.cancel()
+        await asyncio.gather(self._consuming, return_exceptions=True)
         if self._session is not None:
             await self.give_back(self._session.in_hand)
             await self._session.close()
 
     @property
     def _stopping(self) -> bool:
-        return self._told_to_stop.is_set()
+        return self._stop.is_set()
 
     def _holds(self, delivery: Delivery) -> bool:
         return self._session is not None and self._session.holds(delivery)
@@ -128,26 +126,27 @@ class RabbitMqSubscription:
 
     def _receive(self, delivery: Delivery) -> None:
         self._waiting.append(delivery)
-        self._something.set()
+        self._changed.set()
 
-    async def _keep(self) -> None:
-        """Have a session at all times, until told to stop; raises what only the operator can mend."""
+    async def _consume(self) -> None:
+        """Keep a session open until it is time to stop; raises what only the operator can repair."""
         pauses = 0
         while not self._stopping:
             try:
                 if await self._when_ready():
-                    await self._consume()
+                    await self._run_session()
                     pauses = 0
             except BusAway as error:
                 if pauses == 0:
-                    log.warning("consumer_waits", queue=self._queue.name, reason=str(error))
+                    log.warning("consumer_paused", queue=self._queue.name, reason=str(error))
             pauses += 1
-            await within(_pause_seconds(pauses), self._told_to_stop)
+            seconds = backoff_seconds(pauses, first=FIRST_PAUSE_SECONDS, longest=LONGEST_PAUSE_SECONDS)
+            await within(seconds, self._stop)
 
-    async def _consume(self) -> None:
-        """One session, from its start until it is lost or we are told to stop."""
+    async def _run_session(self) -> None:
+        """Run one session until it is lost, or it is time to stop."""
         connection = await self._link.connection()
-        # Known before it starts: its first deliveries may be settled before we hear that it has started.
+        # Assigned before it starts: its first deliveries may be settled before `start` returns.
         session = self._session = await Session.open(connection, self._queue, self._receive)
         try:
             await session.start()
@@ -157,24 +156,19 @@ class RabbitMqSubscription:
             raise
         if self._stopping and not session.lost.is_set():
             if self._queue.single_active:
-                return  # the next consumer must not begin before this one has finished what it has in hand
+                return  # the next consumer must not start before this one has settled its deliveries
             await session.stop()
             await session.give_back(self._take(len(self._waiting)))
             return
         log.warning("consumer_lost", queue=self._queue.name)
         if not connection.is_closed:
-            self._link.undeclare()  # the connection is there, so perhaps the queue is not
+            self._link.undeclare()  # the connection is open, so perhaps the queue is missing
         await session.close()
 
     async def _watch(self, session: Session) -> None:
-        watch = Watch(session, self._queue)
-        while not await within(WATCH_SECONDS, session.lost, self._told_to_stop):
-            if await watch.finds_it_dead():
+        """Return when the session is lost or forgotten by the broker, or it is time to stop."""
+        while not await within(WATCH_SECONDS, session.lost, self._stop):
+            if await session.is_forgotten():
                 RECYCLED.labels(self._queue.name).inc()
                 log.warning("consumer_recycled", queue=self._queue.name)
                 return
-
-
-def _pause_seconds(count: int) -> float:
-    longest = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** min(count - 1, 10))
-    return longest * random.uniform(0.5, 1)  # noqa: S311

@@ -8,8 +8,8 @@ import pytest
 from aiormq.abc import AbstractChannel
 from aiormq.channel import Channel
 
+from catraca.platform.bus.rabbitmq import session as session_module
 from catraca.platform.bus.rabbitmq import subscription as subscribing
-from catraca.platform.bus.rabbitmq import watch
 from catraca.platform.bus.rabbitmq.connection import RECONNECTIONS
 from catraca.platform.bus.rabbitmq.session import Session
 from catraca.platform.bus.rabbitmq.subscription import RECYCLED
@@ -209,8 +209,8 @@ async def test_a_consumer_that_only_waits_its_turn_is_left_alone(
         looks += 1
         return await count_messages(connection, name)
 
-    count_messages = watch.count_messages
-    monkeypatch.setattr(watch, "count_messages", looked_at_often)
+    count_messages = session_module.count_messages
+    monkeypatch.setattr(session_module, "count_messages", looked_at_often)
     await until(lambda: looks > 5)
 
     assert RECYCLED.labels(queue.name)._value.get() == before

@@ -16,7 +16,7 @@ from pamqp.commands import Basic
 from pamqp.header import ContentHeader
 
 from catraca.platform.bus import Queue
-from catraca.platform.bus.rabbitmq.encoding import decode
+from catraca.platform.bus.rabbitmq.codec import decode
 from tests.platform.bus.rabbitmq.world import World, take
 
 pytestmark = pytest.mark.xdist_group("rabbitmq")

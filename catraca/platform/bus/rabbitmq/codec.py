@@ -1,33 +1,27 @@
-"""Our message as AMQP has it, and back. Reading never fails: what is not ours is marked `unreadable`."""
+"""Translates messages to AMQP and back. Decoding never fails: a foreign message is marked `unreadable`."""
 
 import hashlib
 import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, cast
 from uuid import UUID
 
 import msgspec
-import pamqp.frame
 from aiormq.abc import DeliveredMessage
-from pamqp.body import ContentBody
 from pamqp.commands import Basic
-from pamqp.header import ContentHeader
 
 from catraca.platform.bus.message import Delivery, Headers, Message
-from catraca.platform.bus.rabbitmq.declaring import RETRY_NAME
-from catraca.platform.bus.rabbitmq.lenient import MARK
+from catraca.platform.bus.rabbitmq.declarations import RETRY_NAME
+from catraca.platform.bus.rabbitmq.frame_filter import UNREADABLE
 from catraca.platform.bus.topology import Queue, milliseconds
 from catraca.platform.clock import monotonic_seconds
 
 CONTENT_TYPE = "application/json"
-FORGETTABLE, PERSISTENT = 1, 2
-# When transient news was sent, in milliseconds of the wall clock.
+TRANSIENT, PERSISTENT = 1, 2
+# When a message was published, in milliseconds since 1970.
 SENT_AT = "x-sent-at"
-# Of a frame, around its content.
-FRAME_BYTES = 8
 
 _NAMES = {f"x-{field.replace('_', '-')}": field for field in Headers.__struct_fields__}
 _Table = Mapping[str, Any]
@@ -36,66 +30,38 @@ _NO_HEADERS: _Table = {}
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a message is put when that is not its own exchange and key, which then travel as headers."""
+    """An exchange and key other than the message's own, which then travel as headers."""
 
     exchange: str
     key: str
 
 
-def encode(message: Message, channel: int, *, frame_bytes: int, to: Address | None = None) -> bytes:
-    """The frames that publish it for keeps, to be returned if no queue takes it."""
-    properties = Basic.Properties(
+def properties_of(message: Message, *, moved: bool = False) -> Basic.Properties:
+    """The properties of a message that must arrive; `moved` if it goes to another address than its own."""
+    return Basic.Properties(
         message_id=str(message.id),
         content_type=CONTENT_TYPE,
         delivery_mode=PERSISTENT,
-        headers=_table_of(message, to),
-    )
-    exchange, key = (message.exchange, message.key) if to is None else (to.exchange, to.key)
-    return _frames(
-        _publish_frame(channel, exchange, key, True), properties, message.body, channel, frame_bytes
+        headers=_table_of(message, moved=moved),
     )
 
 
-def encode_transient(
-    message: Message, channel: int, queue: Queue, sent_at: float, *, frame_bytes: int
-) -> bytes:
-    """The frames that put it into this queue alone, for as long as it is news."""
+def transient_properties_of(message: Message, queue: Queue, sent_at: float) -> Basic.Properties:
+    """The properties of a message that expires in this queue."""
     assert queue.transient_seconds is not None
-    table = _table_of(message, Address("", queue.name))
-    table[SENT_AT] = milliseconds(sent_at)
-    properties = Basic.Properties(
+    return Basic.Properties(
         message_id=str(message.id),
         content_type=CONTENT_TYPE,
-        delivery_mode=FORGETTABLE,
+        delivery_mode=TRANSIENT,
         expiration=str(milliseconds(queue.transient_seconds)),
-        headers=table,
-    )
-    return _frames(
-        _publish_frame(channel, "", queue.name, False), properties, message.body, channel, frame_bytes
+        headers=_table_of(message, moved=True) | {SENT_AT: milliseconds(sent_at)},
     )
 
 
-def _frames(
-    publish: bytes, properties: Basic.Properties, body: bytes, channel: int, frame_bytes: int
-) -> bytes:
-    size = frame_bytes - FRAME_BYTES if frame_bytes else len(body)  # 0: the broker sets no limit
-    header = ContentHeader(properties=properties, body_size=len(body))
-    frames = [publish, pamqp.frame.marshal(header, channel)]
-    for start in range(0, len(body), max(1, size)):
-        frames.append(pamqp.frame.marshal(ContentBody(body[start : start + size]), channel))
-    return b"".join(frames)
-
-
-@lru_cache(maxsize=1000)
-def _publish_frame(channel: int, exchange: str, key: str, mandatory: bool) -> bytes:
-    frame = Basic.Publish(exchange=exchange, routing_key=key, mandatory=mandatory)
-    return pamqp.frame.marshal(frame, channel)
-
-
-def _table_of(message: Message, to: Address | None) -> dict[str, Any]:
+def _table_of(message: Message, *, moved: bool) -> dict[str, Any]:
     headers = message.headers
     table: dict[str, Any] = {"x-version": headers.version}
-    if headers.seq:  # what is no event has none
+    if headers.seq:  # only events have one
         table["x-seq"] = headers.seq
     if headers.aggregate_id is not None:
         table["x-aggregate-id"] = str(headers.aggregate_id)
@@ -113,14 +79,14 @@ def _table_of(message: Message, to: Address | None) -> dict[str, Any]:
         table["x-queue"] = headers.queue
     if headers.reason is not None:
         table["x-reason"] = headers.reason
-    if to is not None:
+    if moved:
         table["x-exchange"] = message.exchange
         table["x-key"] = message.key
     return table
 
 
 def decode(queue: Queue, arrived: DeliveredMessage) -> Delivery:
-    """The delivery, whatever arrived. Where dead letters end, nothing is unreadable: it is kept as it is."""
+    """Never fails. In a queue without dead letters nothing is unreadable: the message is kept as it is."""
     properties = arrived.header.properties
     table: _Table = properties.headers or _NO_HEADERS
     message_id, headers, fault = _id_of(properties.message_id), _headers_of(table), None
@@ -146,7 +112,7 @@ def decode(queue: Queue, arrived: DeliveredMessage) -> Delivery:
 
 
 def _stale_at(queue: Queue, table: _Table) -> float:
-    """By our monotonic clock; a sender whose clock is ahead of ours does not make its news last longer."""
+    """By the monotonic clock. A publisher whose clock is fast does not make its message last longer."""
     if queue.transient_seconds is None:
         return math.inf
     sent_at = table.get(SENT_AT)
@@ -162,7 +128,7 @@ def _id_of(text: str | None) -> UUID | None:
 
 
 def _made_id(queue: str, body: bytes) -> UUID:
-    """For what came without one: the same for every delivery of it, so that it is stored once."""
+    """An id for a message without one: the same for every delivery, so that it is stored once."""
     return UUID(bytes=hashlib.sha256(queue.encode() + b"\0" + body).digest()[:16], version=5)
 
 
@@ -172,11 +138,11 @@ def _headers_of(table: _Table) -> Headers | None:
         headers = msgspec.convert(known, Headers)
     except (msgspec.ValidationError, TypeError, OverflowError):
         return None
-    return None if MARK in table or headers.retries < 0 else headers
+    return None if UNREADABLE in table or headers.retries < 0 else headers
 
 
 def _death_by_broker(table: _Table) -> _Table | None:
-    """The latest of the broker's own notes, other than that a retry's waiting time is over."""
+    """The latest death that the broker noted, except the end of a retry delay."""
     deaths = table.get("x-death")
     for death in cast(list[Any], deaths) if isinstance(deaths, list) else ():
         if isinstance(death, dict) and not RETRY_NAME.fullmatch(_text(cast(_Table, death), "queue")):

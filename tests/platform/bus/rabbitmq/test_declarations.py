@@ -9,7 +9,7 @@ from aiormq.channel import Channel
 
 from catraca.platform.bus import BusAway, Unroutable
 from catraca.platform.bus.rabbitmq import QueueDiffers
-from catraca.platform.bus.rabbitmq.declaring import retry_name
+from catraca.platform.bus.rabbitmq.declarations import retry_name
 from tests.platform.bus.rabbitmq.world import World, take
 from tests.servers import START_SECONDS, until
 

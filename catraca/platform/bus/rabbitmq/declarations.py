@@ -1,4 +1,4 @@
-"""Makes the topology true on the broker: exchanges, queues with their promises, bindings, retry queues."""
+"""Declares the topology on the broker: exchanges, queues, bindings and retry queues."""
 
 import re
 from collections.abc import Iterable
@@ -17,18 +17,17 @@ from catraca.platform.bus.topology import (
     milliseconds,
 )
 
-# Newer brokers drop a message after 20 deliveries where nothing is said, and a queue whose dead letters go
-# nowhere must keep it.
+# RabbitMQ 4 drops a message after 20 deliveries by default; a queue without dead letters must keep it.
 NO_DELIVERY_LIMIT = 1_000_000_000
 RETRY_NAME = re.compile(r"(\w+_)?retry_[0-9]+m?s")
 
 
 class QueueDiffers(TopologyRefused):
-    """The broker has a queue or exchange of that name, made otherwise; only the operator can decide."""
+    """The broker has a queue or exchange of that name with other settings; only the operator can decide."""
 
 
 def retry_name(delay_seconds: float) -> str:
-    """Of the exchange and the queue for one delay; a changed setting makes new ones, the old ones drain."""
+    """Name of the exchange and queue for one delay. A changed delay declares new ones; the old ones drain."""
     return f"retry_{delay_name(delay_seconds)}"
 
 
@@ -56,9 +55,9 @@ def queue_arguments(queue: Queue, topology: Topology) -> dict[str, Any]:
 
 
 def retry_arguments(delay_seconds: float, own: RetryQueue | None = None) -> dict[str, Any]:
-    """What expires goes to the default exchange under its key: the name of the queue it failed in.
+    """An expired message goes to the default exchange with its key, the name of the queue in which it failed.
 
-    From a queue's own retry queue it returns by that queue's exchange.
+    From a queue's own retry queue (`own`) it returns by that queue's exchange.
     """
     arguments: dict[str, Any] = {
         "x-queue-type": "quorum",
@@ -75,7 +74,7 @@ def retry_arguments(delay_seconds: float, own: RetryQueue | None = None) -> dict
 async def declare_topology(
     connection: AbstractConnection, topology: Topology, retry_delays_seconds: Iterable[float]
 ) -> None:
-    """Make what is missing; raises `QueueDiffers` where something of that name is there and is different."""
+    """Declare what is missing; raises `QueueDiffers` if something exists with other settings."""
     async with spare_channel(connection) as channel:
         for exchange, keys in topology.exchanges.items():
             await _declare_exchange(channel, exchange, "topic" if keys else "fanout")
@@ -97,7 +96,7 @@ async def declare_topology(
 
 
 async def count_messages(connection: AbstractConnection, queue: str) -> tuple[int, int]:
-    """How many messages wait in a queue, and how many consumers it has."""
+    """The number of waiting messages in a queue, and of its consumers."""
     async with spare_channel(connection) as channel, broker_call():
         found = await channel.queue_declare(queue, passive=True)
     return found.message_count or 0, found.consumer_count or 0
