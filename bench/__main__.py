@@ -175,7 +175,7 @@ async def _own_server(stack: Stack, running: ExitStack, database_url: str, redis
 
 
 async def _open_rides(stack: Stack, count: int, redis_number: int) -> tuple[str, str]:
-    """A database and a Redis with drivers at work, and so many rides nobody can be found for."""
+    """A database and a Redis with drivers online, and so many rides for which no driver is found."""
     database_url = await stack.new_database(f"open_rides_{count}_{redis_number}")
     redis_url = stack.redis_url.replace("db=0", f"db={redis_number}")
     await migrate(database_url)
@@ -207,7 +207,7 @@ async def _offer_delays(stack: Stack, broker: RabbitMq, only: str) -> list[Delay
 
 
 async def _free_delays(stack: Stack, only: str) -> list[Delay]:
-    """How long whoever asks what is free waits for the answer: as much longer as there are more workers."""
+    """The latency of an availability query by number of workers."""
     if not is_asked_for(only):
         return []
     database_url = await stack.new_database("free_time")

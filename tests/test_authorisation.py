@@ -85,7 +85,7 @@ async def a_file(api: httpx.AsyncClient, owner: Someone) -> Prepared:
 
 
 async def a_sign_up(api: httpx.AsyncClient, owner: Someone) -> Prepared:
-    """Its owner is whoever holds its token, whoever else they are."""
+    """Its owner is the caller with its token."""
     taken = (await api.post("/v1/users", json={"name": "Ana", "email": owner.email})).json()
     owner.headers = {"authorization": f"Bearer {taken['status_token']}"}
     return Prepared({"user_id": taken["id"]})
@@ -131,7 +131,7 @@ async def an_own_ride(api: httpx.AsyncClient, owner: Someone) -> Prepared:
 
 
 async def for_the_owner(api: httpx.AsyncClient, owner: Someone) -> Prepared:
-    """A ride for the owner, whoever asks for it."""
+    """A ride for the owner, requested by any caller."""
     await owner.known_to(api)
     place = {"passengerLat": -12.9777, "passengerLng": -38.5016}
     return Prepared(body={"passengerId": str(owner.id), "type": "normal", **place})
@@ -242,7 +242,7 @@ async def what_is_free(api: httpx.AsyncClient, owner: Someone) -> Prepared:
 
 
 async def a_time_for_the_owner(api: httpx.AsyncClient, owner: Someone) -> Prepared:
-    """To book or hold, whoever asks for it; and the list of what the owner has."""
+    """A time to book or hold, requested by any caller; and the owner's list."""
     await owner.known_to(api)
     clinic = await open_clinic(api, cast(Parts, None))
     wish = clinic.wish(clinic.at("09:00"), client={"user_id": str(owner.id)})

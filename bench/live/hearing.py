@@ -24,7 +24,7 @@ async def hub_microseconds(database_url: str) -> float:
     """For each delivery, with sockets that take no time."""
     database = await Database.open(database_url)
     people = [uuid4() for _ in range(SOCKETS)]
-    hub = Hub(database, None, revoked=_nobody)
+    hub = Hub(database, None, revoked=_no_recipient)
     left, all_sent = -1, asyncio.Event()
 
     async def send(_: str) -> None:
@@ -70,5 +70,5 @@ def _principal(user_id: UUID) -> Principal:
     )
 
 
-async def _nobody(principals: Sequence[Principal]) -> list[bool]:
+async def _no_recipient(principals: Sequence[Principal]) -> list[bool]:
     return [False] * len(principals)

@@ -44,7 +44,7 @@ def reach_of_search(count: int) -> float:
 
 
 async def put_online(database_url: str, redis_url: str, count: int) -> None:
-    """So many drivers at work, approved and on the map. Whoever is there already stays as they are."""
+    """Put so many approved drivers online and on the map; drivers who are there stay unchanged."""
     pings = {driver_id(number): Ping(place_of(number, count), now()) for number in range(count)}
     await asyncio.gather(_write_rows(database_url, pings.items()), _show(redis_url, list(pings.items())))
 

@@ -1,4 +1,4 @@
-"""Rides asked for over HTTP at a steady pace: how long until each is offered to somebody."""
+"""Rides requested over HTTP at a steady pace: the time until each one's first offer."""
 
 import asyncio
 from datetime import timedelta

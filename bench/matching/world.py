@@ -21,7 +21,7 @@ TARIFF = Tariff(base_cents=500, per_km_cents=180, per_minute_cents=30, minimum_c
 
 
 async def fill(database_url: str, redis_url: str, *, open_rides: int) -> None:
-    """Drivers at work, and rides for which nobody can be found and which wait for long."""
+    """Drivers online, and rides that wait long because no driver is found for them."""
     await put_online(database_url, redis_url, DRIVERS)
     db = await asyncpg.connect(database_url)
     try:

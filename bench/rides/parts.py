@@ -1,8 +1,8 @@
 """Where the time of an accept goes: `python -m bench --only accept --parts`.
 
-This is the server with one route more. A timer that runs only while the process works interrupts it, and it
-is counted what it was busy with. Python lets itself be interrupted between two steps of its own, so that time
-in C, such as a socket's, counts for whoever comes next. What others do for it meanwhile is not in the table.
+The server runs with one more route. A timer that counts processor time interrupts it, and each interrupt is
+counted for the code that ran. Python handles signals between two of its own instructions, so time in C code
+counts for the instruction after it. The processor time of other processes is not in the table.
 """
 
 import asyncio

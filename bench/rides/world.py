@@ -24,7 +24,7 @@ def numbered_sql(kind: str, number: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Rides from `first` on that nobody has accepted yet."""
+    """Rides from `first` on that are not accepted yet."""
 
     first: int
     count: int

@@ -31,7 +31,7 @@ class AppointmentEvent(Event, frozen=True, kw_only=True):
 
 
 class AppointmentBooked(AppointmentEvent, frozen=True, kw_only=True, tag="appointment.booked"):
-    """A client has this time, and nobody else will."""
+    """The client has this time; no other booking can overlap it."""
 
 
 class AppointmentRescheduled(AppointmentEvent, frozen=True, kw_only=True, tag="appointment.rescheduled"):
@@ -46,7 +46,7 @@ class AppointmentRescheduled(AppointmentEvent, frozen=True, kw_only=True, tag="a
 
 
 class AppointmentConfirmed(AppointmentEvent, frozen=True, kw_only=True, tag="appointment.confirmed"):
-    """Somebody said that it will take place."""
+    """The client or the worker confirmed the appointment."""
 
 
 class AppointmentCanceled(AppointmentEvent, frozen=True, kw_only=True, tag="appointment.canceled"):
@@ -64,7 +64,7 @@ class AppointmentNear(AppointmentEvent, frozen=True, kw_only=True, tag="appointm
 
 
 class SlotOffered(AppointmentEvent, frozen=True, kw_only=True, tag="appointment.slot_offered"):
-    """A time became free and is held for whoever waited: book it with `hold_id`, the appointment's id."""
+    """A time became free and is held for a client on the waitlist: book it with `hold_id`, the appointment's id."""
 
     entry_id: Annotated[UUID, Meta(description="The place in line.")]
     expires_at: Annotated[datetime, Meta(description="Then somebody else is offered it.")]

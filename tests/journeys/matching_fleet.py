@@ -63,7 +63,7 @@ class MatchingFleet:
         return left / 1000
 
     async def until_free(self, *driver_ids: UUID) -> None:
-        """They are locked for nobody."""
+        """Wait until these drivers are not locked."""
 
         async def are_free() -> bool:
             return [await self.holder(one) for one in driver_ids] == [None] * len(driver_ids)

@@ -32,7 +32,7 @@ def told(key: str, **fields: Any) -> Told:
 
 @dataclass
 class Quarter:
-    """A part of the world where nobody else drives: a hundred kilometres from the next."""
+    """A place without other drivers, a hundred kilometres from the next."""
 
     fleet: MatchingFleet
     lat: float = field(default_factory=lambda: -30.0 + next(_places))
@@ -70,7 +70,7 @@ class Quarter:
 
 @dataclass
 class Journey:
-    """One ride, as whoever takes part in it sees it and acts on it."""
+    """A ride, with the actions of its passenger and drivers."""
 
     fleet: MatchingFleet
     ride_id: UUID
@@ -86,7 +86,7 @@ class Journey:
         return answer.json()
 
     async def until_asked(self, driver_id: UUID) -> None:
-        """The driver has an offer to answer, and nobody else."""
+        """Wait until this driver, and no other, has an open offer."""
 
         async def is_asked() -> bool:
             offers = (await self.timeline())["offers"]

@@ -70,7 +70,7 @@ async def test_a_process_that_wakes_after_the_offer_expired_cannot_take_the_ride
     await here.settle()
 
 
-async def test_whoever_dies_there_is_one_winner_and_everybody_hears_it(
+async def test_a_death_around_the_commit_leaves_one_winner(
     here: StormFleet, gated: tuple[ApiProcess, CommitGate]
 ) -> None:
     await die_around_commit(here, *gated, DEATHS[:2])

@@ -1,4 +1,4 @@
-"""What a hash of a password costs whoever tries them all."""
+"""The cost of a password hash for an attacker."""
 
 import pytest
 from argon2 import PasswordHasher

@@ -32,7 +32,7 @@ BEGIN = """
 
 
 def told_by(story: str, *, level: str = "info", code: int = 0) -> list[dict[str, Any]]:
-    """Run a story and answer its log lines, after making sure that it gave nobody away."""
+    """Run a story and return its log lines, after checking that they contain no personal data."""
     begin = BEGIN.format(level=level, secrets=SECRETS)
     program = textwrap.dedent(begin) + textwrap.dedent(story)
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)

@@ -48,7 +48,7 @@ def test_any_header_gets_a_language(header: str) -> None:
 
 
 def test_texts_insert_their_data_unchanged() -> None:
-    """Data goes in once: braces that come with it are nobody's placeholders."""
+    """Data are inserted once: braces in them are not placeholders."""
     for language in LANGUAGES:
         assert "{code} {0}" in text("refusals.body_malformed", language, {"reason": "{code} {0}"})
 

@@ -125,7 +125,7 @@ async def sent(database: Database) -> list[tuple[UUID, int]]:
     return [(row["aggregate_id"], row["seq"]) for row in rows]
 
 
-async def somebody_waits_for_a_lock(database: Database) -> bool:
+async def a_backend_waits_for_a_lock(database: Database) -> bool:
     async with database.connection() as db:
         return await db.fetchval(
             "SELECT EXISTS (SELECT FROM pg_stat_activity"

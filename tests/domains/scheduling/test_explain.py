@@ -172,7 +172,7 @@ async def test_times_are_shown_in_the_requested_zone(clinic: Clinic) -> None:
 
 async def test_the_blocking_appointment_is_shown_only_to_authorised_callers(clinic: Clinic) -> None:
     anas = uuid4()
-    ana = await clinic.worker(user_id=str(await _somebody(clinic, anas)))
+    ana = await clinic.worker(user_id=str(await _new_user(clinic, anas)))
     booked = await clinic.booked(uuid4(), clinic.at("09:00"), worker_id=ana)
     off = {"starts_at": clinic.at("10:00"), "ends_at": clinic.at("11:00"), "reason": "Dentista"}
     time_off = await clinic.done("POST", f"/workers/{ana}/time-off", off)
@@ -190,7 +190,7 @@ async def test_the_blocking_appointment_is_shown_only_to_authorised_callers(clin
     assert time_off["time_off_id"] not in str(told)
 
 
-async def _somebody(clinic: Clinic, user_id: UUID) -> UUID:
+async def _new_user(clinic: Clinic, user_id: UUID) -> UUID:
     """With an account, which is made on first use."""
     answer = await clinic.api.get("/v1/me", headers=bearer("worker", user_id))
     assert answer.status_code == 200, answer.text

@@ -107,7 +107,7 @@ async def test_leaving_during_an_offer_gets_no_offer(clinic: Clinic, line: Line)
         await line.settled()
     await cancel(clinic, *owner)
 
-    async def somebody_waits_for_them() -> bool:
+    async def a_request_waits_for_them() -> bool:
         waiting_for_a_row = "wait_event_type = 'Lock' AND query LIKE '%waitlist_entries%FOR NO KEY UPDATE%'"
         return bool(await clinic.sql(f"SELECT FROM pg_stat_activity WHERE {waiting_for_a_row}"))
 
@@ -116,7 +116,7 @@ async def test_leaving_during_an_offer_gets_no_offer(clinic: Clinic, line: Line)
         entry_id = UUID((await line.entry(client))["entry_id"])
         await waitlist.leave_waitlist(db, await waitlist.get_entry(db, entry_id))
         async with line.dispatching():
-            await until(somebody_waits_for_them)
+            await until(a_request_waits_for_them)
             await leaving.aclose()
             await line.settled()
     assert await line.status(client) == "CANCELED"

@@ -27,7 +27,7 @@ from tests.support.outboxes import (
     record,
     running,
     sent,
-    somebody_waits_for_a_lock,
+    a_backend_waits_for_a_lock,
 )
 
 
@@ -115,7 +115,7 @@ async def test_a_relay_that_waits_in_a_circle_with_another_tries_again(
         await db.execute("SET LOCAL deadlock_timeout = '1 min'")
         await db.execute("SELECT FROM outbox WHERE seq = $1 FOR UPDATE", order[0])
         go_on.set()
-        await until(lambda: somebody_waits_for_a_lock(database))
+        await until(lambda: a_backend_waits_for_a_lock(database))
         await db.execute("SELECT FROM outbox WHERE seq = $1 FOR UPDATE", order[1])
     assert await sending == 2
     assert await sent(database) == [(subject, 1), (subject, 2)]

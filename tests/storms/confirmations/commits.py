@@ -51,9 +51,9 @@ async def _die_in(window: Window, here: StormFleet, api: ApiProcess, gate: Commi
 
 
 async def come_during_commit(here: StormFleet, api: ApiProcess, gate: CommitGate) -> str:
-    """While the ride is being made, others confirm when its time is over, and phones ask for it again.
+    """While the ride is being committed, others confirm after the expiry, and phones ask again.
 
-    Who confirmed in time was in time: nobody may be told meanwhile to ask again, nor be asked anew.
+    The first confirmation was in time, so no other caller may be refused as too late or get a new question.
     """
     await _come(here, api, gate, ttl_seconds=SHORT_SECONDS, asks=False)
     await _come(here, api, gate, ttl_seconds=PATIENT_SECONDS, asks=True)

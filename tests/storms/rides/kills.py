@@ -64,7 +64,7 @@ async def _burst_without(
 async def die_around_commit(
     here: StormFleet, api: ApiProcess, gate: CommitGate, deaths: Sequence[tuple[Window, bool]] = DEATHS
 ) -> str:
-    """Before it nothing has happened; after it everything has, though nobody was told."""
+    """Killed before COMMIT: no effect. Killed after it: all effects, although no answer was sent."""
     for number, (window, others_first) in enumerate(deaths):
         if number:
             await api.start()

@@ -15,7 +15,7 @@ from tests.support.outboxes import (
     fill,
     record,
     sent,
-    somebody_waits_for_a_lock,
+    a_backend_waits_for_a_lock,
     waiting,
 )
 
@@ -72,7 +72,7 @@ async def test_claim_rechecks_rows_that_another_claim_committed(database: Databa
     async with database.transaction() as gate:
         await gate.execute("SELECT pg_advisory_xact_lock(7)")
         late = asyncio.create_task(claim_slowly())
-        await until(lambda: somebody_waits_for_a_lock(database))
+        await until(lambda: a_backend_waits_for_a_lock(database))
         assert len(await claim(database)) == 2
     assert not await late
 

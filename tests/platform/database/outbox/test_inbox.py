@@ -9,7 +9,7 @@ import pytest
 
 from catraca.platform.database import Database, Db, inbox
 from tests.servers import until
-from tests.support.outboxes import somebody_waits_for_a_lock
+from tests.support.outboxes import a_backend_waits_for_a_lock
 
 
 async def apply(database: Database, consumer: str, *ids: UUID) -> set[UUID]:
@@ -64,7 +64,7 @@ async def test_second_consumer_waits_for_the_end_of_the_first(
     leading = asyncio.create_task(database.run(first))
     await began.wait()
     following = asyncio.create_task(apply(database, "a", event))
-    await until(lambda: somebody_waits_for_a_lock(database))
+    await until(lambda: a_backend_waits_for_a_lock(database))
     assert not following.done()
     end.set()
     if first_commits:
