@@ -64,7 +64,7 @@ class AppointmentNear(AppointmentEvent, frozen=True, kw_only=True, tag="appointm
 
 
 class SlotOffered(AppointmentEvent, frozen=True, kw_only=True, tag="appointment.slot_offered"):
-    """A time became free and is held for a client on the waitlist: book it with `hold_id`, the appointment's id."""
+    """Freed time is held for a waitlist entry: book it with `hold_id`, the appointment's id."""
 
     entry_id: Annotated[UUID, Meta(description="The place in line.")]
     expires_at: Annotated[datetime, Meta(description="Then somebody else is offered it.")]

@@ -19,6 +19,7 @@ from tests.servers import Stack, until
 from tests.support.outboxes import (
     Recorder,
     Told,
+    a_backend_waits_for_a_lock,
     another_process,
     away,
     database_of_its_own,
@@ -27,7 +28,6 @@ from tests.support.outboxes import (
     record,
     running,
     sent,
-    a_backend_waits_for_a_lock,
 )
 
 

@@ -12,10 +12,10 @@ from catraca.platform.database import Database, Row, outbox, use_custom_plans
 from tests.servers import until
 from tests.support.outboxes import (
     Told,
+    a_backend_waits_for_a_lock,
     fill,
     record,
     sent,
-    a_backend_waits_for_a_lock,
     waiting,
 )
 
