@@ -1,4 +1,4 @@
-"""Tokens: what is let in, what is not, and how a revocation reaches those already handed out."""
+"""Tokens: valid ones, refused ones, and revocation."""
 
 import asyncio
 import base64
@@ -30,7 +30,7 @@ from catraca.platform.http.health import Health
 from catraca.roles.api import build_app
 from catraca.roles.parts import Parts
 from tests.conftest import SECRET, bearer
-from tests.platform.keys import RSA
+from tests.platform.identity_provider import RSA
 from tests.servers import until
 
 SUBJECT = uuid4()
@@ -41,7 +41,7 @@ def now() -> float:
 
 
 def claims(**changes: Any) -> dict[str, Any]:
-    """Good claims with changes; `...` takes a claim out."""
+    """Valid claims with changes; `...` removes a claim."""
     good = {
         "sub": str(SUBJECT),
         "roles": ["driver"],
@@ -58,7 +58,7 @@ def signed(payload: dict[str, Any], *, secret: Any = SECRET, algorithm: str = "H
 
 
 def by_hand(header: dict[str, Any], payload: dict[str, Any], signature: bytes = b"") -> str:
-    """What no library would write."""
+    """A token that no library would write."""
     parts = (json.dumps(header).encode(), json.dumps(payload).encode(), signature)
     return ".".join(base64.urlsafe_b64encode(part).rstrip(b"=").decode() for part in parts)
 
@@ -160,7 +160,7 @@ def test_hand_made_token_without_a_fault_is_valid() -> None:
 
 
 async def test_keys_and_urls_inside_a_token_are_ignored() -> None:
-    """`kid`, `jku`, `x5u` and `jwk` would let a stranger choose the key."""
+    """`kid`, `jku`, `x5u` and `jwk` would let an attacker choose the key."""
     headers = {
         "kid": "../../etc/passwd",
         "jku": "http://127.0.0.1:9/keys",
@@ -222,7 +222,7 @@ async def test_cache_of_tokens_is_bounded_and_has_no_tokens(
 
 
 async def test_cached_token_is_verified_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else a key that was withdrawn would work until the token's own end."""
+    """Else a withdrawn key would work until the token expires."""
     check, token = verifier(), signed(claims())
     await check.verify(token)
     check._keys = SharedSecret("the secret has changed since, and is long enough")
@@ -242,30 +242,30 @@ def authenticator(valid_after: dict[UUID, datetime | None], **options: Any) -> A
 
 async def test_revocation_compares_fractions_of_a_second() -> None:
     moment = datetime.now(UTC)
-    door = authenticator({SUBJECT: moment})
+    client = authenticator({SUBJECT: moment})
 
     def issued(milliseconds: int) -> str:
         at = moment + timedelta(milliseconds=milliseconds)
         return sign_token(SECRET, subject=SUBJECT, roles=[], lifetime=timedelta(hours=1), issued_at=at)
 
-    assert (await door.authenticate(issued(1))).id == SUBJECT
-    assert (await door.authenticate(issued(0))).id == SUBJECT
+    assert (await client.authenticate(issued(1))).id == SUBJECT
+    assert (await client.authenticate(issued(0))).id == SUBJECT
     with pytest.raises(TokenRevoked):
-        await door.authenticate(issued(-1))
+        await client.authenticate(issued(-1))
 
 
 async def test_erased_person_is_refused_for_ever() -> None:
-    door = authenticator({SUBJECT: datetime.max.replace(tzinfo=UTC)})
+    client = authenticator({SUBJECT: datetime.max.replace(tzinfo=UTC)})
     with pytest.raises(TokenRevoked):
-        await door.authenticate(signed(claims()))
+        await client.authenticate(signed(claims()))
 
 
 async def test_cache_of_standings_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(auth, "TOKENS_REMEMBERED", 5)
-    door = authenticator({}, standing_seconds=60)
+    client = authenticator({}, standing_seconds=60)
     for _ in range(20):
-        await door.authenticate(signed(claims(sub=str(uuid4()))))
-    assert len(door._standings) == 5
+        await client.authenticate(signed(claims(sub=str(uuid4()))))
+    assert len(client._standings) == 5
 
 
 async def test_revoked_token_is_refused_and_a_new_one_works(

@@ -1,4 +1,4 @@
-"""An event's body is flat JSON that says what it is and when; its key is its tag."""
+"""An event's body is flat JSON with its type and time; its routing key is its tag."""
 
 from datetime import UTC, datetime
 from uuid import uuid4

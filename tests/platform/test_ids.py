@@ -1,4 +1,4 @@
-"""UUIDv7: the right bits, the right time, and never out of order."""
+"""UUIDv7: the right bits, the right time, always in order."""
 
 import threading
 import time
@@ -36,7 +36,7 @@ def test_hundred_thousand_ids_are_ordered_also_as_text() -> None:
 
 
 def test_threads_share_one_order() -> None:
-    """Each thread sees its own ids rise, and no two threads ever get the same tick."""
+    """The ids of each thread are ordered, and no two threads get the same tick."""
     made: list[list[UUID]] = [[] for _ in range(4)]
     together = threading.Barrier(len(made))
 

@@ -1,4 +1,4 @@
-"""An identity provider's keys: found, rotated, withdrawn, away; and no stranger makes us fetch at will."""
+"""An identity provider's keys: downloaded, rotated, withdrawn, unavailable."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ from catraca.platform.http.health import Health
 from catraca.platform.jwks import ProviderKeys, fetch_keys
 from catraca.roles.api import build_app
 from catraca.roles.parts import Parts
-from tests.platform.keys import RSA, Key, Provider, provider
+from tests.platform.identity_provider import RSA, Key, Provider, provider
 from tests.platform.test_auth import claims, signed
 from tests.servers import until
 
@@ -43,7 +43,7 @@ def moments(monkeypatch: pytest.MonkeyPatch) -> "Moments":
 
 
 class Moments:
-    """The monotonic clock of the keys, moved by hand: pauses pass without waiting for them."""
+    """The monotonic clock of the keys, moved by the test instead of waiting."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._ahead = 0.0
@@ -71,7 +71,7 @@ async def test_hundred_concurrent_tokens_download_keys_once() -> None:
 
 
 async def test_published_keys_are_not_shared_secrets() -> None:
-    """HS256 "signed" with what everybody can read is the oldest swap of all."""
+    """HS256 signed with a public key as the secret is a well-known attack."""
     public = RSA.private.public_key()
     pem = public.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
     with provider(RSA) as idp:
@@ -87,7 +87,7 @@ async def test_published_keys_are_not_shared_secrets() -> None:
 
 
 def _hs256(secret: bytes, kid: str) -> str:
-    # PyJWT refuses to sign with a public key, so the signature is made one level below.
+    # PyJWT refuses to sign with a public key, so the test makes the signature itself.
     unsigned = jwt.encode(claims(), "x" * 32, headers={"typ": "at+jwt", "kid": kid}).rpartition(".")[0]
     hs256 = jwt.get_algorithm_by_name("HS256")
     signature = hs256.sign(unsigned.encode(), secret)
@@ -209,7 +209,7 @@ async def test_known_keys_work_while_the_provider_is_away(moments: Moments, how:
 
 async def test_unreachable_provider_is_503_from_the_first_token() -> None:
     with provider(ECDSA) as idp:
-        pass  # its port is free again now
+        pass  # its port is free now
     with pytest.raises(IdentityProviderUnavailable):
         await verifier(idp.url).verify(by(ECDSA))
 
@@ -232,7 +232,7 @@ async def test_silent_provider_blocks_neither_loop_nor_known_keys(
 
 
 async def test_slow_download_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A socket's timeout begins anew with each byte; ours does not."""
+    """A socket's timeout starts again with each byte; ours does not."""
     monkeypatch.setattr(jwks, "FETCH_SECONDS", 0.3)
 
     async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -297,11 +297,11 @@ async def test_revocation_covers_the_clock_margin() -> None:
         async def valid_after(_: Principal) -> datetime | None:
             return moment
 
-        door = Authenticator(verifier(idp.url), valid_after)
+        client = Authenticator(verifier(idp.url), valid_after)
         for seconds in (-10, 0, 4):
             with pytest.raises(TokenRevoked):
-                await door.authenticate(by(ECDSA, iat=int(moment.timestamp()) + seconds))
-        assert (await door.authenticate(by(ECDSA, iat=int(moment.timestamp()) + 6))).has("driver")
+                await client.authenticate(by(ECDSA, iat=int(moment.timestamp()) + seconds))
+        assert (await client.authenticate(by(ECDSA, iat=int(moment.timestamp()) + 6))).has("driver")
 
 
 async def test_unknown_key_is_401_and_provider_outage_503_over_http(parts: Parts) -> None:

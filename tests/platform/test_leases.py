@@ -1,4 +1,4 @@
-"""Leases on a real Redis: at most one holder, and fences that only grow, whatever Redis forgets."""
+"""Leases on a real Redis: at most one holder, and growing fences, even if Redis loses its data."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -110,7 +110,7 @@ STEPS = st.lists(
 async def test_lease_has_one_holder_and_fences_grow(
     server: PrivateRedis, redis: RedisClient, steps: list[tuple[str, str]]
 ) -> None:
-    """Compared, step by step, with what a lease is meant to be."""
+    """Compared, step by step, with a model of a lease."""
     key, holder, fence = f"a lease {uuid4()}", None, 0
     for act, who in steps:
         if act == "acquire":

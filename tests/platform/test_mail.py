@@ -1,4 +1,4 @@
-"""Letters by SMTP: what is taken, what is refused for good, and what is waited for."""
+"""Letters by SMTP: sent, refused for good, or retried."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The cost of a password hash for an attacker."""
+"""The cost of password hashes."""
 
 import pytest
 from argon2 import PasswordHasher
@@ -8,7 +8,7 @@ from catraca.platform.passwords import Passwords
 
 
 async def test_passwords_are_hashed_at_the_full_cost() -> None:
-    """The other tests' APIs hash at the least cost (`_quick_passwords`); an API itself cannot ask for it."""
+    """Other tests hash at the lowest cost (`_quick_passwords`); the API has no setting for it."""
     passwords = Passwords()
     made = await passwords.hash("a good password")
     assert made.startswith("$argon2id$")
@@ -18,7 +18,7 @@ async def test_passwords_are_hashed_at_the_full_cost() -> None:
 
 
 async def test_missing_password_takes_as_long_to_refuse() -> None:
-    """A hash that argon2 could not read would be refused at once, and tell who is known here."""
+    """A malformed hash would be refused at once, which shows that the account does not exist."""
     passwords = Passwords()
     assert not passwords.is_outdated(passwords._dummy_hash)
     with pytest.raises(VerifyMismatchError):

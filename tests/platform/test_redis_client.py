@@ -1,4 +1,4 @@
-"""Redis only hurries: whatever happens to it, calls end soon, say so, and work again when it is back."""
+"""Outages of Redis: calls fail soon, and work again when it is back."""
 
 import asyncio
 import time
@@ -14,7 +14,7 @@ from tests.servers import Stack, until
 from tests.support.redis_server import PATIENT, PrivateRedis, private_redis
 
 ADD = Script("return redis.call('INCRBY', KEYS[1], ARGV[1])")
-# Short, so that the tests need not wait long; long enough for a machine that is busy.
+# Short for quick tests, but long enough for a busy machine.
 LIMITS = RedisLimits(connections=4, answer_seconds=1, away_seconds=0.05)
 
 
@@ -69,7 +69,7 @@ async def test_only_the_first_call_waits_for_a_frozen_server(
     server.freeze()
     with pytest.raises(RedisAway):
         await patient.script(ADD, ["sum"], [1])
-    # Away for a second: these touch no network, or they would last a second each.
+    # These calls use no network, or they would take a second each.
     async with asyncio.timeout(10):
         for _ in range(1000):
             with pytest.raises(RedisAway):
@@ -83,7 +83,7 @@ async def test_only_the_first_call_waits_for_a_frozen_server(
 
 
 def be_busy() -> None:
-    """Longer than an answer may take, and looking at nothing meanwhile."""
+    """Block the event loop for longer than the timeout of an answer."""
     time.sleep(LIMITS.answer_seconds + 0.2)
 
 
@@ -120,7 +120,7 @@ async def test_stopped_server_is_away_and_back_after_a_restart(
     assert AWAY._value.get() == before + 1
     await server.start()
     await until(lambda: works(client))
-    # The connections from before the restart are gone too, not found broken one call at a time.
+    # The connections from before the restart were closed together, not one per failed call.
     assert await asyncio.gather(*(works(client) for _ in range(4))) == [True] * 4
 
 
@@ -174,7 +174,7 @@ async def test_canceled_calls_lose_no_connection_and_mix_no_replies(
         calls = [
             asyncio.create_task(client.run(lambda c, n=number: echo(c, f"early {n}"))) for number in range(8)
         ]
-        for _ in range(round_number % 7):  # give up at every stage: waiting, sending, reading, giving back
+        for _ in range(round_number % 7):  # cancel at every stage: waiting, sending, reading, releasing
             await asyncio.sleep(0)
         for call in calls:
             call.cancel()
@@ -224,7 +224,7 @@ async def test_dead_idle_connections_are_dropped_together(server: PrivateRedis) 
 
 @asynccontextmanager
 async def relay_to(server: PrivateRedis) -> AsyncIterator[tuple[int, Callable[[], None]]]:
-    """A way to the server through TCP, and a switch after which the connections so far carry nothing more."""
+    """A TCP proxy to the server, whose existing connections can be silenced."""
     generation, open_ends = 0, list[asyncio.StreamWriter]()
 
     async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,6 +1,6 @@
-"""Logs: one JSON line an event, with the request's id, and nothing in it that belongs to a person.
+"""Logs: one JSON line per event, with the request id, without personal data.
 
-Each story runs in a process of its own and is judged by what that process wrote, all of it.
+Each program runs in its own process; the test checks everything that it wrote.
 """
 
 import ast
@@ -31,11 +31,11 @@ BEGIN = """
 """
 
 
-def told_by(story: str, *, level: str = "info", code: int = 0) -> list[dict[str, Any]]:
-    """Run a story and return its log lines, after checking that they contain no personal data."""
+def log_lines(program: str, *, level: str = "info", code: int = 0) -> list[dict[str, Any]]:
+    """Run a program and return its log lines; asserts that they have no personal data."""
     begin = BEGIN.format(level=level, secrets=SECRETS)
-    program = textwrap.dedent(begin) + textwrap.dedent(story)
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    source = textwrap.dedent(begin) + textwrap.dedent(program)
+    ran = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, timeout=60)
     assert ran.returncode == code, ran.stderr
     for secret in SECRETS:
         assert secret not in ran.stderr + ran.stdout
@@ -44,7 +44,7 @@ def told_by(story: str, *, level: str = "info", code: int = 0) -> list[dict[str,
 
 
 def test_event_is_one_line_with_time_level_and_request_id() -> None:
-    (line,) = told_by("""
+    (line,) = log_lines("""
         structlog.contextvars.bind_contextvars(request_id="r-1")
         log.info("ride_accepted", ride_id=7, reason="two\\nlines")
     """)
@@ -59,7 +59,7 @@ def test_event_is_one_line_with_time_level_and_request_id() -> None:
 
 
 def test_request_ids_stay_with_their_request() -> None:
-    lines = told_by("""
+    lines = log_lines("""
         async def request(number):
             structlog.contextvars.bind_contextvars(request_id=f"r-{number}")
             for step in range(3):
@@ -86,7 +86,7 @@ def test_request_ids_stay_with_their_request() -> None:
     ],
 )
 def test_log_level_applies_to_us_and_libraries(level: str, expected: set[str]) -> None:
-    lines = told_by(
+    lines = log_lines(
         """
         for level in ("debug", "info", "warning", "error"):
             getattr(log, level)("ours")
@@ -95,12 +95,12 @@ def test_log_level_applies_to_us_and_libraries(level: str, expected: set[str]) -
         level=level,
     )
     assert {line["level"] for line in lines if line["event"] == "ours"} == expected
-    # Libraries at debug level print what they send, so they stop at info.
+    # At debug level libraries log what they send, so they stop at info.
     assert {line["level"] for line in lines if line["event"] == "theirs"} == expected - {"debug"}
 
 
 def test_personal_fields_are_masked_at_any_depth() -> None:
-    (line,) = told_by("""
+    (line,) = log_lines("""
         user = {"name": NAME, "phones": [{"phone": PHONE}]}
         deep = {"a": {"b": {"c": {"d": {"e": EMAIL}}}}}
         log.info("defect", email=EMAIL, status_token=TOKEN, Authorization=f"Bearer {TOKEN}", user=user,
@@ -118,7 +118,7 @@ def test_keys_that_only_look_personal_are_kept() -> None:
 
 
 def test_errors_are_logged_without_messages() -> None:
-    lines = told_by("""
+    lines = log_lines("""
         import asyncpg, pydantic
         class Sign(pydantic.BaseModel):
             age: int
@@ -170,7 +170,7 @@ def test_errors_are_logged_without_messages() -> None:
 
 
 def test_values_in_messages_of_libraries_are_masked() -> None:
-    lines = told_by("""
+    lines = log_lines("""
         library = logging.getLogger("library")
         library.warning("%s logged in from %s after %d tries", EMAIL, PHONE, 3)
         library.warning('%(who)s - "GET %(path)s" [accepted]', {"who": NAME, "path": f"/ws?ticket={TOKEN}"})
@@ -205,7 +205,7 @@ def test_values_in_messages_of_libraries_are_masked() -> None:
 
 
 def test_uncaught_errors_are_logged_as_json() -> None:
-    lines = told_by("""
+    lines = log_lines("""
         async def forgotten():
             raise KeyError(TOKEN)
         def called(_):
@@ -245,12 +245,12 @@ def test_uncaught_errors_are_logged_as_json() -> None:
 
 
 def test_failed_process_logs_the_error_without_its_message() -> None:
-    (line,) = told_by("raise ValueError(EMAIL)", code=1)
+    (line,) = log_lines("raise ValueError(EMAIL)", code=1)
     assert (line["event"], line["level"]) == ("process_failed", "critical")
 
 
 def test_uvicorn_errors_are_logged_without_addresses() -> None:
-    lines = told_by("""
+    lines = log_lines("""
         error = logging.getLogger("uvicorn.error")
         error.info('%s - "WebSocket %s" [accepted]', PHONE, f"/v1/ws?ticket={TOKEN}")
         logging.getLogger("uvicorn.access").info('%s - "%s %s"', PHONE, "GET", f"/?token={TOKEN}")
@@ -263,7 +263,7 @@ def test_uvicorn_errors_are_logged_without_addresses() -> None:
 
 
 def test_values_without_a_json_form_do_not_lose_the_line() -> None:
-    lines = told_by("""
+    lines = log_lines("""
         import uuid, datetime, pathlib, decimal
         log.info("odd", half="\\ud800", big=2**80, nan=float("nan"), raw=b"x", path=pathlib.Path("/tmp"))
         log.info("odd", object=object(), keys={(1, 2): 3}, id=uuid.UUID(int=1), set={1})
@@ -283,7 +283,7 @@ def test_a_full_disk_does_not_fail_the_work() -> None:
     assert ran.stdout == b"worked\n"
 
 
-# Metrics: Prometheus' own advice, held by a walk through everything that is registered.
+# Metrics: the conventions of Prometheus, checked for every registered metric.
 
 METRIC_NAME = re.compile(r"catraca_[a-z_]+")
 BASE_UNITS = ("_seconds", "_bytes", "_ratio", "_meters", "_cents", "_messages")
@@ -309,7 +309,7 @@ def test_metrics_are_named_in_base_units() -> None:
         assert METRIC_NAME.fullmatch(name), name
         assert not OTHER_UNITS.search(name), name
         assert metric._documentation.endswith("."), name
-        # The library takes `_total` off a counter's name and puts it on what it shows.
+        # The library removes `_total` from a counter's name and adds it to the output.
         assert not name.endswith("_total"), name
         if kind == "histogram":
             assert name.endswith(BASE_UNITS), name
@@ -321,7 +321,7 @@ def test_counters_are_written_with_total_in_the_source() -> None:
         for path in Path(catraca.__file__).parent.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Counter"
-        # A metric's name is written out where it is made; `collections.Counter` counts something else.
+        # A metric's name is a literal; `collections.Counter` is something else.
         if node.args and isinstance(name := getattr(node.args[0], "value", None), str)
         if not name.endswith("_total")
     ]

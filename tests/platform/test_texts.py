@@ -1,4 +1,4 @@
-"""Languages: whatever a client sends as Accept-Language, it gets one we have."""
+"""Languages: any Accept-Language header gets one of ours."""
 
 import pytest
 from hypothesis import given
@@ -48,7 +48,7 @@ def test_any_header_gets_a_language(header: str) -> None:
 
 
 def test_texts_insert_their_data_unchanged() -> None:
-    """Data are inserted once: braces in them are not placeholders."""
+    """Data is inserted once: braces in it are no placeholders."""
     for language in LANGUAGES:
         assert "{code} {0}" in text("refusals.body_malformed", language, {"reason": "{code} {0}"})
 

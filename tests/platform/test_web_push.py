@@ -1,4 +1,4 @@
-"""Web push: sealed as the standard's own example, signed by a key of ours, sent only to push services."""
+"""Web push: encrypted as in the RFC's example, signed with our key, sent only to push services."""
 
 import base64
 

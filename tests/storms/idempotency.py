@@ -17,10 +17,10 @@ from tests.servers import until
 
 
 async def post(
-    door: httpx.AsyncClient, label: str, key: str | None, *, who: UUID | None = None, **body: object
+    client: httpx.AsyncClient, label: str, key: str | None, *, who: UUID | None = None, **body: object
 ) -> httpx.Response:
     headers = bearer("passenger", who) | ({} if key is None else {"idempotency-key": key})
-    return await door.post("/test/effects", json={"label": label, **body}, headers=headers)
+    return await client.post("/test/effects", json={"label": label, **body}, headers=headers)
 
 
 async def effects_of(database: Database, label: str) -> list[UUID]:

@@ -55,8 +55,8 @@ async def served(
     changed = replace(parts, settings=parts.settings.changed(**settings))
     app = build_app(changed, Health(required={"database": parts.database.is_up}), [*ROUTERS, *routers])
     if request_limits is not None:
-        envelope = next(layer for layer in app.user_middleware if layer.cls is RequestMiddleware)
-        envelope.kwargs["limits"] = request_limits
+        middleware = next(layer for layer in app.user_middleware if layer.cls is RequestMiddleware)
+        middleware.kwargs["limits"] = request_limits
     async with serving(app, limits or ServerLimits(streams=STREAMS)) as served:
         yield served
 

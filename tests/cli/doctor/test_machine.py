@@ -19,7 +19,7 @@ from catraca.roles.doctor.findings import judge_clock
 from catraca.roles.doctor.machine import judge_disk
 from catraca.settings import Settings
 from tests.cli.doctor.findings import amiss, named
-from tests.platform.keys import Key, provider
+from tests.platform.identity_provider import Key, provider
 from tests.servers import Stack
 
 

@@ -20,7 +20,7 @@ from tests.support import effects
 
 
 @pytest.fixture(scope="module")
-async def door(settings: Settings) -> AsyncIterator[httpx.AsyncClient]:
+async def client(settings: Settings) -> AsyncIterator[httpx.AsyncClient]:
     """An API with the route of `tests.support.effects` beside the product's own."""
     own = settings.changed(port=free_port())
     async with open_parts(own) as parts:
@@ -32,10 +32,12 @@ async def door(settings: Settings) -> AsyncIterator[httpx.AsyncClient]:
             yield client
 
 
-async def test_repeat_gets_the_first_response_unchanged(door: httpx.AsyncClient, database: Database) -> None:
+async def test_repeat_gets_the_first_response_unchanged(
+    client: httpx.AsyncClient, database: Database
+) -> None:
     who, label = uuid4(), str(uuid4())
-    first = await post(door, label, "k1", who=who)
-    again = await post(door, label, "k1", who=who)
+    first = await post(client, label, "k1", who=who)
+    again = await post(client, label, "k1", who=who)
     assert first.status_code == again.status_code == 201
     assert again.content == first.content
     assert again.headers["location"] == first.headers["location"]
@@ -44,75 +46,81 @@ async def test_repeat_gets_the_first_response_unchanged(door: httpx.AsyncClient,
     assert len(await effects_of(database, label)) == 1
 
 
-async def test_requests_without_a_key_are_independent(door: httpx.AsyncClient, database: Database) -> None:
+async def test_requests_without_a_key_are_independent(client: httpx.AsyncClient, database: Database) -> None:
     who, label = uuid4(), str(uuid4())
     for _ in range(2):
-        assert (await post(door, label, None, who=who)).status_code == 201
+        assert (await post(client, label, None, who=who)).status_code == 201
     assert len(await effects_of(database, label)) == 2
 
 
-async def test_same_key_of_two_people_is_two_keys(door: httpx.AsyncClient, database: Database) -> None:
+async def test_same_key_of_two_people_is_two_keys(client: httpx.AsyncClient, database: Database) -> None:
     label = str(uuid4())
-    mine, theirs = await post(door, label, "same"), await post(door, label, "same")
+    mine, theirs = await post(client, label, "same"), await post(client, label, "same")
     assert mine.json()["id"] != theirs.json()["id"]
     assert len(await effects_of(database, label)) == 2
 
 
-async def test_same_key_with_another_body_is_refused(door: httpx.AsyncClient, database: Database) -> None:
+async def test_same_key_with_another_body_is_refused(client: httpx.AsyncClient, database: Database) -> None:
     who, label, other = uuid4(), str(uuid4()), str(uuid4())
-    await post(door, label, "k", who=who)
-    refused = await post(door, other, "k", who=who)
+    await post(client, label, "k", who=who)
+    refused = await post(client, other, "k", who=who)
     assert refused.status_code == 422
     assert refused.json()["code"] == "idempotency_key_reused"
     assert not await effects_of(database, other)
 
 
-async def test_refusal_is_not_stored_and_can_be_retried(door: httpx.AsyncClient, database: Database) -> None:
+async def test_refusal_is_not_stored_and_can_be_retried(
+    client: httpx.AsyncClient, database: Database
+) -> None:
     who, label = uuid4(), str(uuid4())
     for _ in range(2):
-        assert (await post(door, label, "k", who=who, refuse=True)).status_code == 403
+        assert (await post(client, label, "k", who=who, refuse=True)).status_code == 403
     assert not await effects_of(database, label)
 
 
 @pytest.mark.parametrize("key", ["", "a b", "é", "x" * 256, "a\tb"])
-async def test_malformed_key_is_refused(door: httpx.AsyncClient, database: Database, key: str) -> None:
+async def test_malformed_key_is_refused(client: httpx.AsyncClient, database: Database, key: str) -> None:
     label = str(uuid4())
     headers = {**bearer("passenger"), "idempotency-key": key.encode("utf-8")}
-    answer = await door.post("/test/effects", json={"label": label}, headers=headers)
+    answer = await client.post("/test/effects", json={"label": label}, headers=headers)
     assert (answer.status_code, answer.json()["code"]) == (400, "idempotency_key_invalid")
     assert not await effects_of(database, label)
 
 
-async def test_responses_with_secrets_are_not_stored(door: httpx.AsyncClient, database: Database) -> None:
+async def test_responses_with_secrets_are_not_stored(client: httpx.AsyncClient, database: Database) -> None:
     headers = {**bearer("passenger"), "idempotency-key": "s"}
-    first, again = [await door.post("/test/secrets", json={"label": "x"}, headers=headers) for _ in range(2)]
+    first, again = [
+        await client.post("/test/secrets", json={"label": "x"}, headers=headers) for _ in range(2)
+    ]
     assert first.json()["id"] != again.json()["id"]
 
 
 async def test_hundred_concurrent_repeats_have_one_effect(
-    door: httpx.AsyncClient, database: Database
+    client: httpx.AsyncClient, database: Database
 ) -> None:
     who, label = uuid4(), str(uuid4())
-    answers = await asyncio.gather(*(post(door, label, "k", who=who) for _ in range(100)))
+    answers = await asyncio.gather(*(post(client, label, "k", who=who) for _ in range(100)))
     assert {answer.status_code for answer in answers} == {201}
     assert len({answer.content for answer in answers}) == 1
     assert len(await effects_of(database, label)) == 1
 
 
-async def test_repeat_waits_a_limited_time_for_the_first(door: httpx.AsyncClient, database: Database) -> None:
+async def test_repeat_waits_a_limited_time_for_the_first(
+    client: httpx.AsyncClient, database: Database
+) -> None:
     who, label, gate = uuid4(), str(uuid4()), random.getrandbits(30)
     async with database.transaction() as db:
         await db.execute("INSERT INTO test_gates VALUES ($1)", gate)
     async with database.transaction() as holder:
         await holder.execute("SELECT FROM test_gates WHERE number = $1 FOR UPDATE", gate)
-        first = asyncio.create_task(post(door, label, "k", who=who, gate=gate))
+        first = asyncio.create_task(post(client, label, "k", who=who, gate=gate))
         await until(lambda: _waiting_at_gate(database))
-        repeat = await post(door, label, "k", who=who, gate=gate)
+        repeat = await post(client, label, "k", who=who, gate=gate)
     assert repeat.status_code == 409
     assert repeat.json()["code"] == "idempotency_key_in_use"
     assert int(repeat.headers["retry-after"]) >= 1
     assert (await first).status_code == 201
-    settled = await post(door, label, "k", who=who, gate=gate)
+    settled = await post(client, label, "k", who=who, gate=gate)
     assert settled.content == first.result().content
     assert await effects_of(database, label) == [UUID(settled.json()["id"])]
 
@@ -126,22 +134,24 @@ async def _waiting_at_gate(database: Database) -> bool:
 
 
 async def test_disconnected_clients_leave_no_partial_effect(
-    door: httpx.AsyncClient, database: Database
+    client: httpx.AsyncClient, database: Database
 ) -> None:
     """Disconnected at many moments: the effect and its stored response exist both or not at all."""
     who, label = uuid4(), str(uuid4())
     for cut in range(40):
-        await _hang_up(door, label, f"cut-{cut}", who, after_seconds=cut * 0.0005)
+        await _hang_up(client, label, f"cut-{cut}", who, after_seconds=cut * 0.0005)
     keys_before = await _keys(database)
-    answers = [await post(door, label, f"cut-{cut}", who=who) for cut in range(40)]
+    answers = [await post(client, label, f"cut-{cut}", who=who) for cut in range(40)]
     assert all(answer.status_code == 201 for answer in answers)
     made = await effects_of(database, label)
     assert sorted(made) == sorted(UUID(answer.json()["id"]) for answer in answers)
     assert await _keys(database) >= keys_before
 
 
-async def _hang_up(door: httpx.AsyncClient, label: str, key: str, who: UUID, *, after_seconds: float) -> None:
-    url = door.base_url
+async def _hang_up(
+    client: httpx.AsyncClient, label: str, key: str, who: UUID, *, after_seconds: float
+) -> None:
+    url = client.base_url
     _, writer = await asyncio.open_connection(url.host, url.port)
     body = b'{"label":"%s"}' % label.encode()
     writer.write(
@@ -168,12 +178,12 @@ async def test_effect_happens_once_when_workers_are_killed(
     await kill_server_among_repeats(settings, database, kill_after_answers=1)
 
 
-async def test_only_old_keys_are_pruned(door: httpx.AsyncClient, database: Database) -> None:
+async def test_only_old_keys_are_pruned(client: httpx.AsyncClient, database: Database) -> None:
     who, label = uuid4(), str(uuid4())
-    first = await post(door, label, "old", who=who)
+    first = await post(client, label, "old", who=who)
     async with database.transaction() as db:
         assert await prune_idempotency_keys(db, older_than=timedelta(hours=1)) == 0
-    assert (await post(door, label, "old", who=who)).content == first.content
+    assert (await post(client, label, "old", who=who)).content == first.content
     async with database.transaction() as db:
         assert await prune_idempotency_keys(db, older_than=timedelta(0)) >= 1
-    assert (await post(door, label, "old", who=who)).content != first.content
+    assert (await post(client, label, "old", who=who)).content != first.content

@@ -1,4 +1,4 @@
-"""Stages for embedded servers: with data made before, or bare."""
+"""Folders and servers for the tests of embedded servers."""
 
 import shutil
 import subprocess
@@ -17,7 +17,7 @@ from tests.servers import private_folder
 
 @pytest.fixture
 def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Where a test plays; nothing of it goes to the system's own folders."""
+    """The folder of a test; it uses none of the system's own folders."""
     folder = private_folder()
     (folder / "shared").mkdir()
     monkeypatch.setattr(folders, "SHARED", folder / "shared" / "catraca")
@@ -34,7 +34,7 @@ async def bare_stage(place: Path) -> AsyncIterator[Stage]:
 
 @pytest.fixture(scope="module")
 async def made() -> AsyncIterator[Path]:
-    """A state folder after a first start and a stop: making one takes longer than most tests."""
+    """A state folder after a first start and stop, to copy: making one is slow."""
     folder = private_folder()
     postgres = EmbeddedPostgres(folder / "state")
     await postgres.start()
@@ -45,6 +45,6 @@ async def made() -> AsyncIterator[Path]:
 
 @pytest.fixture
 def stage(bare_stage: Stage, made: Path) -> Stage:
-    """With data made before; a test of the first start takes the bare one."""
+    """With existing data; tests of the first start use the empty one."""
     subprocess.run(["cp", "-a", made, bare_stage.state], check=True)
     return bare_stage

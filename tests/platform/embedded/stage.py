@@ -1,4 +1,4 @@
-"""Where the tests of embedded servers play, and what they use."""
+"""Helpers of the tests of embedded servers."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ REPOSITORY = Path(catraca.__file__).parent.parent
 SITE = Path(asyncpg.__file__).parent.parent
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root hands the servers to another account")
 
-# A Catraca in small: holds the folder, runs both servers, says where they are, ends when its input does.
+# A small Catraca: locks the folder, runs both servers, prints their URLs, ends when its input is closed.
 DRIVER = """
 import asyncio, json, os, sys
 from pathlib import Path
@@ -47,7 +47,7 @@ asyncio.run(main())
 
 
 class Stage:
-    """Starts servers and drivers on folders of one place, and ends what a test leaves."""
+    """Starts servers and drivers on folders of one place, and ends them after the test."""
 
     def __init__(self, place: Path) -> None:
         self.place = place
@@ -83,7 +83,7 @@ class Stage:
             if process.returncode is None:
                 process.kill()
             await process.communicate()
-        # Those of a killed driver are ending by themselves.
+        # The servers of a killed driver end by themselves.
         for data in self.place.glob("*/postgres"):
             await until(lambda data=data: not data.exists() or not find_leftovers(_trace(data)))
 

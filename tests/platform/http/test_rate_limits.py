@@ -1,4 +1,4 @@
-"""Rate limits: counted in Redis for all processes, locally while it is away, and never a reason to fail."""
+"""Rate limits: counted in Redis for all processes, in each process while Redis is away."""
 
 import asyncio
 import re
@@ -101,7 +101,7 @@ async def test_each_process_counts_alone_while_redis_is_away(
     assert None not in verdicts[3:]
     await server.start()
     await until(redis.is_up)
-    assert await limiter.hit("a", FEW) is None  # a Redis that forgot everything begins anew
+    assert await limiter.hit("a", FEW) is None  # a flushed Redis starts again
 
 
 async def test_keys_in_redis_have_no_personal_data_and_expire(
@@ -142,10 +142,10 @@ def test_local_buckets_are_bounded_and_drop_the_least_recent() -> None:
     assert buckets.hit("first", once) is None
     for number in range(BUCKETS_KEPT - 1):
         buckets.hit(str(number), once)
-    assert buckets.hit("first", once) is not None  # still known, and now the most recent
+    assert buckets.hit("first", once) is not None  # still kept, and now the most recent
     buckets.hit("one more", once)
     assert buckets.hit("first", once) is not None
-    assert buckets.hit("0", once) is None  # forgotten
+    assert buckets.hit("0", once) is None  # dropped
     assert len(buckets._empty_at) == BUCKETS_KEPT
 
 
@@ -158,7 +158,7 @@ async def test_too_many_requests_are_refused_with_retry_after(parts: Parts) -> N
         assert refused.headers["content-type"] == "application/problem+json"
         assert refused.json()["code"] == "too_many_requests"
         assert int(refused.headers["retry-after"]) == refused.json()["retry_after_seconds"] == 1800
-        # Another person at the same address is another caller.
+        # Two people at one address are two callers.
         assert (await client.get("/v1/me", headers=bearer())).status_code == 200
 
 

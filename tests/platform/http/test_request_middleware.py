@@ -1,4 +1,4 @@
-"""Around every request: an id, limits, headers, one log line, one metric, and an answer whatever happens."""
+"""Every request has an id, limits, headers, one log line, metrics, and a response to every error."""
 
 import asyncio
 import re
@@ -72,7 +72,7 @@ async def half() -> StreamingResponse:
 
 @changing.put("/effects/{gate}")
 async def make_effect(gate: UUID, db: OpenDb, caller: Caller) -> None:
-    """Two changes with the gate between them: whole or not at all."""
+    """Two changes with the gate between them: committed together or not at all."""
     await db.execute("INSERT INTO envelope_effects VALUES ($1, 'first')", gate)
     leavings.append(f"in {gate}")
     await gates[gate].wait()
@@ -154,7 +154,7 @@ async def test_slow_work_is_stopped_with_503(hasty: Served) -> None:
         assert answer.status_code == 503
         assert answer.json()["code"] == "answer_too_slow"
         assert answer.headers["retry-after"] == "2"
-        with capture_logs():  # a timeout of the work's own is a defect like any other
+        with capture_logs():  # a TimeoutError of the work itself is an unexpected error
             answer = await client.get("/envelope/timeout")
         assert answer.json()["code"] == "internal_error"
 
@@ -213,7 +213,7 @@ async def test_wait_for_disconnect_is_not_a_slow_body(parts: Parts) -> None:
     ):
         pieces = answer.aiter_raw()
         assert await anext(pieces) == b"first "
-        await asyncio.sleep(0.4)  # several times what a body may take
+        await asyncio.sleep(0.4)  # several times the limit of a body
         gates[gate].set()
         assert await anext(pieces) == b"last"
 

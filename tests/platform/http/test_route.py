@@ -1,4 +1,4 @@
-"""What a route runs within: entered before its transaction begins, left after its end, however that comes."""
+"""The context of a route (`within`): entered before its transaction begins, left after it ends."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -27,37 +27,37 @@ HASTY = RequestLimits(answer_seconds=0.5)
 
 
 @dataclass
-class Seen:
+class Record:
     entered_at: list[datetime] = field(default_factory=list)
     began_at: list[datetime] = field(default_factory=list)
-    # How many effects others saw when it was left.
+    # How many effects were committed when the context was left.
     left_with: list[int] = field(default_factory=list)
 
 
 @pytest.fixture
-async def seen(database: Database) -> Seen:
+async def record(database: Database) -> Record:
     await effects.create_tables(database)
-    return Seen()
+    return Record()
 
 
 @pytest.fixture
-async def door(parts: Parts, database: Database, seen: Seen) -> AsyncIterator[httpx.AsyncClient]:
+async def client(parts: Parts, database: Database, record: Record) -> AsyncIterator[httpx.AsyncClient]:
     router = make_router(prefix="/test", route_class=UnitOfWork)
 
     @asynccontextmanager
     async def watched(request: Request) -> AsyncGenerator[None]:
         label = (await request.json())["label"]
         async with database.connection() as db:
-            seen.entered_at.append(await db.fetchval("SELECT clock_timestamp()"))
+            record.entered_at.append(await db.fetchval("SELECT clock_timestamp()"))
         try:
             yield
         finally:
-            seen.left_with.append(len(await effects_of(database, label)))
+            record.left_with.append(len(await effects_of(database, label)))
 
     @router.post("/within", status_code=201)
     @within(watched)
     async def make_effect_within(body: EffectIn, db: OpenDb, caller: Caller) -> EffectOut:
-        seen.began_at.append(await db.fetchval("SELECT now()"))
+        record.began_at.append(await db.fetchval("SELECT now()"))
         if body.gate is not None:
             await asyncio.Event().wait()
         return await make_effect(body, db, caller, Response())
@@ -66,32 +66,32 @@ async def door(parts: Parts, database: Database, seen: Seen) -> AsyncIterator[ht
         yield client
 
 
-async def send(door: httpx.AsyncClient, **body: object) -> httpx.Response:
-    return await door.post("/test/within", json=body, headers=bearer() | {"idempotency-key": "k"})
+async def send(client: httpx.AsyncClient, **body: object) -> httpx.Response:
+    return await client.post("/test/within", json=body, headers=bearer() | {"idempotency-key": "k"})
 
 
-async def test_context_surrounds_the_transaction(door: httpx.AsyncClient, seen: Seen) -> None:
-    assert (await send(door, label=str(uuid4()))).status_code == 201
-    assert seen.entered_at[0] < seen.began_at[0], "the transaction had begun"
-    assert seen.left_with == [1]
+async def test_context_surrounds_the_transaction(client: httpx.AsyncClient, record: Record) -> None:
+    assert (await send(client, label=str(uuid4()))).status_code == 201
+    assert record.entered_at[0] < record.began_at[0], "the transaction had begun"
+    assert record.left_with == [1]
 
 
-async def test_context_is_left_if_the_route_refuses(door: httpx.AsyncClient, seen: Seen) -> None:
-    assert (await send(door, label=str(uuid4()), refuse=True)).status_code == 403
-    assert seen.left_with == [0]
+async def test_context_is_left_if_the_route_refuses(client: httpx.AsyncClient, record: Record) -> None:
+    assert (await send(client, label=str(uuid4()), refuse=True)).status_code == 403
+    assert record.left_with == [0]
 
 
-async def test_context_is_left_if_the_route_is_canceled(door: httpx.AsyncClient, seen: Seen) -> None:
-    assert (await send(door, label=str(uuid4()), gate=1)).status_code == 503
-    await until(lambda: seen.left_with == [0])
+async def test_context_is_left_if_the_route_is_canceled(client: httpx.AsyncClient, record: Record) -> None:
+    assert (await send(client, label=str(uuid4()), gate=1)).status_code == 503
+    await until(lambda: record.left_with == [0])
 
 
-async def test_repeat_runs_in_the_context(door: httpx.AsyncClient, seen: Seen) -> None:
+async def test_repeat_runs_in_the_context(client: httpx.AsyncClient, record: Record) -> None:
     who, label = bearer(), str(uuid4())
     answers = [
-        await door.post("/test/within", json={"label": label}, headers=who | {"idempotency-key": "k"})
+        await client.post("/test/within", json={"label": label}, headers=who | {"idempotency-key": "k"})
         for _ in range(2)
     ]
     assert answers[0].content == answers[1].content
-    assert seen.left_with == [1, 1]
-    assert len(seen.began_at) == 1
+    assert record.left_with == [1, 1]
+    assert len(record.began_at) == 1

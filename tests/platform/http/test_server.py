@@ -1,4 +1,4 @@
-"""What a stranger can send before there is a request: bounded, refused in our words, and never a 500."""
+"""Limits before there is a request: malformed, slow or endless input is refused, never a 500."""
 
 import asyncio
 import socket
@@ -239,7 +239,7 @@ async def test_continue_is_sent_only_if_the_body_is_read(parts: Parts) -> None:
         async with line_to(server) as line:
             line.send(expecting, b"Content-Length: 9000000\r\n\r\n")
             assert (await line.answer()).status == 413
-            # Whether its next bytes are the body or another request, nobody could tell.
+            # The next bytes could be the body or another request.
             assert await line.closed_by_server() == b""
 
 

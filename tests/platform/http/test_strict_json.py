@@ -1,4 +1,4 @@
-"""Bad input: a 4xx with a code, nothing changed, nothing of it in the answer or in the log."""
+"""Invalid input is a 4xx with a code, changes nothing, and is not quoted in the response or the log."""
 
 import asyncio
 import gzip
@@ -22,7 +22,7 @@ from catraca.settings import Settings
 from tests.conftest import SECRET, bearer, free_port
 from tests.servers import on_one_stack, until
 
-# Stands wherever a sender could put something private; it must be found nowhere afterwards.
+# In every place for private data; it must not appear in any response or log.
 PRIVATE = "quixaba7431"
 JSON = {"content-type": "application/json"}
 NESTED = b'{"name":' * 5000 + b"1" + b"}" * 5000
@@ -90,7 +90,7 @@ INVALID: dict[str, tuple[bytes, list[tuple[str, str]]]] = {
 
 @pytest.fixture(scope="module")
 async def logged_api(settings: Settings) -> AsyncIterator[tuple[httpx.AsyncClient, Path]]:
-    """An API in a process of its own, and the file that holds all it ever said."""
+    """An API in its own process, and the file with its whole log."""
     port, log = free_port(), settings.process.state_dir / f"log-{uuid4()}"
     environment = os.environ | {
         "CATRACA_PORT": str(port),
@@ -125,7 +125,7 @@ async def logged_api(settings: Settings) -> AsyncIterator[tuple[httpx.AsyncClien
 
 @pytest.fixture
 async def victim(logged_api: tuple[httpx.AsyncClient, Path], database: Database) -> AsyncIterator[UUID]:
-    """A person whose record must be the same afterwards, and of whom the log must say nothing."""
+    """A person whose record must not change, and whose data must not be in the log."""
     client, log = logged_api
     sub = uuid4()
     assert (

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 @dataclass
 class Key:
-    """A key pair that knows how it is published."""
+    """A key pair, and its form in a key set."""
 
     id: str
     algorithm: str
@@ -40,7 +40,7 @@ RSA = Key("rsa", "RS256")
 
 @dataclass
 class Provider:
-    """What the provider publishes, and how often it was asked."""
+    """The published keys, and the number of requests."""
 
     url: str = ""
     keys: list[dict[str, Any]] = field(default_factory=list)
@@ -74,7 +74,7 @@ def provider(*keys: Key) -> Iterator[Provider]:
             self.wfile.write(publishes.answer)
 
         def log_message(self, *_: Any) -> None:
-            """Quiet."""
+            """No log."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     publishes.url = f"http://127.0.0.1:{server.server_port}/keys"

@@ -1,4 +1,4 @@
-"""Embedded servers serve every client, durably, and stop in bounded time."""
+"""Embedded servers accept clients, are durable, and stop within a time limit."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Embedded servers come back with all that was committed, whatever was killed or left behind."""
+"""Embedded servers start again with all committed data, after kills and with leftovers."""
 
 import os
 import shutil
@@ -40,7 +40,7 @@ async def test_committed_rows_survive_a_killed_postmaster_with_stuck_orphans(
     await write_row(postgres.url, "kept")
     connection = await asyncpg.connect(postgres.url)
     orphan = await connection.fetchval("SELECT pg_backend_pid()")
-    # Stopped, it does not notice the loss and keeps the shared memory, which bars a new server.
+    # A stopped backend does not notice the loss and keeps the shared memory, which blocks a new server.
     os.kill(orphan, signal.SIGSTOP)
     os.kill(postgres.pid, signal.SIGKILL)
     await postgres.wait()
@@ -77,7 +77,7 @@ async def test_restart_right_after_everything_was_killed(stage: Stage) -> None:
 
 
 async def start_leftovers(stage: Stage) -> tuple[int, int, Path]:
-    """Servers on the state folder whose parent did not bind them to its life."""
+    """Servers on the state folder that do not end with their parent."""
     postgres, redis_server = stage.postgres(), stage.redis()
     await postgres.start()
     await redis_server.start()
@@ -100,7 +100,7 @@ async def start_leftovers(stage: Stage) -> tuple[int, int, Path]:
 
 async def test_leftover_servers_are_ended_and_other_processes_not(stage: Stage) -> None:
     old_postgres, old_redis, data = await start_leftovers(stage)
-    # Somebody looking around: it stands in the folder, but is no server.
+    # A process in the folder that is no server.
     bystander = await stage.run("/bin/sleep", "60", cwd=data)
 
     postgres, redis_server = stage.postgres(), stage.redis()

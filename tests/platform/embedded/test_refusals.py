@@ -1,4 +1,4 @@
-"""What embedded servers refuse, and the remedy they name."""
+"""Refused starts of embedded servers: the error says what to do."""
 
 import os
 
