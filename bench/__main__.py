@@ -223,7 +223,7 @@ async def _free_delays(stack: Stack, only: str) -> list[Delay]:
 async def _people_database(stack: Stack, count: int) -> str:
     url = await stack.new_database(f"people_{count}")
     await migrate(url)
-    run_sign_ups("people", count, database_url=url)
+    run_sign_ups("users", count, database_url=url)
     return url
 
 

@@ -1,1 +1,1 @@
-"""How fast sign-ups become rows."""
+"""The rate at which sign-ups become rows."""

@@ -11,7 +11,7 @@ import uvloop
 
 from bench.sign_ups.bare import one_by_one_per_second, postgres_per_second, rabbitmq_per_second
 from bench.sign_ups.pipeline import rows_per_second
-from bench.sign_ups.world import add_people
+from bench.sign_ups.world import add_users
 from catraca.platform.telemetry import configure_logging
 
 
@@ -20,8 +20,8 @@ async def main(what: str, count: int) -> None:
     match what:
         case "pipeline":
             print(await rows_per_second(database_url, amqp_url, count=count))
-        case "people":
-            await add_people(database_url, count)
+        case "users":
+            await add_users(database_url, count)
         case "one-by-one" if amqp_url:
             print(await one_by_one_per_second(database_url, amqp_url, count=count))
         case "bare" if amqp_url:

@@ -1,4 +1,4 @@
-"""The same way without the promises: no checks, no events, no retries; take and insert, no more."""
+"""The baseline: receive and insert, without checks, events or retries."""
 
 import asyncio
 import json
@@ -10,15 +10,15 @@ import asyncpg
 
 from bench.sign_ups.world import sign_up_message
 
-TAKEN_AT_ONCE = 1000
-ACKED_AT_ONCE = 500
+BATCH_ROWS = 1000
+ACK_MESSAGES = 500
 PREFETCH = 2000
 POOL = 16
 IN_FLIGHT = 256
 
 
 async def postgres_per_second(database_url: str, *, count: int) -> float:
-    """Batches deleted from a queue table and inserted into `users`, a transaction each."""
+    """Delete batches from a queue table and insert them into `users`, one transaction each."""
     tag = uuid4().hex[:12]
     db = await asyncpg.connect(database_url)
     await db.execute(
@@ -37,7 +37,7 @@ async def postgres_per_second(database_url: str, *, count: int) -> float:
                     f"DELETE FROM bare_queue_{tag} WHERE id = ANY (ARRAY("
                     f"   SELECT id FROM bare_queue_{tag} ORDER BY id LIMIT $1 FOR UPDATE SKIP LOCKED))"
                     " RETURNING body",
-                    TAKEN_AT_ONCE,
+                    BATCH_ROWS,
                 )
                 people = [json.loads(row["body"]) for row in rows]
                 await db.execute(_insert("users"), *_columns(people))
@@ -61,13 +61,13 @@ def _columns(people: list[dict[str, str]]) -> list[list[object]]:
 
 
 async def rabbitmq_per_second(amqp_url: str, *, count: int) -> float:
-    """Taken by aio-pika and thrown away, acknowledged in bulk."""
+    """Receive with aio-pika, drop the messages, acknowledge in bulk."""
     taken, done = 0, asyncio.Event()
 
     async def take(message: aio_pika.abc.AbstractIncomingMessage) -> None:
         nonlocal taken
         taken += 1
-        if taken % ACKED_AT_ONCE == 0 or taken == count:
+        if taken % ACK_MESSAGES == 0 or taken == count:
             await message.ack(multiple=True)
         if taken == count:
             done.set()
@@ -76,7 +76,7 @@ async def rabbitmq_per_second(amqp_url: str, *, count: int) -> float:
 
 
 async def one_by_one_per_second(database_url: str, amqp_url: str, *, count: int) -> float:
-    """One insert and one acknowledgement for each message, sixteen at a time."""
+    """One insert and one acknowledgement per message, 16 at a time."""
     tag = uuid4().hex[:12]
     taken, done = 0, asyncio.Event()
     async with asyncpg.create_pool(database_url, min_size=POOL, max_size=POOL) as pool:
@@ -97,7 +97,7 @@ async def one_by_one_per_second(database_url: str, amqp_url: str, *, count: int)
 
 
 async def _consumed(amqp_url: str, take, done: asyncio.Event, *, count: int, prefetch: int) -> float:
-    """From a quorum queue that is full at the start."""
+    """Consume from a quorum queue that is full at the start."""
     connection = await aio_pika.connect(amqp_url)
     channel = await connection.channel()
     await channel.set_qos(prefetch_count=prefetch)

@@ -1,4 +1,4 @@
-"""Measurements of sign-ups, each in a process of its own."""
+"""Measurements of sign-ups, each in its own process."""
 
 import os
 import subprocess
@@ -12,16 +12,21 @@ MANY_ROWS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class SignUpLoad:
-    """`a_second` is a guess, by which the number of sign-ups fits the seconds asked for."""
+    """`expected_per_second` times the seconds is the number of sign-ups."""
 
     what: str
     database_url: str
     amqp_url: str | None
-    a_second: int
+    expected_per_second: int
 
     def per_second(self, *, seconds: int, connections: int, folder: Path) -> float:
         return float(
-            run(self.what, self.a_second * seconds, database_url=self.database_url, amqp_url=self.amqp_url)
+            run(
+                self.what,
+                self.expected_per_second * seconds,
+                database_url=self.database_url,
+                amqp_url=self.amqp_url,
+            )
         )
 
 

@@ -1,4 +1,4 @@
-"""The real thing: from a full queue to people, their sign-up rows and their events, the relay stopped."""
+"""The product: from a full queue to users, sign-up rows and events, without a relay."""
 
 import asyncio
 from dataclasses import replace

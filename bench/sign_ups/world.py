@@ -1,4 +1,4 @@
-"""A queue full of sign-ups, and the parts that take them from there."""
+"""A queue filled with sign-ups, and the parts that consume it."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -7,7 +7,8 @@ from uuid import uuid4
 
 import asyncpg
 
-from catraca.domains.onboarding import Seal, encode_sign_up, make_sign_up
+from catraca.domains.onboarding.model import Seal, encode_sign_up
+from catraca.domains.onboarding.service import make_sign_up
 from catraca.events import SIGN_UP_EXCHANGE, SIGN_UP_QUEUE, SignUpFlow, make_topology
 from catraca.platform.bus import Headers, Message, Topology, Transport
 from catraca.platform.bus.postgres import PostgresBus
@@ -16,7 +17,7 @@ from catraca.platform.database import PREFER_INDEXES, Database
 LIMIT_SECONDS = 120
 ADDED_AT_ONCE = 50_000
 PUBLISHED_AT_ONCE = 1000
-SEAL = Seal("only for measuring, and thrown away afterwards")
+SEAL = Seal("a secret for measurements only")
 
 
 @dataclass(slots=True)
@@ -66,15 +67,15 @@ def sign_up_message() -> Message:
 
 
 async def fill(transport: Transport, count: int) -> None:
-    """Put that many sign-ups into the queue."""
+    """Publish this many sign-ups."""
     for start in range(0, count, PUBLISHED_AT_ONCE):
         size = min(PUBLISHED_AT_ONCE, count - start)
         outcomes = await transport.publish([sign_up_message() for _ in range(size)])
         assert outcomes == [None] * size, set(map(repr, outcomes))
 
 
-async def add_people(database_url: str, count: int) -> None:
-    """As if that many had signed up before: with their rows in every table that a sign-up writes to."""
+async def add_users(database_url: str, count: int) -> None:
+    """Insert this many users, with rows in every table that a sign-up writes."""
     db = await asyncpg.connect(database_url)
     await db.execute("SET synchronous_commit = off")
     for start in range(0, count, ADDED_AT_ONCE):

@@ -1,4 +1,4 @@
-"""`catraca users import`: a file of sign-ups, from this machine straight to the bus."""
+"""`catraca users import`: publish a file of sign-ups to the bus."""
 
 import sys
 from collections.abc import AsyncGenerator
@@ -15,7 +15,7 @@ from catraca.cli.failures import FAILED, REFUSED, expected_failures, fail
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from catraca.domains.onboarding import ImportedSoFar
+    from catraca.domains.onboarding import ImportProgress
     from catraca.settings import Settings
 
 READ_BYTES = 256 * 1024
@@ -23,34 +23,34 @@ SHOWN_LINES = 20
 Kind = Literal["csv", "jsonl"]
 KINDS: dict[str, Kind] = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, help="Sign up many people at once.")
+app = typer.Typer(no_args_is_help=True, add_completion=False, help="Sign up many users at once.")
 
 
 @app.callback()
 def users() -> None:
-    """Sign up many people at once."""
+    """Sign up many users at once."""
 
 
 @app.command("import")
 def import_file(
     file: Annotated[Path, typer.Argument(help="CSV or JSON lines; `-` for standard input.")],
     kind: Annotated[
-        Kind | None, typer.Option("--format", help="Of the file; by default what its name ends in.")
+        Kind | None, typer.Option("--format", help="The format of the file; by default from its name.")
     ] = None,
     key: Annotated[
         str | None,
-        typer.Option(help="Sign-ups under one key are made once; by default the file's digest."),
+        typer.Option(help="With the same key, no user is added twice; by default a digest of the file."),
     ] = None,
-    language: Annotated[Literal["pt-BR", "en"], typer.Option(help="Theirs.")] = "pt-BR",
+    language: Annotated[Literal["pt-BR", "en"], typer.Option(help="The language of the users.")] = "pt-BR",
     refused: Annotated[
-        Path | None, typer.Option(help="Write which lines were refused, and why, to this file.")
+        Path | None, typer.Option(help="Write the refused lines and reasons to this file.")
     ] = None,
 ) -> None:
-    """Queue every line of a file as a sign-up; the ingester then makes people of them.
+    """Queue every line of a file as a sign-up; the ingester then adds the users.
 
-    In CSV the first line names the columns, `name` (or `nome`) and `email`. A line that is no sign-up is
-    refused and told of; the others are taken. Running it again with the same file signs nobody up twice.
-    Exit code 1 when lines were refused.
+    The first line of CSV names the columns, `name` (or `nome`) and `email`. Invalid lines are refused and
+    reported; the others are queued. Running it again with the same file adds no user twice.
+    Exit code 1 if lines were refused.
 
     Examples: `catraca users import people.csv`,
     `zcat people.jsonl.gz | catraca users import - --format jsonl`
@@ -60,7 +60,7 @@ def import_file(
     from catraca.platform.telemetry import configure_logging
 
     with expected_failures():
-        chosen = kind or KINDS.get(file.suffix.lower()) or fail("say --format csv or jsonl", REFUSED)
+        chosen = kind or KINDS.get(file.suffix.lower()) or fail("give --format csv or jsonl", REFUSED)
         configure_logging("warning")  # standard output is for the result
         settings = find_settings()
         need_database(settings)
@@ -70,12 +70,12 @@ def import_file(
             else:
                 source = opened.enter_context(_opened(file))
                 size, own_key = file.stat().st_size, key or _digest(source)
-            so_far = _so_far(refused and opened.enter_context(refused.open("w")))
+            progress = _progress(refused and opened.enter_context(refused.open("w")))
             asyncio.run(
-                _import(settings, source, so_far, size=size, kind=chosen, key=own_key, language=language)
+                _import(settings, source, progress, size=size, kind=chosen, key=own_key, language=language)
             )
-        _report(so_far, shown=refused is None)
-    if so_far.refused:
+        _report(progress, shown=refused is None)
+    if progress.refused:
         raise typer.Exit(FAILED)
 
 
@@ -94,18 +94,18 @@ def _digest(source: BufferedReader) -> str:
     return digest
 
 
-def _so_far(report: TextIO | None) -> "ImportedSoFar":
-    from catraca.domains.onboarding import ImportedSoFar
+def _progress(report: TextIO | None) -> "ImportProgress":
+    from catraca.domains.onboarding import ImportProgress
 
     if report is None:
-        return ImportedSoFar()
-    return ImportedSoFar(tell_refused=lambda line, code: report.write(f"line {line}: {code}\n"))
+        return ImportProgress()
+    return ImportProgress(on_refused=lambda line, code: report.write(f"line {line}: {code}\n"))
 
 
 async def _import(
     settings: "Settings",
     source: BinaryIO,
-    so_far: "ImportedSoFar",
+    progress: "ImportProgress",
     *,
     size: int | None,
     kind: Kind,
@@ -118,32 +118,32 @@ async def _import(
     from catraca.domains.onboarding import Seal, import_sign_ups
     from catraca.roles.parts import open_parts
 
-    told = TextColumn("{task.fields[so_far].accepted:,} queued, {task.fields[so_far].refused:,} refused")
+    counts = TextColumn("{task.fields[counts].accepted:,} queued, {task.fields[counts].refused:,} refused")
     async with open_parts(settings) as parts:
-        with Progress(BarColumn(), told, TimeRemainingColumn(), console=Console(stderr=True)) as progress:
-            task = progress.add_task("", total=size, so_far=so_far)
+        with Progress(BarColumn(), counts, TimeRemainingColumn(), console=Console(stderr=True)) as bar:
+            task = bar.add_task("", total=size, counts=progress)
             await import_sign_ups(
                 parts.bus.publish,
                 Seal(settings.signing_secret()),
-                _chunks(source, progress, task),
+                _chunks(source, bar, task),
                 kind=kind,
                 key=key,
                 language=language,
-                so_far=so_far,
+                progress=progress,
             )
 
 
-async def _chunks(source: BinaryIO, progress: "Progress", task: "TaskID") -> AsyncGenerator[bytes]:
+async def _chunks(source: BinaryIO, bar: "Progress", task: "TaskID") -> AsyncGenerator[bytes]:
     while chunk := source.read(READ_BYTES):
         yield chunk
-        progress.advance(task, len(chunk))
+        bar.advance(task, len(chunk))
 
 
-def _report(done: "ImportedSoFar", *, shown: bool) -> None:
+def _report(done: "ImportProgress", *, shown: bool) -> None:
     typer.echo(f"{done.accepted:,} queued, {done.refused:,} refused, of {done.lines:,} lines.")
     if not shown:
         return
     for line, code in done.faults[:SHOWN_LINES]:
         typer.echo(f"line {line}: {code}", err=True)
     if done.refused > SHOWN_LINES:
-        typer.echo(f"... and {done.refused - SHOWN_LINES:,} more: --refused FILE keeps all", err=True)
+        typer.echo(f"... and {done.refused - SHOWN_LINES:,} more: --refused FILE writes all", err=True)

@@ -3,7 +3,7 @@
 from pydantic import BaseModel, ConfigDict, Field
 
 from catraca.domains.fares.model import Tariff, fare_cents
-from catraca.domains.people import Body
+from catraca.platform.forms import Body
 from catraca.platform.geo import Latitude, Longitude, Place, Trip, estimate_trip
 
 

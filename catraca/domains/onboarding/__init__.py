@@ -1,12 +1,11 @@
-"""Onboarding: sign-ups taken at any rate, and not one lost."""
+"""Onboarding: sign-ups are queued at once and written in batches; none is lost."""
 
-from catraca.domains.onboarding.model import BadSignUp, FileKind, Seal, SignUp, encode_sign_up, read_sign_up
+from catraca.domains.onboarding.model import BadSignUp, Seal, read_sign_up
 from catraca.domains.onboarding.service import (
     PERSONAL_DATA,
-    ImportedSoFar,
+    ImportProgress,
     discard_sign_up,
     import_sign_ups,
-    make_sign_up,
 )
 from catraca.domains.onboarding.store import INVARIANTS
 
@@ -14,13 +13,9 @@ __all__ = [
     "INVARIANTS",
     "PERSONAL_DATA",
     "BadSignUp",
-    "FileKind",
-    "ImportedSoFar",
+    "ImportProgress",
     "Seal",
-    "SignUp",
     "discard_sign_up",
-    "encode_sign_up",
     "import_sign_ups",
-    "make_sign_up",
     "read_sign_up",
 ]

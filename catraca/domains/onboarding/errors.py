@@ -1,10 +1,10 @@
-"""What onboarding refuses."""
+"""Refusals about sign-ups."""
 
 from catraca.platform.errors import Refusal
 
 
 class SignUpsUnavailable(Refusal):
-    """The bus did not confirm. With the same `Idempotency-Key` a repeat is safe, whatever became of this."""
+    """The bus did not confirm. A repeat with the same `Idempotency-Key` is safe."""
 
     code = "sign_ups_unavailable"
     status = 503
@@ -12,14 +12,14 @@ class SignUpsUnavailable(Refusal):
 
 
 class ImportHeadingMissing(Refusal):
-    """A CSV file must say which column is the name and which the address."""
+    """The first line of a CSV file must name the columns of name and e-mail."""
 
     code = "import_heading_missing"
     status = 422
 
 
 class SignUpsFull(Refusal):
-    """More wait than may wait; nothing was taken."""
+    """The queue is full; nothing was queued."""
 
     code = "sign_ups_full"
     status = 503

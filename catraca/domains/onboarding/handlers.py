@@ -1,7 +1,4 @@
-"""From the queue to rows: each sign-up is read and checked by itself, and written with many others.
-
-And from the new person to a letter that says welcome, with a link to set a first password.
-"""
+"""Writes queued sign-ups in batches, and mails new users a link to set their first password."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -40,7 +37,7 @@ sign_ups = QueueHandlers[SignUp](
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Welcome:
-    """What a welcome needs: a mail server, and a page of the operator's where the link leads."""
+    """What a welcome mail needs: a mail server, and the operator's page that the link opens."""
 
     mailer: Mailer
     seal: Seal
@@ -48,7 +45,7 @@ class Welcome:
     link_lifetime: timedelta
 
 
-# Without a mail server there is no `Welcome`, and no mail is sent; an operator can still hand out links.
+# Without a mail server there is no `Welcome`, and no mail is sent; an operator can still issue links.
 welcomes = EventHandlers[Welcome | None]("notification_users_queue")
 
 
@@ -58,9 +55,9 @@ async def send_welcome(db: Db, event: UserCreated, message: Message, welcome: We
         return
     # A repeat after a crash has the same link, so either mail works.
     token = welcome.seal.password_token(message.id)
-    person = await people.offer_first_password(
+    user = await people.offer_first_password(
         db, people.UserId(event.user_id), token=token, lifetime=welcome.link_lifetime
     )
-    if person is not None:
+    if user is not None:
         link = f"{welcome.password_page_url}#token={token}"
-        await welcome.mailer.send(model.welcome_letter(person, link, lifetime=welcome.link_lifetime))
+        await welcome.mailer.send(model.welcome_letter(user, link, lifetime=welcome.link_lifetime))

@@ -1,4 +1,4 @@
-"""Sign-ups as values: how one is read from a message, and the keys by which it is known again."""
+"""Sign-ups as values: messages, lines of files, and the ids and tokens derived from a secret."""
 
 import base64
 import csv
@@ -20,15 +20,15 @@ from catraca.platform.texts import Language, text
 Rejection = Literal["email_taken", "id_taken", "discarded"]
 Reason = Rejection | Literal["key_reused"]
 FileKind = Literal["jsonl", "csv"]
-# What the columns of a CSV file may be called.
+# The accepted names of the columns of a CSV file.
 HEADINGS = (("name", "nome"), ("email", "e-mail"))
-# Far beyond what a name and an address take.
+# Much longer than any name and address.
 BODY_MAX_BYTES = 16 * 1024
 REQUEST_ID_BYTES = 16
 
 
 class SignUpBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What travels in the queue."""
+    """The body of a message in the queue."""
 
     id: UUID
     name: str
@@ -42,8 +42,8 @@ class SignUp:
     name: str
     email: str
     language: Language
-    # Which request it was, and the id of its message: the same sign-up's id with another of these is another
-    # request under a reused key. An operator may mend what a message says; it stays the same request.
+    # Also the id of the message. The same sign-up id with another request id is another request with a reused
+    # key. If an operator edits the message, the request id stays.
     request_id: UUID
 
 
@@ -54,7 +54,7 @@ class Status:
 
 
 class BadSignUp(ValueError):
-    """Not a sign-up as we take it, and no retry will change that; the code says why."""
+    """Not a valid sign-up, which a retry cannot change; `code` is the reason."""
 
     def __init__(self, code: str) -> None:
         super().__init__(code)
@@ -62,7 +62,7 @@ class BadSignUp(ValueError):
 
 
 class BadHeading(BadSignUp):
-    """The first line of a CSV file names no columns for name and address: the rest cannot be read."""
+    """The first line of a CSV file does not name the columns of name and e-mail."""
 
     def __init__(self) -> None:
         super().__init__("malformed_heading")
@@ -76,36 +76,36 @@ class NameAndEmail(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Seal:
-    """Derives ids and tokens from our secret, so that nobody can guess them and nothing need be stored."""
+    """Derives ids and tokens from our secret: they cannot be guessed and need not be stored."""
 
     def __init__(self, secret: str) -> None:
         self._key = hashlib.sha256(b"sign-ups\0" + secret.encode()).digest()
 
     def id_for(self, idempotency_key: str) -> UUID:
-        """The same for every repeat of a request."""
+        """The same id for every repeat of a request."""
         return UUID(bytes=self._mac(b"id", idempotency_key.encode())[:16], version=4)
 
     def request_id(self, sign_up_id: UUID, *, name: str, email: str) -> UUID:
-        """Of what was asked for. Keyed: it is kept beyond the name and the address it was made of."""
-        asked_for = (sign_up_id.bytes, name.encode(), fold_email(email).encode())
-        return UUID(bytes=self._mac(b"request", *asked_for)[:16], version=4)
+        """An id of the content. Keyed, because it is stored longer than the name and the address."""
+        content = (sign_up_id.bytes, name.encode(), fold_email(email).encode())
+        return UUID(bytes=self._mac(b"request", *content)[:16], version=4)
 
     def status_token(self, sign_up: SignUp) -> str:
         return self._token(sign_up.id, sign_up.request_id)
 
     def open_token(self, sign_up_id: UUID, token: str) -> UUID | None:
-        """The id of the request whose token this is; None for every other text."""
+        """The id of the token's request; None if the token is not valid."""
         try:
             given = token.encode("ascii")
             request_id = UUID(bytes=base64.urlsafe_b64decode(given)[:REQUEST_ID_BYTES])
         except ValueError:
             return None
-        # As a text: one token has one spelling.
+        # Compared as text, because base64 has several spellings of the same bytes.
         expected = self._token(sign_up_id, request_id).encode()
         return request_id if hmac.compare_digest(given, expected) else None
 
     def password_token(self, message_id: UUID) -> str:
-        """The one-use link's that goes with the news of a new person: the same however often it is told."""
+        """The token of the password link in a welcome mail: the same for every delivery of the event."""
         return base64.urlsafe_b64encode(self._mac(b"password", message_id.bytes)).decode()
 
     def _token(self, sign_up_id: UUID, request_id: UUID) -> str:
@@ -113,12 +113,12 @@ class Seal:
         return base64.urlsafe_b64encode(request_id.bytes + sealed).decode()
 
     def _mac(self, purpose: bytes, *parts: bytes) -> bytes:
-        # Nothing of varying length here can hold a NUL, so no two lists of parts read alike.
+        # Parts of variable length cannot contain NUL, so different lists of parts give different input.
         return hmac.digest(self._key, b"\0".join((purpose, *parts)), "sha256")
 
 
 def read_sign_up(body: bytes, *, request_id: UUID) -> SignUp:
-    """What a message with this id asks for, checked as at the door: not all of them came by it."""
+    """The sign-up in a message body, checked like an HTTP request: messages may come from elsewhere."""
     if len(body) > BODY_MAX_BYTES:
         raise BadSignUp("body_too_large")
     try:
@@ -134,7 +134,7 @@ def read_sign_up(body: bytes, *, request_id: UUID) -> SignUp:
 
 
 class FileReader:
-    """Reads a file of sign-ups line by line; in CSV the first line says which column is which."""
+    """Reads a file of sign-ups line by line; the first line of CSV names the columns."""
 
     def __init__(self, kind: FileKind) -> None:
         self._kind = kind
@@ -142,7 +142,7 @@ class FileReader:
         self._delimiter = ","
 
     def read(self, line: bytes) -> NameAndEmail | None:
-        """What the line asks for; None for one that asks for nothing. Raises `BadSignUp`."""
+        """The sign-up of a line; None for empty lines and the heading. Raises `BadSignUp`."""
         if len(line) > BODY_MAX_BYTES:
             raise BadSignUp("body_too_large")
         try:
@@ -170,7 +170,7 @@ class FileReader:
             raise BadSignUp("malformed_csv") from error
 
     def _read_heading(self, text: str) -> None:
-        # Spreadsheets in Portuguese separate by semicolons.
+        # Portuguese spreadsheets use semicolons.
         self._delimiter = ";" if text.count(";") > text.count(",") else ","
         heading = [cell.strip().lower() for cell in next(csv.reader([text], delimiter=self._delimiter))]
         found = [next((heading.index(n) for n in names if n in heading), -1) for names in HEADINGS]
@@ -188,14 +188,14 @@ def _read_json(text: str) -> NameAndEmail:
         raise BadSignUp("malformed_json") from error
 
 
-def welcome_letter(person: people.User, link: str, *, lifetime: timedelta) -> Letter:
-    """Without the name: whoever signs somebody else up must not be able to put words into our letters."""
-    assert person.email is not None
+def welcome_letter(user: people.User, link: str, *, lifetime: timedelta) -> Letter:
+    """Without the name: otherwise a sign-up for a foreign address could put any text into our mail."""
+    assert user.email is not None
     data = {"link": link, "hours": math.ceil(lifetime / timedelta(hours=1))}
     return Letter(
-        to=person.email,
-        subject=text("letters.welcome_subject", person.language),
-        text=text("letters.welcome_text", person.language, data),
+        to=user.email,
+        subject=text("letters.welcome_subject", user.language),
+        text=text("letters.welcome_text", user.language, data),
     )
 
 

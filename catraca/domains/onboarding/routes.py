@@ -1,4 +1,4 @@
-"""HTTP for sign-ups: taken at the speed of the bus, and asked after with the token they were answered."""
+"""HTTP for sign-ups: queue them, and read their status with the returned token."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -21,7 +21,7 @@ from catraca.platform.texts import negotiate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnboardingParts:
-    """What the API's role hands to these routes."""
+    """What the API role passes to these routes."""
 
     seal: Seal
     publish: service.Publish
@@ -31,12 +31,12 @@ class OnboardingParts:
 
 
 Parts = Annotated[OnboardingParts, Depends(wired(OnboardingParts))]
-# Only told here: what else it may be is refused as everywhere.
+# For OpenAPI only: `_check_key` refuses other keys, like every route.
 Key = Annotated[str, Field(json_schema_extra={"pattern": f"^{KEY_SHAPE.pattern}$"})]
 
 IdempotencyKey = Annotated[
     Key | None,
-    Header(description="Any text of your own, hard to guess; a repeat with it is the same sign-up."),
+    Header(description="A text that is hard to guess; a repeat with the same text is the same sign-up."),
 ]
 BULK_PATH = "/v1/users/bulk"
 
@@ -53,9 +53,9 @@ async def sign_up(
     parts: Parts,
     idempotency_key: IdempotencyKey = None,
 ) -> SignUpOut:
-    """Answers as soon as the sign-up is in safe keeping; the person is made a moment later.
+    """Returns as soon as the bus has stored the sign-up; the user is added shortly after.
 
-    Ask `GET /v1/users/{id}/status` for what became of it. Also at `/api/v1/users`.
+    `GET /v1/users/{id}/status` returns the result. Also available at `/api/v1/users`.
     """
     _check_key(idempotency_key)
     await demand_for_email(
@@ -65,15 +65,15 @@ async def sign_up(
         per_address=parts.sign_ups_per_address,
         per_email=parts.sign_ups_per_email,
     )
-    taken = service.make_sign_up(
+    made = service.make_sign_up(
         parts.seal,
         name=body.name,
         email=body.email,
         language=negotiate(request.headers.get("accept-language")),
         idempotency_key=idempotency_key,
     )
-    await service.queue_sign_up(parts.publish, taken, trace=request.state.request_id)
-    return SignUpOut(id=taken.id, status_token=parts.seal.status_token(taken))
+    await service.queue_sign_up(parts.publish, made, trace=request.state.request_id)
+    return SignUpOut(id=made.id, status_token=parts.seal.status_token(made))
 
 
 FILE_KINDS: dict[str, FileKind] = {
@@ -86,7 +86,7 @@ FILE_KINDS: dict[str, FileKind] = {
 @router.post(
     BULK_PATH,
     tags=["sign-up"],
-    summary="Sign up a whole file",
+    summary="Sign up many users with a file",
     responses=problems(400, 401, 403, 413, 415, 422, 503),
     openapi_extra={
         "requestBody": {
@@ -107,16 +107,16 @@ FILE_KINDS: dict[str, FileKind] = {
 async def sign_up_many(
     request: Request, operator: Operator, parts: Parts, idempotency_key: IdempotencyKey = None
 ) -> ImportOut:
-    """Takes a file of any length as it comes, a line for each person, and queues what it can.
+    """Reads a file of any length, one user per line, and queues the valid lines.
 
-    In CSV the first line names the columns (`name` or `nome`, `email`), separated by comma or semicolon.
-    After a broken connection send the file again with the same `Idempotency-Key`: nobody is signed up twice.
+    The first line of CSV names the columns (`name` or `nome`, `email`), separated by comma or semicolon.
+    After a broken connection send the file again with the same `Idempotency-Key`: no user is added twice.
     """
     _check_key(idempotency_key)
     media_type = request.headers.get("content-type", "").split(";")[0].strip().lower()
     if media_type not in FILE_KINDS:
         raise MediaTypeUnsupported
-    done = service.ImportedSoFar()
+    progress = service.ImportProgress()
     await service.import_sign_ups(
         parts.publish_many,
         parts.seal,
@@ -124,10 +124,10 @@ async def sign_up_many(
         kind=FILE_KINDS[media_type],
         key=None if idempotency_key is None else f"{operator.id} {idempotency_key}",
         language=negotiate(request.headers.get("accept-language")),
-        so_far=done,
+        progress=progress,
         trace=request.state.request_id,
     )
-    return ImportOut.of(done)
+    return ImportOut.of(progress)
 
 
 def _check_key(key: str | None) -> None:
@@ -138,11 +138,11 @@ def _check_key(key: str | None) -> None:
 @status_router.get(
     "/users/{user_id}/status",
     tags=["sign-up"],
-    summary="Ask what became of a sign-up",
+    summary="Read the status of a sign-up",
     responses=problems(404, 422),
 )
 async def read_status(request: Request, user_id: UUID, db: OpenDb, parts: Parts) -> StatusOut:
-    """Answers whoever sends the sign-up's `status_token` as bearer token; nobody else learns of it."""
+    """Returns the status for the sign-up's `status_token` as bearer token; otherwise 404."""
     kind, _, token = request.headers.get("authorization", "").partition(" ")
     request_id = parts.seal.open_token(user_id, token.strip()) if kind.lower() == "bearer" else None
     if request_id is None:

@@ -1,4 +1,4 @@
-"""Use cases on sign-ups. Those on the database take an open transaction and never commit."""
+"""Use cases on sign-ups. With a `db` they take an open transaction and never commit."""
 
 import asyncio
 import time
@@ -37,36 +37,35 @@ Publish = Callable[[Message], Awaitable[Exception | None]]
 PublishMany = Callable[[Sequence[Message]], Awaitable[Sequence[Exception | None]]]
 
 IMPORTED_AT_ONCE = 500
-# With the tries between them, less than a request may take between two pieces of its body: the bus allows
-# itself five seconds for each.
+# With seven tries of up to five seconds, less than a request may pause between two parts of its body.
 IMPORT_PAUSES_SECONDS = (0.2, 0.5, 1, 2, 4, 8)
-FAULTS_TOLD = 1000
+MAX_FAULTS = 1000
 
-OUTCOMES = Counter("catraca_sign_ups_total", "Sign-ups handled, by what became of them.", ["outcome"])
+OUTCOMES = Counter("catraca_sign_ups_total", "Handled sign-ups by outcome.", ["outcome"])
 
 
 @dataclass(slots=True)
-class ImportedSoFar:
+class ImportProgress:
     lines: int = 0
     accepted: int = 0
     refused: int = 0
-    # The first of them: number of the line, and why.
+    # The first refused lines: number and reason.
     faults: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
-    # Told of all of them, as they come.
-    tell_refused: Callable[[int, str], object] | None = None
+    # Called for every refused line.
+    on_refused: Callable[[int, str], object] | None = None
 
     def refuse(self, code: str) -> None:
         self.refused += 1
-        if self.tell_refused is not None:
-            self.tell_refused(self.lines, code)
-        if len(self.faults) < FAULTS_TOLD:
+        if self.on_refused is not None:
+            self.on_refused(self.lines, code)
+        if len(self.faults) < MAX_FAULTS:
             self.faults.append((self.lines, code))
 
 
 def make_sign_up(
     seal: Seal, *, name: str, email: str, language: Language, idempotency_key: str | None
 ) -> SignUp:
-    """A sign-up with its id: the same one for every request with the same key."""
+    """A sign-up with its ids; the same ids for every request with the same key and content."""
     sign_up_id = new_id() if idempotency_key is None else seal.id_for(idempotency_key)
     return SignUp(
         id=sign_up_id,
@@ -78,12 +77,12 @@ def make_sign_up(
 
 
 async def queue_sign_up(publish: Publish, sign_up: SignUp, *, trace: str | None) -> None:
-    """Hand it to the bus, and wait until it is in safe keeping. Repeating the request is safe."""
+    """Publish a sign-up and wait for the confirmation of the bus. Safe to repeat."""
     _refuse(await publish(_message(sign_up, trace=trace)))
 
 
 async def queue_sign_ups(publish: PublishMany, sign_ups: Sequence[SignUp], *, trace: str | None) -> None:
-    """The same for many. While the bus is away or full they wait for it, but not for ever."""
+    """Like `queue_sign_up` for many; retries for a limited time while the bus is unavailable or full."""
     waiting = [_message(sign_up, trace=trace) for sign_up in sign_ups]
     for pause_seconds in (*IMPORT_PAUSES_SECONDS, None):
         outcomes = await publish(waiting)
@@ -121,46 +120,46 @@ async def import_sign_ups(
     kind: FileKind,
     key: str | None,
     language: Language,
-    so_far: ImportedSoFar,
+    progress: ImportProgress,
     trace: str | None = None,
 ) -> None:
-    """Queue a whole file of sign-ups, a few lines in memory at a time; `so_far` tells how far it is.
+    """Queue a file of sign-ups, a few lines in memory at a time, and update `progress`.
 
-    With the same `key` again, each address is the same sign-up: a file may be sent again from its start.
+    With the same `key`, each address is the same sign-up: a file can be sent again from its start.
     """
     reader, batch = FileReader(kind), list[SignUp]()
     async for line in _lines(file):
-        so_far.lines += 1
+        progress.lines += 1
         try:
-            asked_for = reader.read(line)
+            given = reader.read(line)
         except BadHeading as error:
             raise ImportHeadingMissing from error
         except BadSignUp as bad:
-            so_far.refuse(bad.code)
+            progress.refuse(bad.code)
             continue
-        if asked_for is None:
+        if given is None:
             continue
-        own_key = None if key is None else f"{key}\n{fold_email(asked_for.email)}"
+        own_key = None if key is None else f"{key}\n{fold_email(given.email)}"
         batch.append(
             make_sign_up(
                 seal,
-                name=asked_for.name,
-                email=asked_for.email,
+                name=given.name,
+                email=given.email,
                 language=language,
                 idempotency_key=own_key,
             )
         )
         if len(batch) == IMPORTED_AT_ONCE:
             await queue_sign_ups(publish, batch, trace=trace)
-            so_far.accepted += len(batch)
+            progress.accepted += len(batch)
             batch.clear()
     if batch:
         await queue_sign_ups(publish, batch, trace=trace)
-        so_far.accepted += len(batch)
+        progress.accepted += len(batch)
 
 
 async def _lines(file: AsyncIterable[bytes]) -> AsyncGenerator[bytes]:
-    """Without their ends; of one that is too long only as much as shows that it is."""
+    """Lines without line ends; a line that is too long is cut behind the limit."""
     rest = b""
     async for chunk in file:
         *lines, rest = (rest + chunk).split(b"\n")
@@ -172,14 +171,14 @@ async def _lines(file: AsyncIterable[bytes]) -> AsyncGenerator[bytes]:
 
 
 async def write_sign_ups(db: Db, sign_ups: Sequence[SignUp]) -> None:
-    """Make people of sign-ups, or reject them. Each is handled once, however often it comes."""
+    """Add users for sign-ups, or reject them. Each sign-up is handled once, however often it arrives."""
     claimed = await store.claim_sign_ups(db, sign_ups)
-    fresh = {one.id: one for one in sign_ups if (one.id, one.request_id) in claimed}
-    newcomers = [
+    fresh = {sign_up.id: sign_up for sign_up in sign_ups if (sign_up.id, sign_up.request_id) in claimed}
+    new_users = [
         NewUser(id=UserId(one.id), role="passenger", name=one.name, email=one.email, language=one.language)
         for one in fresh.values()
     ]
-    created = await people.add_users(db, newcomers)
+    created = await people.add_users(db, new_users)
     if len(created) < len(fresh):
         await _reject(db, [sign_up_id for sign_up_id in fresh if sign_up_id not in created])
     _count(db, "created", len(created))
@@ -191,17 +190,17 @@ async def _reject(db: Db, sign_up_ids: Sequence[UUID]) -> None:
     reasons: dict[UUID, Rejection] = {
         sign_up_id: "id_taken" if sign_up_id in known else "email_taken" for sign_up_id in sign_up_ids
     }
-    await _tell_rejected(db, reasons)
+    await _record_rejections(db, reasons)
 
 
 async def discard_sign_up(db: Db, sign_up_id: UUID, *, request_id: UUID) -> None:
-    """An operator has given up on it: whoever asks is told so. One that was handled stays as it is."""
+    """Reject a sign-up that an operator has discarded. A handled sign-up stays as it is."""
     if await store.claim_sign_up(db, sign_up_id, request_id=request_id):
-        await _tell_rejected(db, {sign_up_id: "discarded"})
+        await _record_rejections(db, {sign_up_id: "discarded"})
 
 
 async def status_of(db: Db, sign_up_id: UUID, *, request_id: UUID) -> Status:
-    """What became of this request. Of one whose person was erased nothing is known any more."""
+    """The status of this request; `NotFound` if its user was erased."""
     row = await store.read_sign_up(db, sign_up_id)
     if row is None:
         return Status("queued")
@@ -224,7 +223,7 @@ async def _erase(db: Db, user_id: UserId) -> None:
 PERSONAL_DATA = PersonalData("sign_up", export=_export, erase=_erase)
 
 
-async def _tell_rejected(db: Db, reasons: dict[UUID, Rejection]) -> None:
+async def _record_rejections(db: Db, reasons: dict[UUID, Rejection]) -> None:
     await store.reject_sign_ups(db, reasons)
     await outbox.record(
         db, *(UserRejected(user_id=sign_up_id, reason=reason) for sign_up_id, reason in reasons.items())

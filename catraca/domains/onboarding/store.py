@@ -1,4 +1,4 @@
-"""Every statement on sign-ups."""
+"""Statements on sign-ups."""
 
 from collections.abc import Mapping, Sequence
 from uuid import UUID
@@ -9,15 +9,15 @@ from catraca.platform.database.invariants import ConstraintHeld, Invariant, Rule
 
 
 async def claim_sign_ups(db: Db, sign_ups: Sequence[SignUp]) -> set[tuple[UUID, UUID]]:
-    """Which of these nobody has handled yet; from now on, if the transaction commits, we have.
+    """Mark sign-ups as handled; returns those that were not handled before.
 
-    The first request under an id has it; a second handler of the same one waits here for the first.
+    The first request with an id wins. Another transaction with the same sign-up waits for this one.
     """
     rows = await db.fetch(
         "INSERT INTO sign_ups (id, request_id)"
         " SELECT id, request_id FROM unnest($1::uuid[], $2::uuid[])"
         "   WITH ORDINALITY AS s (id, request_id, place)"
-        # In one order, so that two batches with the same sign-ups cannot wait for each other.
+        # A fixed order, so that two batches with the same sign-ups cannot deadlock.
         " ORDER BY id, place ON CONFLICT (id) DO NOTHING RETURNING id, request_id",
         [sign_up.id for sign_up in sign_ups],
         [sign_up.request_id for sign_up in sign_ups],
@@ -26,7 +26,7 @@ async def claim_sign_ups(db: Db, sign_ups: Sequence[SignUp]) -> set[tuple[UUID, 
 
 
 async def claim_sign_up(db: Db, sign_up_id: UUID, *, request_id: UUID) -> bool:
-    """The same for one of which nothing more need be known."""
+    """Like `claim_sign_ups`, by ids only; True if it was not handled before."""
     claimed = await db.fetchval(
         "INSERT INTO sign_ups (id, request_id) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING RETURNING true",
         sign_up_id,
@@ -51,28 +51,28 @@ async def read_sign_up(db: Db, sign_up_id: UUID) -> Row | None:
 
 
 async def forget_request(db: Db, sign_up_id: UUID) -> None:
-    """The row stays, so that a late repeat is known; it no longer tells of which request it was."""
+    """Erase the request id. The row stays, so that a late repeat is not handled again."""
     await db.execute("UPDATE sign_ups SET request_id = NULL WHERE id = $1", sign_up_id)
 
 
 INVARIANTS: tuple[Rule, ...] = (
     Invariant(
         number=10,
-        name="whoever was taken is here",
-        sentence="Every sign-up that was handled and not rejected has its person.",
+        name="every accepted sign-up has its user",
+        sentence="Every handled sign-up that was not rejected has a user.",
         query="SELECT s.id FROM sign_ups s WHERE s.rejected IS NULL"
         " AND NOT EXISTS (SELECT FROM users u WHERE u.id = s.id)",
     ),
     Invariant(
         number=10,
-        name="whoever was rejected is not",
-        sentence="No sign-up that was rejected has become a person.",
-        # An id that was somebody's before is a reason to reject.
+        name="no rejected sign-up has a user",
+        sentence="No sign-up rejected as email_taken or discarded has a user.",
+        # With id_taken, the id belongs to an older user.
         query="SELECT s.id FROM sign_ups s JOIN users u ON u.id = s.id"
         " WHERE s.rejected IN ('email_taken', 'discarded')",
     ),
     ConstraintHeld(
-        name="one fate for each sign-up",
+        name="one row per sign-up",
         sentence="No sign-up is handled twice.",
         table="sign_ups",
         constraint="sign_ups_pkey",

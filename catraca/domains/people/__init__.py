@@ -16,19 +16,14 @@ from catraca.domains.people.drivers import store as _drivers
 from catraca.domains.people.drivers.service import approved_drivers, drivers_based_in, may_drive
 from catraca.domains.people.model import User, UserId
 from catraca.domains.people.service import get_user, get_users, lock_users
-from catraca.platform.forms import Address, Body, Name, Reason, left_out
 
 INVARIANTS = (*_accounts.INVARIANTS, *_credentials.INVARIANTS, *_drivers.INVARIANTS)
 
 __all__ = [
     "INVARIANTS",
     "PERSONAL_DATA",
-    "Address",
-    "Body",
-    "Name",
     "NewUser",
     "PersonalData",
-    "Reason",
     "User",
     "UserId",
     "add_first_users",
@@ -38,7 +33,6 @@ __all__ = [
     "ensure_user",
     "get_user",
     "get_users",
-    "left_out",
     "lock_users",
     "may_drive",
     "offer_first_password",

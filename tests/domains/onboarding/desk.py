@@ -17,7 +17,7 @@ from pamqp.body import ContentBody
 from pamqp.commands import Basic
 from pamqp.header import ContentHeader
 
-from catraca.domains.onboarding import SignUp, encode_sign_up
+from catraca.domains.onboarding.model import SignUp, encode_sign_up
 from catraca.events import SIGN_UP_EXCHANGE, SIGN_UP_QUEUE
 from catraca.platform.bus import Headers, Message
 from catraca.platform.database import Row

@@ -170,9 +170,11 @@ async def test_a_file_larger_than_any_other_body_is_taken(desk: Desk) -> None:
 
 
 async def _imported(publish: service.PublishMany, file: AsyncIterator[bytes]) -> None:
-    so_far = service.ImportedSoFar()
+    progress = service.ImportProgress()
     seal = service.Seal("x")
-    await service.import_sign_ups(publish, seal, file, kind="jsonl", key=None, language="en", so_far=so_far)
+    await service.import_sign_ups(
+        publish, seal, file, kind="jsonl", key=None, language="en", progress=progress
+    )
 
 
 def run(desk: Desk, *arguments: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
@@ -219,7 +221,7 @@ async def test_the_command_line_reads_a_pipe_and_says_what_it_lacks(desk: Desk) 
     assert (done.returncode, done.stdout) == (0, b"1 queued, 0 refused, of 1 lines.\n")
     lost = await in_thread(lambda: run(desk, "-"))
     assert lost.returncode == 2
-    assert b"say --format csv or jsonl" in lost.stderr
+    assert b"give --format csv or jsonl" in lost.stderr
 
 
 @on_one_bus

@@ -9,7 +9,8 @@ import msgspec
 import pytest
 from aiormq.abc import DeliveredMessage
 
-from catraca.domains.onboarding import Seal, SignUp, discard_sign_up
+from catraca.domains.onboarding import Seal, discard_sign_up
+from catraca.domains.onboarding.model import SignUp
 from catraca.events import SIGN_UP_QUEUE
 from catraca.platform.bus import Message
 from catraca.roles.parts import open_parts

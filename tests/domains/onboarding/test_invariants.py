@@ -27,7 +27,7 @@ async def test_a_database_of_sign_ups_breaks_no_rule(desk: Desk) -> None:
 
 async def test_a_sign_up_that_left_no_person_is_seen(desk: Desk) -> None:
     await desk.fetch("INSERT INTO sign_ups (id, request_id) VALUES ($1, $1)", uuid4())
-    assert await breached(desk) == {"whoever was taken is here"}
+    assert await breached(desk) == {"every accepted sign-up has its user"}
 
 
 async def test_a_rejected_sign_up_that_became_a_person_is_seen(desk: Desk) -> None:
@@ -35,12 +35,12 @@ async def test_a_rejected_sign_up_that_became_a_person_is_seen(desk: Desk) -> No
         taken = await desk.sign_up()
         await desk.ingested(taken.id)
     await desk.fetch("UPDATE sign_ups SET rejected = 'email_taken' WHERE id = $1", taken.id)
-    assert await breached(desk) == {"whoever was rejected is not"}
+    assert await breached(desk) == {"no rejected sign-up has a user"}
 
 
 async def test_a_lost_primary_key_is_seen(desk: Desk) -> None:
     await desk.fetch("ALTER TABLE sign_ups RENAME CONSTRAINT sign_ups_pkey TO lost")
     try:
-        assert "one fate for each sign-up" in await breached(desk)
+        assert "one row per sign-up" in await breached(desk)
     finally:
         await desk.fetch("ALTER TABLE sign_ups RENAME CONSTRAINT lost TO sign_ups_pkey")

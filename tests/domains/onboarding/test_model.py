@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catraca.domains.onboarding import BadSignUp, Seal, SignUp, encode_sign_up, make_sign_up, read_sign_up
+from catraca.domains.onboarding.model import BadSignUp, Seal, SignUp, encode_sign_up, read_sign_up
+from catraca.domains.onboarding.service import make_sign_up
 from catraca.platform.lines import Malformed, clean_email, clean_name, fold_email
 
 SEAL = Seal("one secret, long enough to seal with")

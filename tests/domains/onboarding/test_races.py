@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from catraca.domains.onboarding import SignUp
+from catraca.domains.onboarding.model import SignUp
 from catraca.domains.onboarding.service import write_sign_ups
 from catraca.platform.database.transactions import RETRIED_TRANSACTIONS
 from catraca.roles.parts import open_parts
