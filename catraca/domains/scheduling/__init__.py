@@ -1,12 +1,11 @@
 """Scheduling: agendas without overlaps, free slots computed per request, bookings."""
 
+from catraca.domains.scheduling.agendas.model import NewWorker, ServiceTerms
+from catraca.domains.scheduling.agendas.service import names_of, open_service
 from catraca.domains.scheduling.calendar_math.hours import WeeklyRule
 from catraca.domains.scheduling.calendar_math.zones import TZDATA_VERSION, zone
-from catraca.domains.scheduling.catalog.model import NewWorker, ServiceTerms
-from catraca.domains.scheduling.catalog.service import open_service
 from catraca.domains.scheduling.personal_data.service import PERSONAL_DATA
 from catraca.domains.scheduling.shared.model import BookingRules, Names, ServiceId
-from catraca.domains.scheduling.shared.service import names_of
 from catraca.domains.scheduling.store import INVARIANTS
 from catraca.domains.scheduling.time_zone_audit.service import (
     ShiftedAppointment,

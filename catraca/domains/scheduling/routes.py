@@ -4,8 +4,6 @@ from catraca.domains.scheduling.agendas.routes import router as agendas
 from catraca.domains.scheduling.availability.routes import router as availability
 from catraca.domains.scheduling.booking.routes import router as booking
 from catraca.domains.scheduling.calendars.routes import router as calendars
-from catraca.domains.scheduling.catalog.routes import router as catalog
-from catraca.domains.scheduling.explain.routes import router as explain
 from catraca.domains.scheduling.holds.routes import router as holds
 from catraca.domains.scheduling.series.routes import router as series
 from catraca.domains.scheduling.shared.routes import SchedulingParts
@@ -14,10 +12,8 @@ from catraca.domains.scheduling.waitlist.routes import router as waitlist
 
 ROUTERS = [
     agendas,
-    catalog,
     time_off,
     availability,
-    explain,
     booking,
     holds,
     calendars,

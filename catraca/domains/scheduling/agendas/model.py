@@ -1,23 +1,29 @@
-"""Workers and their hours."""
+"""Workers with their hours, rooms and services."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from catraca.domains.people import UserId
 from catraca.domains.scheduling.calendar_math.holidays import Holidays
-from catraca.domains.scheduling.calendar_math.hours import Hours
-from catraca.domains.scheduling.shared.model import AppointmentId, SubjectId, SubjectNo
+from catraca.domains.scheduling.calendar_math.hours import Hours, WeeklyRule
+from catraca.domains.scheduling.shared.model import AppointmentId, ServiceId, SubjectId, SubjectNo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Worker:
-    id: SubjectId
-    no: SubjectNo
+class WorkerDetails:
+    """What an operator sets of a worker."""
+
     name: str
     time_zone: str
-    user_id: UserId | None = None
     holidays: Holidays | None = None
     retired: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worker(WorkerDetails):
+    id: SubjectId
+    no: SubjectNo
+    user_id: UserId | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,3 +32,40 @@ class WorkerHours:
     hours: Hours
     # Upcoming appointments that a change of the hours has left outside them.
     outside: Sequence[AppointmentId] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    id: SubjectId
+    no: SubjectNo
+    name: str
+    retired: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceTerms:
+    """What an operator sets of a service."""
+
+    name: str
+    duration_minutes: int
+    buffer_before_minutes: int = 0
+    buffer_after_minutes: int = 0
+    min_notice_minutes: int = 0
+    horizon_days: int = 60
+    slot_step_minutes: int
+    # Clients per session.
+    capacity: int = 1
+    retired: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    id: ServiceId
+    terms: ServiceTerms
+
+
+@dataclass(frozen=True, slots=True)
+class NewWorker:
+    name: str
+    time_zone: str
+    rules: Sequence[WeeklyRule]

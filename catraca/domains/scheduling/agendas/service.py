@@ -1,4 +1,7 @@
-"""Workers and their hours. A change locks the worker's row, so that no booking comes in between."""
+"""Workers with their hours, services and rooms.
+
+A change of an agenda locks the worker's row, so that no booking comes in between.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import date
@@ -8,17 +11,25 @@ from uuid import UUID
 from catraca.domains import people
 from catraca.domains.people import UserId
 from catraca.domains.scheduling.agendas import store
-from catraca.domains.scheduling.agendas.model import Worker, WorkerHours
-from catraca.domains.scheduling.calendar_math.holidays import Holidays, is_known
+from catraca.domains.scheduling.agendas.model import (
+    NewWorker,
+    Room,
+    Service,
+    ServiceTerms,
+    Worker,
+    WorkerDetails,
+    WorkerHours,
+)
+from catraca.domains.scheduling.calendar_math.holidays import is_known
 from catraca.domains.scheduling.calendar_math.hours import Hours, Minutes, WeeklyRule
 from catraca.domains.scheduling.calendar_math.spans import covers, merge
 from catraca.domains.scheduling.calendar_math.zones import zone_names
 from catraca.domains.scheduling.errors import HolidaysUnknown, TimeZoneUnknown, WorkerTaken
 from catraca.domains.scheduling.freed_time.service import record_changed_hours
-from catraca.domains.scheduling.shared.model import AppointmentId, SubjectId
-from catraca.domains.scheduling.shared.service import record_audit
+from catraca.domains.scheduling.shared.model import AppointmentId, ServiceId, SubjectId
+from catraca.domains.scheduling.shared.store import read_names
 from catraca.platform.auth import Principal
-from catraca.platform.database import Db
+from catraca.platform.database import Db, audit
 from catraca.platform.errors import NotFound
 from catraca.platform.ids import new_id
 
@@ -29,28 +40,21 @@ MAX_CHECKED: Final = 10 * MAX_LISTED
 # Reads without a decision.
 find_workers = store.find_workers
 find_worker_of_user = store.read_worker_of_user
+find_services = store.find_services
+find_rooms = store.find_rooms
+names_of = read_names
 
 
 # Workers
 
 
-async def create_worker(
-    db: Db,
-    *,
-    name: str,
-    time_zone: str,
-    user_id: UserId | None,
-    holidays: Holidays | None,
-    by: UUID,
-) -> Worker:
-    _check_place(time_zone, holidays)
+async def create_worker(db: Db, details: WorkerDetails, *, user_id: UserId | None = None, by: UUID) -> Worker:
+    _check_place(details)
     if user_id is not None:
         user = (await people.lock_users(db, [user_id])).get(user_id)
         if user is None or user.erased_at is not None:
             raise NotFound
-    worker = await store.insert_worker(
-        db, SubjectId(new_id()), name=name, time_zone=time_zone, user_id=user_id, holidays=holidays
-    )
+    worker = await store.insert_worker(db, SubjectId(new_id()), details, user_id)
     if worker is None:
         raise WorkerTaken
     await record_audit(db, "worker.created", worker.id, by=by)
@@ -58,24 +62,22 @@ async def create_worker(
 
 
 async def change_worker(
-    db: Db,
-    worker_id: SubjectId,
-    *,
-    name: str,
-    time_zone: str,
-    holidays: Holidays | None,
-    retired: bool,
-    by: UUID,
+    db: Db, worker_id: SubjectId, details: WorkerDetails, *, by: UUID
 ) -> tuple[Worker, Sequence[AppointmentId]]:
     """Returns the worker and the upcoming appointments outside the new hours. Appointments are not moved."""
-    _check_place(time_zone, holidays)
+    _check_place(details)
     worker = await lock_worker(db, worker_id)
-    worker = await store.update_worker(
-        db, worker.no, name=name, time_zone=time_zone, holidays=holidays, retired=retired
-    )
+    worker = await store.update_worker(db, worker.no, details)
     await record_audit(db, "worker.changed", worker_id, by=by)
     await record_changed_hours(db, worker.no)
     return worker, (await _with_outside(db, worker)).outside
+
+
+def _check_place(details: WorkerDetails) -> None:
+    if details.time_zone not in zone_names():
+        raise TimeZoneUnknown
+    if details.holidays is not None and not is_known(details.holidays):
+        raise HolidaysUnknown
 
 
 async def get_worker(db: Db, worker_id: SubjectId) -> Worker:
@@ -98,7 +100,7 @@ def is_own_agenda(caller: Principal, worker: Worker) -> bool:
 
 
 async def lock_worker(db: Db, worker_id: SubjectId) -> Worker:
-    worker = await store.lock_worker(db, worker_id)
+    worker = await store.read_worker(db, worker_id, lock=True)
     if worker is None:
         raise NotFound
     return worker
@@ -145,8 +147,99 @@ async def _with_outside(db: Db, worker: Worker) -> WorkerHours:
     return WorkerHours(worker, found.hours, outside[:MAX_LISTED])
 
 
-def _check_place(time_zone: str, holidays: Holidays | None) -> None:
-    if time_zone not in zone_names():
-        raise TimeZoneUnknown
-    if holidays is not None and not is_known(holidays):
-        raise HolidaysUnknown
+async def create_service(db: Db, terms: ServiceTerms, *, by: UUID) -> Service:
+    service = Service(id=ServiceId(new_id()), terms=terms)
+    await store.insert_service(db, service.id, terms)
+    await record_audit(db, "service.created", service.id, by=by)
+    return service
+
+
+async def open_service(
+    db: Db, service_id: ServiceId, terms: ServiceTerms, workers: Sequence[NewWorker], *, by: UUID
+) -> bool:
+    """Create a service and its workers; False if the service exists. Safe to repeat, also at once."""
+    if not await store.insert_service(db, service_id, terms):
+        return False
+    for new in workers:
+        worker = await create_worker(db, WorkerDetails(name=new.name, time_zone=new.time_zone), by=by)
+        await set_rules(db, worker.id, new.rules, by=by)
+        await set_services(db, worker.id, [service_id], by=by)
+    return True
+
+
+async def change_service(db: Db, service_id: ServiceId, terms: ServiceTerms, *, by: UUID) -> Service:
+    """The new terms are for later bookings; booked appointments stay as they are."""
+    if not await store.update_service(db, service_id, terms):
+        raise NotFound
+    await record_audit(db, "service.changed", service_id, by=by)
+    return Service(id=service_id, terms=terms)
+
+
+async def get_service(db: Db, service_id: ServiceId) -> Service:
+    service = await store.read_service(db, service_id)
+    if service is None:
+        raise NotFound
+    return service
+
+
+async def set_services(
+    db: Db, worker_id: SubjectId, service_ids: Sequence[ServiceId], *, by: UUID
+) -> list[ServiceId]:
+    """Replace the worker's services. Booked appointments stay."""
+    worker = await lock_worker(db, worker_id)
+    known = await store.replace_services(db, worker.no, service_ids)
+    if len(known) < len(set(service_ids)):
+        raise NotFound
+    await record_audit(db, "worker.services_set", worker_id, by=by)
+    await record_changed_hours(db, worker.no)
+    return known
+
+
+async def get_services_of(db: Db, worker_id: SubjectId) -> list[ServiceId]:
+    worker = await get_worker(db, worker_id)
+    return await store.read_services_of(db, worker.no)
+
+
+async def set_rooms(
+    db: Db, service_id: ServiceId, room_ids: Sequence[SubjectId], *, by: UUID
+) -> list[SubjectId]:
+    """Replace the service's rooms: a booking takes one of them. Without rooms, a booking takes none."""
+    if not await store.lock_service(db, service_id):
+        raise NotFound
+    known = await store.replace_rooms(db, service_id, room_ids)
+    if len(known) < len(set(room_ids)):
+        raise NotFound
+    await record_audit(db, "service.rooms_set", service_id, by=by)
+    return known
+
+
+async def get_rooms_of(db: Db, service_id: ServiceId) -> list[SubjectId]:
+    await get_service(db, service_id)
+    return await store.read_rooms_of(db, service_id)
+
+
+async def create_room(db: Db, *, name: str, by: UUID) -> Room:
+    room = await store.insert_room(db, SubjectId(new_id()), name=name)
+    await record_audit(db, "room.created", room.id, by=by)
+    return room
+
+
+async def get_room(db: Db, room_id: SubjectId) -> Room:
+    room = await store.read_room(db, room_id)
+    if room is None:
+        raise NotFound
+    return room
+
+
+async def change_room(db: Db, room_id: SubjectId, *, name: str, retired: bool, by: UUID) -> Room:
+    room = await store.update_room(db, room_id, name=name, retired=retired)
+    if room is None:
+        raise NotFound
+    await record_audit(db, "room.changed", room_id, by=by)
+    return room
+
+
+async def record_audit(db: Db, action: str, subject_id: UUID, *, by: UUID) -> None:
+    """`action` is the kind of the subject and what was done: `worker.created`."""
+    kind = action.partition(".")[0]
+    await audit.record(db, actor_id=by, action=action, subject_kind=kind, subject_id=subject_id)

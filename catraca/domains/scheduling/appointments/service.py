@@ -9,6 +9,7 @@ from prometheus_client import Counter
 
 from catraca.domains import people
 from catraca.domains.people import UserId
+from catraca.domains.scheduling.agendas.service import record_audit
 from catraca.domains.scheduling.appointments import store
 from catraca.domains.scheduling.appointments.model import (
     HOLD_STATUSES,
@@ -34,7 +35,6 @@ from catraca.domains.scheduling.calendar_math.spans import Seconds
 from catraca.domains.scheduling.errors import ServiceRetired, SlotNotOffered, SlotTaken, TooManyHolds
 from catraca.domains.scheduling.freed_time import service as freed_time
 from catraca.domains.scheduling.shared.model import AppointmentId, SessionId, SubjectId
-from catraca.domains.scheduling.shared.service import record_audit
 from catraca.events.appointments import AppointmentEvent
 from catraca.platform.auth import Principal
 from catraca.platform.database import Db, after_commit, outbox, timers

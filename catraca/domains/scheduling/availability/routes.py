@@ -4,17 +4,18 @@ from datetime import datetime
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import Query
+from fastapi import Query, Request
 
 from catraca.domains.scheduling.availability import service
-from catraca.domains.scheduling.availability.schemas import SlotPage
+from catraca.domains.scheduling.availability.schemas import ExplanationOut, SlotPage
 from catraca.domains.scheduling.calendar_math.zones import to_seconds
 from catraca.domains.scheduling.shared.model import ServiceId, SubjectId
 from catraca.domains.scheduling.shared.routes import TAGS, InZone, TimeCursor, read_cursor
-from catraca.domains.scheduling.shared.schemas import Moment
+from catraca.domains.scheduling.shared.schemas import Moment, WholeMoment
 from catraca.platform.http.caller import Caller
 from catraca.platform.http.problems import problems
 from catraca.platform.http.route import OpenDb, UnitOfWork, make_router
+from catraca.platform.texts import negotiate, text
 
 From = Annotated[Moment, Query(alias="from", description="Slots that start at this moment or later.")]
 
@@ -47,3 +48,40 @@ async def list_slots(
 
 def _rounded_up(moment: datetime) -> int:
     return to_seconds(moment) + bool(moment.microsecond)
+
+
+@router.get(
+    "/availability/explain",
+    tags=TAGS,
+    summary="Explain why a time is not free",
+    responses=problems(401, 404, 422),
+    response_model_exclude_none=True,
+)
+async def explain_slot(
+    request: Request,
+    db: OpenDb,
+    caller: Caller,
+    service_id: UUID,
+    starts_at: WholeMoment,
+    time_zone: InZone,
+    worker_id: UUID | None = None,
+) -> ExplanationOut:
+    """Whether a time can be booked, worker by worker; if not, why, and the nearest free slots.
+
+    The bookings that are in the way are shown to operators, and to workers about their own agenda.
+    """
+    language = negotiate(request.headers.get("accept-language"))
+    found = await service.explain_time(
+        db,
+        ServiceId(service_id),
+        worker_id=None if worker_id is None else SubjectId(worker_id),
+        starts_at=starts_at,
+        language=language,
+        caller=caller,
+    )
+    return ExplanationOut.of(
+        found,
+        lambda code, data: text(f"scheduling.{code}", language, data),
+        starts=to_seconds(starts_at),
+        time_zone=time_zone,
+    )

@@ -1,11 +1,22 @@
-"""One statement reads all that decides which times of a service can be booked."""
+"""The schedule of a service, and what occupies a span."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from datetime import date
+from typing import Final
+from uuid import UUID
 
 import msgspec
 
-from catraca.domains.scheduling.agendas.store import WORKER, Override, by_day, worker_of
+from catraca.domains.scheduling.agendas.model import Service
+from catraca.domains.scheduling.agendas.store import (
+    TERM_NAMES,
+    WORKER,
+    Override,
+    by_day,
+    service_of,
+    worker_of,
+)
 from catraca.domains.scheduling.availability.model import Agenda, ExpiredHold, ServiceSchedule, Session
 from catraca.domains.scheduling.calendar_math.hours import (
     UTC_DAYS_AFTER,
@@ -15,9 +26,7 @@ from catraca.domains.scheduling.calendar_math.hours import (
 )
 from catraca.domains.scheduling.calendar_math.spans import Seconds, Span
 from catraca.domains.scheduling.calendar_math.zones import to_datetime
-from catraca.domains.scheduling.catalog.model import Service
-from catraca.domains.scheduling.catalog.store import TERM_NAMES, service_of
-from catraca.domains.scheduling.shared.model import ServiceId, SessionId, SubjectId
+from catraca.domains.scheduling.shared.model import AppointmentId, ServiceId, SessionId, SubjectId, SubjectNo
 from catraca.platform.database import Db, Row
 
 _decode_rules = msgspec.json.Decoder(list[tuple[int, int, int, date | None, date | None]]).decode
@@ -145,3 +154,38 @@ def _sessions(text: str) -> dict[Seconds, Session]:
 def _expired_holds(row: Row) -> list[ExpiredHold]:
     each = zip(row["expired_starts"], row["expired_ends"], row["expired_ids"], strict=True)
     return [ExpiredHold(row["no"], (start, end), session_id) for start, end, session_id in each]
+
+
+MAX_LISTED: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Blockers:
+    # Appointments and holds.
+    appointments: Sequence[AppointmentId]
+    time_off: Sequence[UUID]
+
+
+async def read_blockers(
+    db: Db, subject_nos: Collection[SubjectNo], within: Span
+) -> dict[SubjectNo, Blockers]:
+    """The blockers of each subject that has any in the span."""
+    rows = await db.fetch(
+        """
+        SELECT c.subject_no,
+          coalesce((array_agg(DISTINCT a.id) FILTER (WHERE a.id IS NOT NULL))[:$4], '{}') AS appointments,
+          coalesce((array_agg(DISTINCT c.id) FILTER (WHERE c.kind = 'time_off'))[:$4], '{}') AS time_off
+        FROM unnest($1::int[]) AS wanted
+        CROSS JOIN LATERAL (
+          SELECT * FROM claims
+          WHERE claim_box(subject_no, starts_at, ends_at) && claim_box(wanted, $2, $3)) AS c
+        LEFT JOIN appointments a ON a.session_id = coalesce(c.session_id, c.id)
+          AND NOT (a.status = 'HELD' AND a.expires_at <= clock_timestamp())
+        GROUP BY c.subject_no
+        """,
+        list(subject_nos),
+        to_datetime(within[0]),
+        to_datetime(within[1]),
+        MAX_LISTED,
+    )
+    return {row["subject_no"]: Blockers(row["appointments"], row["time_off"]) for row in rows}

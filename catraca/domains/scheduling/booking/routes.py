@@ -18,7 +18,7 @@ from catraca.domains.scheduling.booking.schemas import (
     SwappedOut,
 )
 from catraca.domains.scheduling.calendar_math.zones import to_datetime, to_seconds
-from catraca.domains.scheduling.shared.model import AppointmentId, ServiceId, SubjectId
+from catraca.domains.scheduling.shared.model import AppointmentId, SubjectId
 from catraca.domains.scheduling.shared.routes import (
     TAGS,
     Parts,
@@ -77,11 +77,13 @@ async def list_appointments(
     found = await service.find_appointments(
         db,
         caller,
-        client_id=client_id,
-        worker_id=_subject(worker_id),
-        service_id=None if service_id is None else ServiceId(service_id),
-        starts_from=from_,
-        starts_before=to,
+        service.AppointmentFilter(
+            client_id=client_id,
+            worker_id=worker_id,
+            service_id=service_id,
+            starts_from=from_,
+            starts_before=to,
+        ),
         after=None if cursor is None else (to_datetime(cursor[0]), cursor[1]),
         limit=limit + 1,
     )
@@ -109,7 +111,7 @@ async def reschedule_appointment(
         caller,
         appointment_id,
         starts=to_seconds(body.starts_at),
-        worker_id=_subject(body.worker_id),
+        worker_id=None if body.worker_id is None else SubjectId(body.worker_id),
         rules=parts.rules,
     )
     return AppointmentOut.model_validate(moved)
@@ -163,7 +165,3 @@ async def confirm_appointment(appointment_id: UUID, db: OpenDb, caller: Caller) 
 async def miss_appointment(appointment_id: UUID, db: OpenDb, caller: Caller) -> AppointmentOut:
     """For its worker and operators, once it has begun. Safe to repeat."""
     return AppointmentOut.model_validate(await service.record_no_show(db, caller, appointment_id))
-
-
-def _subject(worker_id: UUID | None) -> SubjectId | None:
-    return None if worker_id is None else SubjectId(worker_id)

@@ -1,5 +1,6 @@
 """What happens to appointments. Each change is safe to repeat, and each has its event."""
 
+from dataclasses import replace
 from datetime import datetime
 from uuid import UUID
 
@@ -27,6 +28,7 @@ from catraca.domains.scheduling.appointments.service import (
 )
 from catraca.domains.scheduling.appointments.store import lock_session, read_appointment
 from catraca.domains.scheduling.booking import store
+from catraca.domains.scheduling.booking.store import AppointmentFilter
 from catraca.domains.scheduling.calendar_math.spans import Seconds
 from catraca.domains.scheduling.calendar_math.zones import to_seconds
 from catraca.domains.scheduling.errors import (
@@ -36,7 +38,7 @@ from catraca.domains.scheduling.errors import (
     RangeInvalid,
 )
 from catraca.domains.scheduling.holds.service import book_hold
-from catraca.domains.scheduling.shared.model import AppointmentId, BookingRules, ServiceId, SubjectId
+from catraca.domains.scheduling.shared.model import AppointmentId, BookingRules, SubjectId
 from catraca.domains.scheduling.shared.store import lock_for_services
 from catraca.events import (
     AppointmentBooked,
@@ -275,35 +277,23 @@ async def remind(db: Db, appointment_id: UUID) -> None:
 async def find_appointments(
     db: Db,
     caller: Principal,
+    wanted: AppointmentFilter,
     *,
-    client_id: UUID | None,
-    worker_id: SubjectId | None,
-    service_id: ServiceId | None,
-    starts_from: datetime | None,
-    starts_before: datetime | None,
     after: tuple[datetime, UUID] | None,
     limit: int,
 ) -> list[Appointment]:
     """Operators see all appointments, workers those of their agenda, and each caller its own."""
-    if starts_from is not None and starts_before is not None and starts_from >= starts_before:
+    first, last = wanted.starts_from, wanted.starts_before
+    if first is not None and last is not None and first >= last:
         raise RangeInvalid
-    if not caller.has("operator") and not await _is_own_agenda(db, caller, worker_id):
-        if client_id not in (None, caller.id):
+    if not caller.has("operator") and not await _is_own_agenda(db, caller, wanted.worker_id):
+        if wanted.client_id not in (None, caller.id):
             raise Forbidden
-        client_id = caller.id
-    return await store.find_appointments(
-        db,
-        client_id=None if client_id is None else UserId(client_id),
-        worker_id=worker_id,
-        service_id=service_id,
-        starts_from=starts_from,
-        starts_before=starts_before,
-        after=after,
-        limit=limit,
-    )
+        wanted = replace(wanted, client_id=caller.id)
+    return await store.find_appointments(db, wanted, after=after, limit=limit)
 
 
-async def _is_own_agenda(db: Db, caller: Principal, worker_id: SubjectId | None) -> bool:
+async def _is_own_agenda(db: Db, caller: Principal, worker_id: UUID | None) -> bool:
     if worker_id is None or not caller.has("worker"):
         return False
     own = await find_worker_of_user(db, UserId(caller.id))

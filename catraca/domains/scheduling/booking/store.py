@@ -1,10 +1,10 @@
 """Statements that move appointments, change their status and list them."""
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from catraca.domains.people import UserId
 from catraca.domains.scheduling.appointments.model import Appointment, NewSession, Status
 from catraca.domains.scheduling.appointments.store import (
     CLAIM,
@@ -18,7 +18,7 @@ from catraca.domains.scheduling.appointments.store import (
 )
 from catraca.domains.scheduling.calendar_math.spans import Seconds
 from catraca.domains.scheduling.calendar_math.zones import TZDATA_VERSION, wall_clock
-from catraca.domains.scheduling.shared.model import AppointmentId, ServiceId, SessionId, SubjectId
+from catraca.domains.scheduling.shared.model import AppointmentId, SessionId
 from catraca.platform.database import Db
 from catraca.platform.ids import new_id
 
@@ -93,16 +93,19 @@ async def update_status(
     return None if row is None else appointment_of(row)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppointmentFilter:
+    """Conditions; None: no condition."""
+
+    client_id: UUID | None = None
+    worker_id: UUID | None = None
+    service_id: UUID | None = None
+    starts_from: datetime | None = None
+    starts_before: datetime | None = None
+
+
 async def find_appointments(
-    db: Db,
-    *,
-    client_id: UserId | None,
-    worker_id: SubjectId | None,
-    service_id: ServiceId | None,
-    starts_from: datetime | None,
-    starts_before: datetime | None,
-    after: tuple[datetime, UUID] | None,
-    limit: int,
+    db: Db, wanted: AppointmentFilter, *, after: tuple[datetime, UUID] | None, limit: int
 ) -> list[Appointment]:
     """Sorted by start; without holds."""
     rows = await db.fetch(
@@ -115,11 +118,11 @@ async def find_appointments(
           AND ($6::timestamptz IS NULL OR (a.starts_at, a.id) > ($6, $7::uuid))
         ORDER BY a.starts_at, a.id LIMIT $8
         """,  # noqa: S608
-        client_id,
-        worker_id,
-        service_id,
-        starts_from,
-        starts_before,
+        wanted.client_id,
+        wanted.worker_id,
+        wanted.service_id,
+        wanted.starts_from,
+        wanted.starts_before,
         after and after[0],
         after and after[1],
         limit,

@@ -5,13 +5,12 @@ from datetime import timedelta
 from typing import Final
 from uuid import UUID
 
-from catraca.domains.scheduling.agendas.service import get_managed_worker, lock_worker
+from catraca.domains.scheduling.agendas.service import get_managed_worker, lock_worker, names_of, record_audit
 from catraca.domains.scheduling.appointments.model import Appointment
 from catraca.domains.scheduling.appointments.service import get_for_party
 from catraca.domains.scheduling.calendars import store
 from catraca.domains.scheduling.calendars.model import write_calendar
 from catraca.domains.scheduling.shared.model import Names, SubjectId
-from catraca.domains.scheduling.shared.service import names_of, record_audit
 from catraca.platform.auth import Principal
 from catraca.platform.database import Db
 from catraca.platform.errors import NotFound

@@ -1,27 +1,30 @@
 """Export and erase what scheduling stores about a person."""
 
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Final
 
 from catraca.domains.people import PersonalData, UserId
 from catraca.domains.scheduling.agendas.model import Worker
-from catraca.domains.scheduling.agendas.service import find_worker_of_user, get_hours
-from catraca.domains.scheduling.appointments.model import Appointment
+from catraca.domains.scheduling.agendas.service import find_worker_of_user, get_hours, get_services_of
 from catraca.domains.scheduling.appointments.service import lock_appointments
 from catraca.domains.scheduling.booking.service import cancel_locked
 from catraca.domains.scheduling.calendars.store import has_link
-from catraca.domains.scheduling.catalog.service import get_services_of
 from catraca.domains.scheduling.errors import AppointmentBegun
 from catraca.domains.scheduling.holds.service import release_hold
 from catraca.domains.scheduling.personal_data import store
 from catraca.domains.scheduling.shared.model import FIRST_MOMENT, LAST_MOMENT
 from catraca.domains.scheduling.shared.store import lock_subjects
 from catraca.domains.scheduling.time_off.service import find_time_off
-from catraca.domains.scheduling.waitlist.model import WaitlistEntry
 from catraca.domains.scheduling.waitlist.service import find_entries, leave_all
 from catraca.platform.database import Db
 
 MAX_EXPORTED: Final = 1000
+ENTRY_FIELDS: Final = ("service_id", "worker_id", "status", "created_at", "changed_at")
+APPOINTMENT_FIELDS: Final = (
+    *("service_id", "worker_id", "room_id", "status", "starts_at", "ends_at", "local_starts_at", "time_zone"),
+    *("canceled_by", "cancel_reason", "created_at", "changed_at"),
+)
 
 erase_walk_ins = store.erase_walk_ins
 
@@ -34,62 +37,35 @@ async def _export(db: Db, user_id: UserId) -> object:
     if not booked and not entries and worker is None:
         return None
     return {
-        "booked": [_appointment(one) for one in booked],
-        "waited_for": [_entry(one) for one in entries],
+        "booked": [{"appointment_id": one.id, **_fields(one, APPOINTMENT_FIELDS)} for one in booked],
+        "waited_for": [
+            {
+                "entry_id": one.id,
+                "from": one.starts_from,
+                "to": one.starts_before,
+                **_fields(one, ENTRY_FIELDS),
+            }
+            for one in entries
+        ],
         "worker": None if worker is None else await _worker(db, worker),
     }
 
 
-def _appointment(one: Appointment) -> dict[str, Any]:
-    return {
-        "appointment_id": one.id,
-        "service_id": one.service_id,
-        "worker_id": one.worker_id,
-        "room_id": one.room_id,
-        "status": one.status,
-        "starts_at": one.starts_at,
-        "ends_at": one.ends_at,
-        "local_starts_at": one.local_starts_at,
-        "time_zone": one.time_zone,
-        "canceled_by": one.canceled_by,
-        "cancel_reason": one.cancel_reason,
-        "created_at": one.created_at,
-        "changed_at": one.changed_at,
-    }
-
-
-def _entry(one: WaitlistEntry) -> dict[str, Any]:
-    return {
-        "entry_id": one.id,
-        "service_id": one.service_id,
-        "worker_id": one.worker_id,
-        "from": one.starts_from,
-        "to": one.starts_before,
-        "status": one.status,
-        "created_at": one.created_at,
-        "changed_at": one.changed_at,
-    }
-
-
 async def _worker(db: Db, worker: Worker) -> dict[str, Any]:
-    time_off = await find_time_off(
-        db, worker.no, starts_at=FIRST_MOMENT, ends_at=LAST_MOMENT, limit=MAX_EXPORTED
-    )
+    time_off = await find_time_off(db, worker.no, (FIRST_MOMENT, LAST_MOMENT), limit=MAX_EXPORTED)
+    rules = (await get_hours(db, worker)).hours.rules
     return {
         "worker_id": worker.id,
-        "name": worker.name,
-        "time_zone": worker.time_zone,
-        "retired": worker.retired,
+        **_fields(worker, ("name", "time_zone", "retired")),
         "services": await get_services_of(db, worker.id),
-        "rules": [
-            {"weekday": rule.weekday, "start_minute": rule.start_minute, "end_minute": rule.end_minute}
-            for rule in (await get_hours(db, worker)).hours.rules
-        ],
-        "time_off": [
-            {"starts_at": one.starts_at, "ends_at": one.ends_at, "reason": one.reason} for one in time_off
-        ],
+        "rules": [_fields(rule, ("weekday", "start_minute", "end_minute")) for rule in rules],
+        "time_off": [_fields(one, ("starts_at", "ends_at", "reason")) for one in time_off],
         "calendar_linked": await has_link(db, worker.no),
     }
+
+
+def _fields(of: object, names: Sequence[str]) -> dict[str, Any]:
+    return {name: getattr(of, name) for name in names}
 
 
 async def _erase(db: Db, user_id: UserId) -> None:

@@ -6,8 +6,7 @@ from uuid import UUID
 
 from fastapi import Query
 
-from catraca.domains.scheduling.agendas.service import get_managed_worker
-from catraca.domains.scheduling.catalog.service import get_room
+from catraca.domains.scheduling.agendas.service import get_managed_worker, get_room
 from catraca.domains.scheduling.shared.model import SubjectId, SubjectNo
 from catraca.domains.scheduling.shared.routes import TAGS, worker_queue
 from catraca.domains.scheduling.shared.schemas import Moment
@@ -47,7 +46,7 @@ async def take_time_off(worker_id: UUID, body: TimeOffIn, db: OpenDb, caller: Ca
 async def list_time_off(worker_id: UUID, db: OpenDb, caller: Caller, from_: From, to: Moment) -> TimeOffList:
     """Time off that overlaps the range, sorted; at most 500."""
     worker = await get_managed_worker(db, caller, SubjectId(worker_id))
-    return await _list(db, worker.no, from_, to)
+    return await _list(db, worker.no, (from_, to))
 
 
 @router.delete(
@@ -88,7 +87,7 @@ async def list_room_closures(
 ) -> TimeOffList:
     """Closures that overlap the range, sorted; at most 500."""
     room = await get_room(db, SubjectId(room_id))
-    return await _list(db, room.no, from_, to)
+    return await _list(db, room.no, (from_, to))
 
 
 @router.delete(
@@ -106,13 +105,11 @@ async def open_room(room_id: UUID, time_off_id: UUID, db: OpenDb, operator: Oper
 
 async def _take(db: Db, subject_id: SubjectId, body: TimeOffIn, *, by: UUID) -> TimeOffOut:
     taken = await service.take_time_off(
-        db, subject_id, starts_at=body.starts_at, ends_at=body.ends_at, reason=body.reason, by=by
+        db, subject_id, (body.starts_at, body.ends_at), reason=body.reason, by=by
     )
     return TimeOffOut.model_validate(taken)
 
 
-async def _list(db: Db, subject_no: SubjectNo, starts_at: datetime, ends_at: datetime) -> TimeOffList:
-    found = await service.find_time_off(
-        db, subject_no, starts_at=starts_at, ends_at=ends_at, limit=MAX_LISTED
-    )
+async def _list(db: Db, subject_no: SubjectNo, within: tuple[datetime, datetime]) -> TimeOffList:
+    found = await service.find_time_off(db, subject_no, within, limit=MAX_LISTED)
     return TimeOffList(time_off=[TimeOffOut.model_validate(one) for one in found])

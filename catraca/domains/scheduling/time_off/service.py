@@ -1,17 +1,17 @@
 """Take, end and list time off."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final
 from uuid import UUID
 
+from catraca.domains.scheduling.agendas.service import record_audit
 from catraca.domains.scheduling.appointments.service import close_expired_holds
 from catraca.domains.scheduling.errors import AgendaTaken, RangeInvalid
 from catraca.domains.scheduling.freed_time.service import record_freed_time
 from catraca.domains.scheduling.shared.model import SubjectId, SubjectNo
-from catraca.domains.scheduling.shared.service import record_audit
 from catraca.domains.scheduling.shared.store import lock_subject
 from catraca.domains.scheduling.time_off import store
-from catraca.domains.scheduling.time_off.store import TimeOff
+from catraca.domains.scheduling.time_off.store import Range, TimeOff
 from catraca.platform.database import Db
 from catraca.platform.errors import NotFound
 
@@ -20,29 +20,22 @@ MAX_LISTED: Final = 100
 
 
 async def take_time_off(
-    db: Db,
-    subject_id: SubjectId,
-    *,
-    starts_at: datetime,
-    ends_at: datetime,
-    reason: str | None,
-    by: UUID,
+    db: Db, subject_id: SubjectId, within: Range, *, reason: str | None, by: UUID
 ) -> TimeOff:
     """Block a worker's or room's time. Refused while it is in use: bookings must be moved first."""
-    _check_range(starts_at, ends_at)
+    _check_range(within)
     no = await _lock(db, subject_id)
-    sessions = await store.read_sessions(db, no, starts_at=starts_at, ends_at=ends_at)
-    await close_expired_holds(db, sessions, skip_locked=True)
-    time_off = await store.insert_time_off(db, no, starts_at=starts_at, ends_at=ends_at, reason=reason)
+    await close_expired_holds(db, await store.read_sessions(db, no, within), skip_locked=True)
+    time_off = await store.insert_time_off(db, no, within, reason=reason)
     if time_off is None:
-        raise await _agenda_taken(db, no, starts_at=starts_at, ends_at=ends_at)
+        raise await _agenda_taken(db, no, within)
     await record_audit(db, "subject.time_off_taken", subject_id, by=by)
     return time_off
 
 
-async def _agenda_taken(db: Db, no: SubjectNo, *, starts_at: datetime, ends_at: datetime) -> AgendaTaken:
-    seats = await store.read_seats(db, no, starts_at=starts_at, ends_at=ends_at, limit=MAX_LISTED)
-    time_off = await store.read_time_off(db, no, starts_at=starts_at, ends_at=ends_at, limit=MAX_LISTED)
+async def _agenda_taken(db: Db, no: SubjectNo, within: Range) -> AgendaTaken:
+    seats = await store.read_seats(db, no, within, limit=MAX_LISTED)
+    time_off = await store.read_time_off(db, no, within, limit=MAX_LISTED)
     return AgendaTaken(
         appointments=[seat.id for seat in seats if not seat.is_hold],
         holds=[seat.id for seat in seats if seat.is_hold],
@@ -60,16 +53,14 @@ async def end_time_off(db: Db, subject_id: SubjectId, time_off_id: UUID, *, by: 
     await record_freed_time(db, no, starts_at=ended.starts_at, ends_at=ended.ends_at)
 
 
-async def find_time_off(
-    db: Db, subject_no: SubjectNo, *, starts_at: datetime, ends_at: datetime, limit: int
-) -> list[TimeOff]:
+async def find_time_off(db: Db, subject_no: SubjectNo, within: Range, *, limit: int) -> list[TimeOff]:
     """Time off that overlaps the range."""
-    _check_range(starts_at, ends_at)
-    return await store.read_time_off(db, subject_no, starts_at=starts_at, ends_at=ends_at, limit=limit)
+    _check_range(within)
+    return await store.read_time_off(db, subject_no, within, limit=limit)
 
 
-def _check_range(starts_at: datetime, ends_at: datetime) -> None:
-    if ends_at - starts_at < timedelta(seconds=1):
+def _check_range(within: Range) -> None:
+    if within[1] - within[0] < timedelta(seconds=1):
         raise RangeInvalid
 
 

@@ -9,6 +9,8 @@ from catraca.domains.scheduling.shared.model import AppointmentId, SessionId, Su
 from catraca.platform.database import Db
 from catraca.platform.ids import new_id
 
+Range = tuple[datetime, datetime]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeOff:
@@ -24,7 +26,7 @@ class Seat(NamedTuple):
 
 
 async def insert_time_off(
-    db: Db, subject_no: SubjectNo, *, starts_at: datetime, ends_at: datetime, reason: str | None
+    db: Db, subject_no: SubjectNo, within: Range, *, reason: str | None
 ) -> TimeOff | None:
     """None if the time is in use."""
     row = await db.fetchrow(
@@ -36,8 +38,7 @@ async def insert_time_off(
         """,
         new_id(),
         subject_no,
-        starts_at,
-        ends_at,
+        *within,
         reason,
     )
     return None if row is None else TimeOff(**row)
@@ -56,9 +57,7 @@ async def delete_time_off(db: Db, subject_no: SubjectNo, time_off_id: UUID) -> T
     return None if row is None else TimeOff(**row)
 
 
-async def read_time_off(
-    db: Db, subject_no: SubjectNo, *, starts_at: datetime, ends_at: datetime, limit: int
-) -> list[TimeOff]:
+async def read_time_off(db: Db, subject_no: SubjectNo, within: Range, *, limit: int) -> list[TimeOff]:
     rows = await db.fetch(
         """
         SELECT id, starts_at, ends_at, reason FROM claims
@@ -66,16 +65,13 @@ async def read_time_off(
         ORDER BY starts_at LIMIT $4
         """,
         subject_no,
-        starts_at,
-        ends_at,
+        *within,
         limit,
     )
     return [TimeOff(**row) for row in rows]
 
 
-async def read_sessions(
-    db: Db, subject_no: SubjectNo, *, starts_at: datetime, ends_at: datetime
-) -> list[SessionId]:
+async def read_sessions(db: Db, subject_no: SubjectNo, within: Range) -> list[SessionId]:
     """The sessions of a worker or in a room whose time, with buffers, overlaps the range."""
     rows = await db.fetch(
         """
@@ -83,15 +79,12 @@ async def read_sessions(
         WHERE claim_box(subject_no, starts_at, ends_at) && claim_box($1, $2, $3) AND kind <> 'time_off'
         """,
         subject_no,
-        starts_at,
-        ends_at,
+        *within,
     )
     return [row["id"] for row in rows]
 
 
-async def read_seats(
-    db: Db, subject_no: SubjectNo, *, starts_at: datetime, ends_at: datetime, limit: int
-) -> list[Seat]:
+async def read_seats(db: Db, subject_no: SubjectNo, within: Range, *, limit: int) -> list[Seat]:
     """The seats of those sessions, by start."""
     rows = await db.fetch(
         """
@@ -101,8 +94,7 @@ async def read_seats(
         ORDER BY a.starts_at, a.id LIMIT $4
         """,
         subject_no,
-        starts_at,
-        ends_at,
+        *within,
         limit,
     )
     return [Seat(**row) for row in rows]

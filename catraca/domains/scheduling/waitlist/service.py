@@ -11,7 +11,7 @@ from typing import Final
 from uuid import UUID
 
 from catraca.domains.people import UserId
-from catraca.domains.scheduling.agendas.service import get_worker
+from catraca.domains.scheduling.agendas.service import get_service, get_worker
 from catraca.domains.scheduling.appointments.model import BookingRequest, Client
 from catraca.domains.scheduling.appointments.service import event_fields, publish, reserve_seat
 from catraca.domains.scheduling.appointments.store import read_appointment
@@ -19,7 +19,6 @@ from catraca.domains.scheduling.availability.model import Slot
 from catraca.domains.scheduling.availability.service import check_range, find_slots, read_schedule
 from catraca.domains.scheduling.calendar_math.spans import DAY, Seconds, Span
 from catraca.domains.scheduling.calendar_math.zones import to_datetime, to_seconds
-from catraca.domains.scheduling.catalog.service import get_service
 from catraca.domains.scheduling.errors import ServiceRetired, TooManyWaits
 from catraca.domains.scheduling.freed_time import store as freed_time_store
 from catraca.domains.scheduling.freed_time.service import AT_ONCE, TIME_FREED, WAIT_DUE, record_freed_seat

@@ -7,12 +7,11 @@ from uuid import UUID
 
 from hypothesis import strategies as st
 
-from catraca.domains.scheduling.agendas.model import Worker
+from catraca.domains.scheduling.agendas.model import Service, ServiceTerms, Worker
 from catraca.domains.scheduling.availability.model import Agenda, ServiceSchedule, Session
 from catraca.domains.scheduling.calendar_math.hours import Hours, WeeklyRule
 from catraca.domains.scheduling.calendar_math.spans import Seconds, Span, merge
 from catraca.domains.scheduling.calendar_math.zones import zone
-from catraca.domains.scheduling.catalog.model import Service, ServiceTerms
 from catraca.domains.scheduling.shared.model import ServiceId, SessionId, SubjectId, SubjectNo
 
 HOUR = 3600

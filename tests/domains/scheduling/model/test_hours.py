@@ -8,9 +8,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catraca.domains.scheduling.calendar_math.holidays import Holidays, holiday_on, is_known
-from catraca.domains.scheduling.calendar_math.hours import Hours, WeeklyRule
+from catraca.domains.scheduling.calendar_math.hours import (
+    UTC_DAYS_AFTER,
+    UTC_DAYS_BEFORE,
+    Hours,
+    WeeklyRule,
+    _days_around,
+)
 from catraca.domains.scheduling.calendar_math.spans import Span, merge
-from catraca.domains.scheduling.calendar_math.zones import epoch_of, has_day, local_time
+from catraca.domains.scheduling.calendar_math.zones import (
+    epoch_of,
+    has_day,
+    local_time,
+    to_datetime,
+    zone_names,
+)
 from tests.domains.scheduling.model.builders import (
     DAY,
     HOUR,
@@ -208,3 +220,13 @@ def test_local_times_match_the_rules_except_in_a_gap(name: str, day: date) -> No
     for start, end in hours.shifts((noon - 2 * DAY, noon + 2 * DAY)):
         shown = [local_time(name, edge).astimezone(ZoneInfo(name)).strftime("%H:%M") for edge in (start, end)]
         assert shown == ["09:00", "17:00"]
+
+
+def test_overrides_are_read_for_every_day_that_shifts_use() -> None:
+    """The query counts the days from UTC dates, the hours count them from local dates."""
+    for moment in range(clock("UTC", "2025-01-01T00:30"), clock("UTC", "2025-01-03T00:30"), HOUR):
+        first, last = (to_datetime(one).date() for one in (moment, moment + 1800))
+        for name in zone_names():
+            days = _days_around(name, (moment, moment + 1800))
+            assert first - timedelta(days=UTC_DAYS_BEFORE) <= min(days), name
+            assert max(days) <= last + timedelta(days=UTC_DAYS_AFTER), name

@@ -1,1 +1,0 @@
-"""Services, rooms, and which worker does which service in which rooms."""

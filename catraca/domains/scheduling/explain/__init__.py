@@ -1,1 +1,0 @@
-"""Why a time can or cannot be booked, worker by worker."""
