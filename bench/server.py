@@ -64,7 +64,7 @@ def serve_bare(port: int) -> None:
 
 async def serve_full(settings: Settings) -> None:
     life = Life()
-    life.heed_signals()
+    life.handle_signals()
     async with open_parts(settings) as parts:
         await run_roles([Api(parts, [guarded, keyed])], life)
 

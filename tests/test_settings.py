@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from catraca.cli.failures import expected_failures
 from catraca.settings import GROUP_OF, GROUPS, Settings, UnfitForProduction, read_settings, variable_of
 
-# A value other than the default for every setting there is, as written and as read.
+# For every setting a value other than its default: the variable's text and the value read.
 GIVEN: dict[str, tuple[str, Any]] = {
     "environment": ("production", "production"),
     "host": ("0.0.0.0", "0.0.0.0"),
@@ -99,9 +99,9 @@ GIVEN: dict[str, tuple[str, Any]] = {
     "rate_limit_sign_up_address": ("9/minute", "9/minute"),
     "rate_limit_sign_up_email": ("10/day", "10/day"),
 }
-# What cannot be set without another.
+# Settings that need another one.
 BESIDE = {"mail_url": "password_page_url"}
-# These have always been called so, before there was a prefix.
+# Read without the prefix too.
 ALSO_BARE = [
     name
     for name in GIVEN
@@ -219,7 +219,7 @@ def test_contract_setting_is_read_without_prefix_too(name: str, monkeypatch: pyt
     assert value_of(read_settings(), name) == read
     other, meant = ("true", True) if isinstance(read, bool) else ("7", 7)
     monkeypatch.setenv(variable_of(name), other)
-    assert value_of(read_settings(), name) == meant, "who sets both means the one with the prefix"
+    assert value_of(read_settings(), name) == meant, "the name with the prefix takes precedence"
     monkeypatch.setenv(variable_of(name), "")
     assert value_of(read_settings(), name) == read, "empty is unset"
 
@@ -282,7 +282,9 @@ def test_contradicting_settings_are_both_named(
     assert said.startswith(f"catraca: CATRACA_{smaller[0].upper()} is ")
     assert f"CATRACA_{larger[0].upper()}" in said
     monkeypatch.setenv(f"CATRACA_{smaller[0].upper()}", larger[1])
-    assert value_of(read_settings(), smaller[0]) == value_of(read_settings(), larger[0]), "as much is well"
+    assert value_of(read_settings(), smaller[0]) == value_of(read_settings(), larger[0]), (
+        "equal values are allowed"
+    )
 
 
 @pytest.mark.parametrize("lock_ttl", ["1", "15", "1h"])
@@ -384,4 +386,4 @@ def test_secret_is_generated_once_and_private(tmp_path: Path) -> None:
     assert len(found[0]) >= 64
     path = tmp_path / "new" / "secret"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert [entry.name for entry in path.parent.iterdir()] == ["secret"], "nothing half-made stays"
+    assert [entry.name for entry in path.parent.iterdir()] == ["secret"], "no temporary file stays"

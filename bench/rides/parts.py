@@ -112,7 +112,7 @@ def _ask(url: str) -> dict[str, float]:
 
 async def serve(settings: Settings) -> None:
     life = Life()
-    life.heed_signals()
+    life.handle_signals()
     sampler, router = Sampler(), make_router()
 
     @router.get("/parts")

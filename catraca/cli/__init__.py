@@ -1,4 +1,4 @@
-"""`catraca`: the command line. One file per command; each imports what it needs when it runs."""
+"""The command line. One file per command; each command imports its modules when it runs."""
 
 import gc
 
@@ -19,8 +19,8 @@ from catraca.cli.up import up
 from catraca.cli.users import app as users
 from catraca.cli.version import version
 
-# More than Python would wait for: all that a start imports stays, and looking through it again and again for
-# what does not is a seventh of the start.
+# Imports create many objects that stay: with the default threshold, garbage collection takes a seventh of
+# the start.
 OBJECTS_BETWEEN_COLLECTIONS = 10_000
 
 app = typer.Typer(
@@ -28,7 +28,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
-    help="Catraca: one claim, one winner.\n\nStart with `catraca up`; settings are `CATRACA_` variables.",
+    help="Dispatch and booking server.\n\nStart with `catraca up`; settings are `CATRACA_` variables.",
 )
 for command in (up, demo, serve, migrate, token, doctor, events, audit, version):
     app.command()(command)

@@ -1,4 +1,4 @@
-"""`catraca demo`: a city that moves, to watch and to try things with."""
+"""`catraca demo`: a simulated city in a running Catraca."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
@@ -19,24 +19,24 @@ OPEN_FILES = 8192
 
 def demo(
     url: Annotated[
-        str | None, typer.Option(help="Where Catraca answers; without it CATRACA_HOST and CATRACA_PORT.")
+        str | None, typer.Option(help="Address of Catraca; by default from CATRACA_HOST and CATRACA_PORT.")
     ] = None,
-    drivers: Annotated[int, typer.Option(help="How many drivers are at work.", min=1, max=500)] = 20,
+    drivers: Annotated[int, typer.Option(help="Number of drivers.", min=1, max=500)] = 20,
     rides_per_minute: Annotated[
-        float, typer.Option(help="How many rides are asked for, on average.", min=0.1, max=600)
+        float, typer.Option(help="Average number of ride requests a minute.", min=0.1, max=600)
     ] = 12,
-    seed: Annotated[int, typer.Option(help="Who is made up, and what they choose.", min=0)] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of all random choices.", min=0)] = 1,
     seconds: Annotated[
-        float | None, typer.Option("--for", help="How many seconds; without it until Ctrl-C.", min=1)
+        float | None, typer.Option("--for", help="Duration in seconds; by default until Ctrl-C.", min=1)
     ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object at the end, for programs.")
     ] = False,
 ) -> None:
-    """Let simulated drivers and passengers live in a running Catraca, and show what happens.
+    """Simulate drivers and passengers in a running Catraca, and show the counts.
 
-    They know it only by its API and sockets, with tokens signed by this state folder's secret. At the end
-    their rides are finished or canceled and the drivers go offline. What they did stays: not for production.
+    They use the API and the sockets, with tokens signed by this state folder's secret. At the end their rides
+    are finished or canceled and the drivers go offline. The data stay: not for production.
 
     Example: `catraca demo --drivers 50 --rides-per-minute 30 --for 120`
     """
@@ -50,7 +50,7 @@ def demo(
 
         settings = read_settings()
         ensure_demo_fits(settings)
-        address = (url or _usual_address(settings)).rstrip("/")
+        address = (url or _own_address(settings)).rstrip("/")
         sign = _signer(settings)
         _check(address, sign(DRIVERS[0].id, "driver"))
 
@@ -73,14 +73,14 @@ def demo(
 
 
 def ensure_demo_fits(settings: "Settings") -> None:
-    """Its people are made up, and so are their tokens."""
+    """Refuse production, and an identity provider, whose tokens the demo cannot sign."""
     if settings.process.environment == "production":
-        fail("the demo's people do not belong into production (CATRACA_ENVIRONMENT)", REFUSED)
+        fail("the demo does not run in production (CATRACA_ENVIRONMENT)", REFUSED)
     if settings.access.jwks_url:
-        fail("the demo cannot make tokens of your identity provider (CATRACA_JWKS_URL)", REFUSED)
+        fail("the demo cannot sign tokens of your identity provider (CATRACA_JWKS_URL)", REFUSED)
 
 
-def _usual_address(settings: "Settings") -> str:
+def _own_address(settings: "Settings") -> str:
     from catraca.roles.listener import callable_address
 
     return f"http://{callable_address(settings.process.host, settings.process.port)}"
@@ -99,7 +99,7 @@ def _signer(settings: "Settings") -> Callable[[UUID, str], str]:
 
 
 def _check(url: str, token: str) -> None:
-    """Before anything moves: is anybody there, and do they know us?"""
+    """Fail if no Catraca answers there, or if it refuses our tokens."""
     import httpx
 
     from catraca.client.http import is_local
@@ -115,16 +115,16 @@ def _check(url: str, token: str) -> None:
         fail(f"no Catraca answers at {url}: start it with `make up`, or name another with --url")
     if answer.status_code == httpx.codes.UNAUTHORIZED.value:
         fail(
-            f"{url} does not take tokens of this state folder: run this where it was started,"
-            " or give the same CATRACA_STATE_DIR or CATRACA_SECRET",
+            f"{url} refuses tokens of this state folder: run this where Catraca was started,"
+            " or set the same CATRACA_STATE_DIR or CATRACA_SECRET",
             REFUSED,
         )
     if not answer.is_success:
-        fail(f"{url} answers {answer.status_code} to GET /v1/me: is it a Catraca, and is it well?")
+        fail(f"{url} answers {answer.status_code} to GET /v1/me: is it a healthy Catraca?")
 
 
 def _allow_many_connections() -> None:
-    """Everybody has a socket and calls besides; what a shell allows by default would end the city early."""
+    """Raise the limit of open files: every person of the city has a socket and HTTP connections."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -134,7 +134,7 @@ def _allow_many_connections() -> None:
 
 
 def _stop_on_signals(city: "City") -> None:
-    """Once: everybody goes home. Ctrl-C again: at once."""
+    """The first signal ends the city in order; a second Ctrl-C ends it at once."""
     import asyncio
     import signal
 

@@ -1,4 +1,4 @@
-"""What is seen of the city: a table that changes on a terminal, a line now and then elsewhere."""
+"""The counts of the city: a live table on a terminal, a line every few seconds elsewhere."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ STATES = ("free", "asked", "fetching", "driving")
 
 
 class Screen:
-    """Shows a tally while the city runs, and what it came to at the end."""
+    """Shows the tally while the city runs, and at its end."""
 
     def __init__(self, tally: Tally, *, drivers: int, url: str, as_json: bool) -> None:
         self._tally = tally
@@ -28,11 +28,11 @@ class Screen:
         self._url = url
         self._as_json = as_json
         self._began = time.monotonic()
-        # With a result for programs on standard output, people read the other one.
+        # With JSON on standard output, the lines go to standard error.
         self._console = Console(stderr=as_json, highlight=False, soft_wrap=True)
 
     async def show(self, running: Coroutine[Any, Any, Tally]) -> None:
-        """Until it has run."""
+        """Show the counts until `running` ends."""
         work = asyncio.create_task(running)
         table = Live(self._table(), console=self._console, auto_refresh=False, transient=True)
         on_terminal = self._console.is_terminal
@@ -54,7 +54,7 @@ class Screen:
             self._console.print(self._table() if on_terminal else self._line())
 
     def summary(self) -> dict[str, Any]:
-        """One object, for programs."""
+        """The result as one object, for programs."""
         seconds = round(time.monotonic() - self._began, 1)
         return {"url": self._url, "seconds": seconds, "drivers": self._drivers, **self._tally.summary()}
 
@@ -62,7 +62,7 @@ class Screen:
         tally = self._tally
         working = sum(tally.drivers.values())
         return (
-            f"The city: {tally.requested} rides asked for, {tally.matched} matched ({self._match_times()}),"
+            f"The city: {tally.requested} rides requested, {tally.matched} matched ({self._match_times()}),"
             f" {tally.completed} completed, {tally.canceled} canceled, {tally.unserved} without a driver;"
             f" {tally.in_communities} in communities; {tally.appointments['booked']} appointments;"
             f" {working} of {self._drivers} drivers at work ({_counted(tally.drivers)});"
@@ -73,14 +73,14 @@ class Screen:
     def _table(self) -> Group:
         tally = self._tally
         minutes, seconds = divmod(round(time.monotonic() - self._began), 60)
-        title = Text(f"A city that moves, at {self._url} ({minutes}:{seconds:02d})", style="bold")
+        title = Text(f"Simulated city at {self._url} ({minutes}:{seconds:02d})", style="bold")
         table = Table(show_header=False, pad_edge=False, box=None, padding=(0, 2, 0, 0))
         table.add_column(style="dim")
         table.add_column(justify="right", style="bold")
         table.add_column()
         drivers = {state: tally.drivers[state] for state in STATES}
         rows = (
-            ("rides asked for", tally.requested, ""),
+            ("rides requested", tally.requested, ""),
             ("matched", tally.matched, self._match_times()),
             ("completed", tally.completed, ""),
             ("canceled", tally.canceled, ""),

@@ -27,13 +27,14 @@ SIGN_CHARACTERS = max(map(len, SIGNS))
 
 def doctor(
     invariants: Annotated[
-        bool, typer.Option("--invariants", help="Also check the rules of the data, on the live database.")
+        bool,
+        typer.Option("--invariants", help="Also check the invariants of the data, on the live database."),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
 ) -> None:
-    """Look everything over and say in plain words what is amiss, and the remedy.
+    """Check this installation and print every problem with its remedy.
 
-    Exit code 0 when there is no problem (warnings are none), 1 otherwise. Changes nothing.
+    Exit code 0 without problems (warnings do not count), 1 otherwise. Changes nothing.
 
     Example: `catraca doctor --invariants`
     """

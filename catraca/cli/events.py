@@ -17,7 +17,7 @@ def events(
         Format.TABLE
     ),
 ) -> None:
-    """Print every event: its fields, who publishes it, which queues get it and which role consumes them.
+    """Print every event: its fields, its publishers, its queues and the roles that consume them.
 
     Example: `catraca events --format asyncapi > catraca.asyncapi.json`
     """

@@ -1,4 +1,4 @@
-"""Expected failures become one line with its remedy; only surprises show a traceback."""
+"""Expected failures print one line with the remedy; only unexpected ones show a traceback."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -7,19 +7,19 @@ from typing import NoReturn
 import typer
 
 FAILED = 1
-# Settings, arguments or a schema that will be as wrong at the next try.
+# Wrong settings, arguments or schema: a retry would fail too.
 REFUSED = 2
 
 
 def fail(message: str, code: int = FAILED) -> NoReturn:
-    """Print one red line and end."""
+    """Print one red line and exit."""
     typer.secho(f"catraca: {message}", fg=typer.colors.RED, err=True)
     raise typer.Exit(code)
 
 
 @contextmanager
 def expected_failures() -> Generator[None]:
-    """Turn the failures a user can do something about into a line and an exit code."""
+    """Turn failures that the user can fix into one line and an exit code."""
     try:
         yield
     except typer.Exit:
@@ -32,7 +32,7 @@ def expected_failures() -> Generator[None]:
 
 
 def _exit_code(error: Exception) -> int | None:
-    # Imported on failure only: a command must not load every part to be able to fail.
+    # Imported on failure only, to keep commands quick.
     from catraca.platform.bus import TopologyRefused
     from catraca.platform.database.migrations import DatabaseUnreachable, SchemaProblem
     from catraca.platform.embedded import EmbeddedFailure

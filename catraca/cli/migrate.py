@@ -11,9 +11,9 @@ from catraca.cli.failures import expected_failures
 def migrate(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
 ) -> None:
-    """Bring the database's schema to this version.
+    """Migrate the database to the schema of this version.
 
-    Safe to repeat and to run from several machines at once; each migration is done whole or not at all.
+    Safe to repeat and to run on several machines at once; each migration is one transaction.
 
     Example: `CATRACA_DATABASE_URL=postgresql://catraca@db/catraca catraca migrate`
     """

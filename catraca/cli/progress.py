@@ -1,4 +1,4 @@
-"""What a person sees while a long command works: a spinner on a terminal, plain lines elsewhere."""
+"""Progress of a long command: a spinner on a terminal, plain lines elsewhere."""
 
 from contextlib import suppress
 from types import TracebackType
@@ -14,13 +14,13 @@ class Progress:
         self._status = self._console.status("Starting")
 
     def say(self, message: str) -> None:
-        """Tell one thing that goes on; that nobody reads any more must not stop the work."""
+        """Print one line; a closed terminal or pipe is ignored."""
         # A closed pipe makes rich raise SystemExit, a closed terminal is an OSError.
         with suppress(OSError, SystemExit):
             self._console.print(message, style="dim", markup=False, soft_wrap=True)
 
     def done(self) -> None:
-        """The start is over: no more spinner."""
+        """Stop the spinner."""
         self._status.stop()
 
     def __enter__(self) -> "Progress":

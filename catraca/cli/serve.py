@@ -1,4 +1,4 @@
-"""`catraca serve`: chosen roles against given servers, in this process or in several."""
+"""`catraca serve`: runs roles, in this process or in several."""
 
 import os
 import signal
@@ -25,13 +25,13 @@ def serve(
         list[str], typer.Argument(help="api, relay, dispatcher, notifier, ingester, housekeeper, or all.")
     ],
     workers: Annotated[
-        int | None, typer.Option(help="How many processes; without it CATRACA_WORKERS.", min=1, max=64)
+        int | None, typer.Option(help="Number of processes; by default CATRACA_WORKERS.", min=1, max=64)
     ] = None,
     fd: Annotated[int | None, typer.Option(hidden=True, help="An inherited listening socket.")] = None,
 ) -> None:
-    """Run roles against the servers given by CATRACA_DATABASE_URL and CATRACA_REDIS_URL.
+    """Run roles on the servers of CATRACA_DATABASE_URL and CATRACA_REDIS_URL.
 
-    SIGTERM drains: not ready, no new work, what is in hand is finished, exit 0.
+    SIGTERM drains: not ready, no new work, open work is finished, exit code 0.
 
     Examples: `catraca serve all`, `catraca serve api --workers 4`
     """
@@ -39,7 +39,7 @@ def serve(
     with expected_failures():
         from catraca.roles.metrics import MetricsFolder
 
-        # Before the settings are read, for on the way to them `prometheus_client` may be imported.
+        # Before the settings are read, because that may import `prometheus_client`.
         metrics = MetricsFolder(Path(os.environ.get("CATRACA_STATE_DIR") or "var"))
         metrics.join()
         names = chosen_roles(roles)
@@ -55,7 +55,7 @@ def serve(
 
 
 def chosen_roles(roles: Sequence[str]) -> list[str]:
-    """The roles asked for, `all` spelled out; a name that is none ends the command."""
+    """The chosen roles; `all` means all of them. An unknown name fails."""
     from catraca.roles import ROLES
 
     if unknown := sorted(set(roles) - {*ROLES, "all"}):
@@ -64,17 +64,17 @@ def chosen_roles(roles: Sequence[str]) -> list[str]:
 
 
 def _check_wiring() -> None:
-    """Before any port or connection is opened: with news that nobody would get there is nothing to serve."""
+    """Check queues and handlers before any port or connection is opened."""
     from catraca.roles.consumers import check_wiring
 
     check_wiring()
 
 
 def exit_quietly_on_sigterm() -> None:
-    """Until an event loop heeds signals there is nothing to drain, and being told to stop is no failure."""
+    """Exit with 0 on SIGTERM until the event loop handles signals: there is no work to drain yet."""
 
     def leave(_number: int, _frame: FrameType | None) -> None:
-        # At once: an exception could come up in the middle of an import, which may turn it into another.
+        # Not by an exception: it could be raised inside an import, which may replace it.
         os._exit(0)
 
     signal.signal(signal.SIGTERM, leave)
@@ -97,7 +97,7 @@ def _serve_here(settings: "Settings", names: Sequence[str], metrics: "MetricsFol
         if fd is not None:
             listener = socket.socket(fileno=fd)
         elif "api" in names:
-            listener = await claim_port(settings.process.host, settings.process.port, metrics, _tell)
+            listener = await claim_port(settings.process.host, settings.process.port, metrics, _log)
         await _run_roles(settings, names, listener)
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -113,16 +113,16 @@ async def _run_roles(settings: "Settings", names: Sequence[str], listener: "sock
     from catraca.roles.runner import DRAIN_SECONDS, Life, Role, run_roles
 
     life = Life()
-    life.heed_signals()
+    life.handle_signals()
     assert settings.servers.database_url is not None
     late: list[Role] = []
     try:
         await check_schema(settings.servers.database_url)
     except DatabaseUnreachable:
-        # A database that is away is no reason not to start; what comes back is looked at then.
+        # Start without the database; its schema is checked when it comes back.
         late = [SchemaWatch(settings.servers.database_url)]
     async with open_parts(settings, listener=listener) as parts:
-        with suppress(BusAway):  # no reason either; but queues that differ from ours are refused
+        with suppress(BusAway):  # start without it too; but queues with other arguments are refused
             await parts.bus.declare()
         roles = [ROLES[name](parts) for name in names]
         await run_roles([*roles, *late], life, drain_seconds=DRAIN_SECONDS + settings.process.drain_delay)
@@ -142,17 +142,17 @@ def _serve_in_workers(
 
     async def run() -> None:
         listener = (
-            await claim_port(settings.process.host, settings.process.port, metrics, _tell)
+            await claim_port(settings.process.host, settings.process.port, metrics, _log)
             if "api" in names
             else None
         )
         life = Life()
-        life.heed_signals()
+        life.handle_signals()
         supervisor = Supervisor(
             names,
             count=count,
             metrics=metrics,
-            say=_tell,
+            say=_log,
             environment=_worker_environment(settings),
             listener=listener,
         )
@@ -164,14 +164,14 @@ def _serve_in_workers(
     asyncio.run(run())
 
 
-def _tell(what: str) -> None:
+def _log(what: str) -> None:
     import structlog
 
     structlog.get_logger().warning("supervisor", what=what)
 
 
 def _worker_environment(settings: "Settings") -> dict[str, str]:
-    """What this process found out and its workers should not have to."""
+    """Addresses that this process found, for its workers."""
     found = {
         "CATRACA_DATABASE_URL": settings.servers.database_url,
         "CATRACA_REDIS_URL": settings.servers.redis_url,

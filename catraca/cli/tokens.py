@@ -10,12 +10,12 @@ from catraca.cli.failures import REFUSED, expected_failures, fail
 
 
 def token(
-    sub: Annotated[list[UUID], typer.Option(help="Whose token; may be given several times.")],
-    role: Annotated[list[str], typer.Option(help="A role it carries; may be given several times.")],
+    sub: Annotated[list[UUID], typer.Option(help="Id of the account; may be repeated.")],
+    role: Annotated[list[str], typer.Option(help="A role of the token; may be repeated.")],
     ttl: Annotated[int, typer.Option(help="Lifetime in seconds.", min=1, max=10 * 365 * 86400)] = 3600,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list for programs.")] = False,
 ) -> None:
-    """Print one token a line, signed with this state folder's secret (or CATRACA_SECRET). Needs no server.
+    """Print one token a line, signed with this state folder's secret or CATRACA_SECRET. Needs no server.
 
     Example: `catraca token --sub "$(uuidgen)" --role driver --ttl 86400`
     """
@@ -29,7 +29,7 @@ def token(
             fail(f"no such role: {', '.join(sorted(unknown))}; there are {', '.join(sorted(ROLES))}", REFUSED)
         settings = read_settings()
         if settings.access.jwks_url:
-            fail("tokens come from your identity provider here (CATRACA_JWKS_URL)", REFUSED)
+            fail("your identity provider signs the tokens here (CATRACA_JWKS_URL)", REFUSED)
         secret = settings.signing_secret()
         lifetime = timedelta(seconds=ttl)
         tokens = [

@@ -15,19 +15,17 @@ if TYPE_CHECKING:
 
 def up(
     workers: Annotated[
-        int | None, typer.Option(help="How many processes; without it CATRACA_WORKERS.", min=1, max=64)
+        int | None, typer.Option(help="Number of processes; by default CATRACA_WORKERS.", min=1, max=64)
     ] = None,
-    demo: Annotated[
-        bool, typer.Option("--demo", help="Let a simulated city live in it: `catraca demo` runs beside it.")
-    ] = False,
+    demo: Annotated[bool, typer.Option("--demo", help="Run `catraca demo` too: a simulated city.")] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object when ready, for programs.")
     ] = False,
 ) -> None:
-    """Run Catraca here with everything it needs, and stop it all with Ctrl-C.
+    """Run Catraca on this machine with all its servers; Ctrl-C stops everything.
 
     PostgreSQL and Redis run embedded, with their data in the state folder (CATRACA_STATE_DIR, `var`), unless
-    CATRACA_DATABASE_URL or CATRACA_REDIS_URL name others.
+    CATRACA_DATABASE_URL or CATRACA_REDIS_URL is set.
 
     Example: `CATRACA_PORT=8001 CATRACA_STATE_DIR=/srv/catraca catraca up`
     """

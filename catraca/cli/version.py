@@ -8,7 +8,7 @@ import typer
 def version(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
 ) -> None:
-    """Print the version, and the newest schema it knows."""
+    """Print the version and its schema."""
     import json
     from importlib.metadata import version as version_of
 

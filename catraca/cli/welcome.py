@@ -1,4 +1,4 @@
-"""What `catraca up` says when it is ready: where it is, and how to try it."""
+"""The output of `catraca up` when it is ready: its address, and demo tokens."""
 
 import json
 import os
@@ -30,7 +30,7 @@ class DemoToken:
 
 @dataclass(frozen=True, slots=True)
 class Welcome:
-    """An instance that has become ready."""
+    """A ready instance."""
 
     url: str
     state_dir: Path
@@ -52,11 +52,11 @@ class Welcome:
             "seconds": round(self.seconds, 2),
             "demo_tokens": {demo.role: demo.token for demo in self.tokens},
         }
-        # At once, for whoever waits reads a pipe.
+        # Flushed, because the reader may wait at a pipe.
         print(json.dumps(found), flush=True)  # noqa: T201 - this is the command's result
 
     def print(self) -> None:
-        """A few lines, for people; tokens unbroken, so that they can be copied."""
+        """Some lines, for people; tokens on one line, to be copied."""
         console = Console(highlight=False, soft_wrap=True)
         console.print(f"\n[bold green]Catraca is ready[/] at [bold]{self.url}[/] ({self.seconds:.1f} s)")
         console.print(f"  documentation  {self.url}/docs")
@@ -72,7 +72,7 @@ class Welcome:
 
 
 def demo_tokens(settings: "Settings", city: "DemoCity | None") -> list[DemoToken]:
-    """Tokens of three people of the demo city; none where an identity provider signs them."""
+    """Tokens of three people of the demo city; none if an identity provider signs tokens."""
     if city is None or settings.access.jwks_url:
         return []
     secret, rules = settings.signing_secret(), settings.token_rules()

@@ -1,6 +1,6 @@
-"""One file per kind of process, and what runs them; `ROLES` is the list of what Catraca does.
+"""The roles of processes, one file each. `ROLES` lists all of them.
 
-Each role is imported when it is first made: what only starts processes should not load what they run.
+A role is imported when it is first made, so that a supervisor does not load what its workers run.
 """
 
 from typing import TYPE_CHECKING

@@ -1,6 +1,4 @@
-"""The demo city, to try Catraca with: its people, communities and a clinic. Ids are fixed, addresses reach
-nobody.
-"""
+"""The demo city: people, communities and a clinic. Ids are fixed, mail addresses do not exist."""
 
 import json
 import math
@@ -71,7 +69,7 @@ DRIVERS = (
 def _community(
     number: int, name: str, lat: float, lng: float, *, radius_meters: int, neighbour: int
 ) -> CommunityDraft:
-    """Within eight corners around a place."""
+    """A community with an octagonal fence around a place."""
     north = radius_meters / METERS_A_DEGREE
     east = north / math.cos(math.radians(lat))
     turns = [math.pi * corner / 4 for corner in range(8)]
@@ -119,7 +117,7 @@ DOCTORS = (
 
 @dataclass(frozen=True, slots=True)
 class DemoCity:
-    """Who lives there. `is_here` is False in a database that has other people: it is not a demo."""
+    """The people of the city. `is_here` is False in a database with other people, which is no demo."""
 
     is_here: bool
     operator: NewUser = OPERATOR
@@ -129,7 +127,7 @@ class DemoCity:
 
 
 async def fill_demo_city(database: Database) -> DemoCity:
-    """Put the demo city in if there is nobody yet. Safe to repeat, and for many at once."""
+    """Insert the demo city if the database has no people. Safe to repeat and to run concurrently."""
     everyone = [OPERATOR, *PASSENGERS, *DRIVERS]
     await database.run(lambda db: people.add_first_users(db, everyone))
     async with database.connection() as db:
@@ -141,12 +139,12 @@ async def fill_demo_city(database: Database) -> DemoCity:
 
 
 async def _add_communities(db: Db) -> None:
-    """Those that are not there: a city of an earlier version has none. What operators made of them stays."""
+    """Insert missing communities; a city of an earlier version has none. Existing ones are unchanged."""
     known = {one.id for one, _ in await all_communities(db)}
     missing = [one for one in COMMUNITIES if one.id not in known]
     await communities.import_communities(db, missing, by=None, dry_run=False, on_each=lambda: None)
 
 
 async def _open_clinic(db: Db) -> None:
-    """Also in a city of an earlier version, which has none."""
+    """Insert the clinic if it is missing; a city of an earlier version has none."""
     await scheduling.open_service(db, CONSULTATION, CONSULTATION_TERMS, DOCTORS, by=OPERATOR.id)

@@ -1,4 +1,4 @@
-"""The role that makes people of sign-ups."""
+"""The role that creates accounts from sign-ups."""
 
 from catraca.roles.consumers import consume
 from catraca.roles.parts import Parts

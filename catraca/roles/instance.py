@@ -74,7 +74,7 @@ class Instance:
             metrics = MetricsFolder(folder.path)
             listener = open_listener(settings.process.host, settings.process.port)
             metrics.join()
-            self.life.heed_signals()
+            self.life.handle_signals()
             async with AsyncExitStack() as held:
                 try:
                     await first_of(self._live(held, listener, metrics, folder), self.life.stopping.wait())

@@ -1,4 +1,4 @@
-"""The role that tells people what happened."""
+"""The role that writes notifications and sends web pushes and mail."""
 
 from catraca.roles.consumers import consume
 from catraca.roles.parts import Parts

@@ -1,8 +1,8 @@
-"""The contract every role keeps, and the loop that runs a process's roles until it is told to stop.
+"""The contract of roles and agents, and the loop that runs the roles of one process.
 
-A role is one coroutine. It works until `life.stopping` is set, then takes no new work, finishes or gives
-back what it has in hand, and returns. Raising, or returning unasked, ends the whole process, loudly; a
-supervisor starts it again.
+A role is one coroutine. It works until `life.stopping` is set, then takes no new work, finishes or returns
+the work it has, and ends. If a role raises, or ends too early, the whole process ends; a supervisor starts
+it again.
 """
 
 import asyncio
@@ -24,22 +24,22 @@ log = structlog.get_logger()
 
 # How often gauges are measured.
 MEASURE_SECONDS = 5.0
-# With the time to close connections afterwards it stays under the 15 s a process has in all.
+# Below 15 s together with the time to close connections.
 DRAIN_SECONDS = 9.0
 
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """What a process is told about its life: to stop, and then perhaps to hurry."""
+    """The two requests to a process: stop, and stop at once."""
 
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     hurrying: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def heed_signals(self) -> None:
-        """SIGTERM, Ctrl-C and a closed terminal mean stop; Ctrl-C once more means hurry."""
+    def handle_signals(self) -> None:
+        """SIGTERM, Ctrl-C and a closed terminal stop; a second Ctrl-C stops at once."""
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, self.stopping.set)
-        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as under nohup
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # ignored under nohup
             loop.add_signal_handler(signal.SIGHUP, self.stopping.set)
         loop.add_signal_handler(signal.SIGINT, self._interrupt)
 
@@ -56,14 +56,14 @@ class RoleType(Protocol):
 
 
 class RoleFailed(Exception):
-    """A role raised or returned unasked; the log has its traceback."""
+    """A role raised or ended too early; the log has its traceback."""
 
     def __init__(self, names: Sequence[str]) -> None:
         super().__init__(f"{' and '.join(names)} failed; the log says where")
 
 
 async def run_roles(roles: Sequence[Role], life: Life, *, drain_seconds: float = DRAIN_SECONDS) -> None:
-    """Run until `life.stopping`, then drain; a role that fails stops the others and raises RoleFailed."""
+    """Run until `life.stopping`, then drain. If a role fails, the others stop and RoleFailed is raised."""
     running = [asyncio.create_task(role.run(life), name=type(role).__name__) for role in roles]
     await first_of(asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED), life.stopping.wait())
     failed = [] if life.stopping.is_set() else [task for task in running if task.done()]
@@ -96,9 +96,9 @@ async def repeat(job: Callable[[], Awaitable[None]], seconds: float, life: Life)
         await within(seconds, life.stopping)
 
 
-async def first_of(*works: Coroutine[Any, Any, Any]) -> None:
-    """Run side by side until the first ends, then cancel the others; a failure is raised."""
-    tasks = [asyncio.create_task(work) for work in works]
+async def first_of(*coroutines: Coroutine[Any, Any, Any]) -> None:
+    """Run concurrently until the first ends, then cancel the others; raises a failure."""
+    tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
@@ -107,9 +107,9 @@ async def first_of(*works: Coroutine[Any, Any, Any]) -> None:
         await _cancel(tasks)
 
 
-async def all_of(*works: Coroutine[Any, Any, Any]) -> None:
-    """Run side by side until all have ended; the first failure cancels the others and is raised."""
-    tasks = [asyncio.create_task(work) for work in works]
+async def all_of(*coroutines: Coroutine[Any, Any, Any]) -> None:
+    """Run concurrently until all have ended; the first failure cancels the others and is raised."""
+    tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION) if tasks else ((), ())
         for task in done:

@@ -1,6 +1,6 @@
-"""The workers' log file: they write to it themselves, so they need nobody alive to read it.
+"""The log file of the workers, which write to it directly and need no reader.
 
-Whoever started them follows it, shows what matters in short, and keeps it from growing without end.
+The parent process follows it, shows warnings and errors in short, and rotates it.
 """
 
 import asyncio
@@ -17,19 +17,19 @@ READ_BYTES = 1024 * 1024
 FOLLOW_SECONDS = 0.2
 SHOWN_AT_ONCE = 5
 SHOWN_CHARACTERS = 300
-GRAVE = (b'"level":"warning"', b'"level":"error"', b'"level":"critical"')
-# What every line has; the rest says what happened.
-USUAL_KEYS = {"event", "level", "timestamp", "exception", "request_id", "logger"}
+SHOWN_LEVELS = (b'"level":"warning"', b'"level":"error"', b'"level":"critical"')
+# Keys that are not shown.
+HIDDEN_KEYS = {"event", "level", "timestamp", "exception", "request_id", "logger"}
 
 
 class WorkerLog:
-    """`<state_dir>/log/catraca.log`, appended to by any number of processes; the one before is `.1`."""
+    """`<state_dir>/log/catraca.log`, appended by all workers; the previous file is `.1`."""
 
     def __init__(self, state_dir: Path) -> None:
         folder = state_dir / "log"
         folder.mkdir(mode=0o700, exist_ok=True)
         self.path = folder / "catraca.log"
-        # The folder may belong to the servers' account: what it puts there must not lead root elsewhere.
+        # The folder may belong to the servers' account: root must not follow a link from there.
         self._descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         if os.geteuid() == 0:
             owner = state_dir.stat()
@@ -38,33 +38,33 @@ class WorkerLog:
         self._rest = b""
 
     def fileno(self) -> int:
-        """What workers write to."""
+        """The descriptor that workers write to."""
         return self._descriptor
 
     async def follow(self, show: Callable[[str], None]) -> None:
-        """Show warnings and errors in short as they come, until canceled."""
+        """Show new warnings and errors in short, until canceled."""
         try:
             while True:
-                self.show_news(show)
-                self.keep_small()
+                self.show_new(show)
+                self.rotate_if_large()
                 await asyncio.sleep(FOLLOW_SECONDS)
         finally:
-            self.show_news(show)
+            self.show_new(show)
 
-    def show_news(self, show: Callable[[str], None]) -> None:
-        """Show what is grave of what was written since the last look."""
-        grave: list[bytes] = []
+    def show_new(self, show: Callable[[str], None]) -> None:
+        """Show the warnings and errors written since the last call."""
+        shown: list[bytes] = []
         while new := os.pread(self._descriptor, READ_BYTES, self._seen):
             self._seen += len(new)
             *lines, self._rest = (self._rest + new).split(b"\n")
-            grave += [line for line in lines if line and _is_grave(line)]
-        for line in grave[:SHOWN_AT_ONCE]:
-            show(_in_short(line))
-        if len(grave) > SHOWN_AT_ONCE:
-            show(f"... and {len(grave) - SHOWN_AT_ONCE} more in {self.path}")
+            shown += [line for line in lines if line and _is_shown(line)]
+        for line in shown[:SHOWN_AT_ONCE]:
+            show(_shortened(line))
+        if len(shown) > SHOWN_AT_ONCE:
+            show(f"... and {len(shown) - SHOWN_AT_ONCE} more in {self.path}")
 
-    def keep_small(self) -> None:
-        """Copy and empty instead of renaming: the workers keep writing to the file they have."""
+    def rotate_if_large(self) -> None:
+        """Copy and truncate the file: the workers keep writing to the same descriptor."""
         if os.fstat(self._descriptor).st_size <= LOG_BYTES:
             return
         previous = self.path.with_name(f"{self.path.name}.1")
@@ -76,18 +76,18 @@ class WorkerLog:
         self._seen, self._rest = 0, b""
 
 
-def _is_grave(line: bytes) -> bool:
-    # What is not JSON was not meant to be written, such as a traceback: all of it is news.
-    return not line.startswith(b"{") or any(mark in line for mark in GRAVE)
+def _is_shown(line: bytes) -> bool:
+    # A line that is not JSON is unexpected, such as a traceback.
+    return not line.startswith(b"{") or any(mark in line for mark in SHOWN_LEVELS)
 
 
-def _in_short(line: bytes) -> str:
+def _shortened(line: bytes) -> str:
     try:
         event: dict[str, Any] = msgspec.json.decode(line, type=dict[str, Any])
     except msgspec.MsgspecError:
         return line.decode(errors="replace")[:SHOWN_CHARACTERS]
     words = [str(event.get("level", "")), str(event.get("event", ""))]
-    words += [f"{key}={value}" for key, value in event.items() if key not in USUAL_KEYS]
+    words += [f"{key}={value}" for key, value in event.items() if key not in HIDDEN_KEYS]
     if chain := event.get("exception"):
         words.append(f"({chain[0].get('type')} at {(chain[0].get('frames') or ['?'])[-1]})")
     return " ".join(words)[:SHOWN_CHARACTERS]

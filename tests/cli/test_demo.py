@@ -1,4 +1,4 @@
-"""`catraca demo`: what it says when it cannot run, and what it shows when it does."""
+"""`catraca demo`: its failures and its output."""
 
 import asyncio
 import io
@@ -34,7 +34,7 @@ def test_unreachable_server_is_one_line_with_the_remedy(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("command", ["demo", "up"])
-def test_demo_does_not_run_in_production(
+def test_demo_refuses_production_and_identity_provider(
     tmp_path: Path, command: str, settings: dict[str, str], words: str
 ) -> None:
     arguments = ["up", "--demo"] if command == "up" else ["demo"]
@@ -82,7 +82,7 @@ async def test_terminal_gets_a_table_and_other_output_a_line(tally: Tally) -> No
     screen = Screen(tally, drivers=6, url="http://127.0.0.1:8000", as_json=False)
     assert "median 1.2 s" in await shown(screen, tally, terminal=True)
     (line,) = (await shown(screen, tally, terminal=False)).replace("\n", " ").split("The city: ")[1:]
-    assert "3 rides asked for, 1 matched" in line
+    assert "3 rides requested, 1 matched" in line
     assert "5 of 6 drivers at work (4 free, 1 driving)" in line
 
 

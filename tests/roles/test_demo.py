@@ -1,4 +1,4 @@
-"""The demo city fills an empty database once, and no other."""
+"""The demo city is inserted into an empty database, once."""
 
 import asyncio
 from uuid import uuid4
@@ -49,5 +49,5 @@ def test_demo_people_have_valid_names_and_addresses() -> None:
     for person in (OPERATOR, *PASSENGERS, *DRIVERS):
         assert clean_name(person.name) == person.name
         assert clean_email(person.email) == person.email
-        assert person.email.endswith("example.com"), "mail to it must reach nobody"
+        assert person.email.endswith("example.com"), "the domain must not exist"
         assert person.plate is None or clean_plate(person.plate) == person.plate

@@ -1,4 +1,4 @@
-"""The folder of figures: emptied by whoever comes first, never under those who still write."""
+"""The metrics folder: the first process empties it, later ones do not."""
 
 import os
 from pathlib import Path

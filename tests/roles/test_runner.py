@@ -1,4 +1,4 @@
-"""The contract of roles: run until told to stop, drain, and fail loudly."""
+"""The contract of roles: run until stopped, drain, raise failures."""
 
 import asyncio
 
@@ -8,7 +8,7 @@ from catraca.roles.runner import Life, RoleFailed, all_of, first_of, run_roles
 
 
 class Steady:
-    """Works until told to stop, then takes `drain_seconds`."""
+    """Runs until stopped, then drains for `drain_seconds`."""
 
     def __init__(self, drain_seconds: float = 0) -> None:
         self.drain_seconds = drain_seconds

@@ -1,4 +1,4 @@
-"""`catraca serve` as a process: roles, workers, draining, and what it refuses."""
+"""`catraca serve` as a process: roles, workers, draining, refusals."""
 
 import asyncio
 import json
@@ -80,7 +80,7 @@ async def server(stack: Stack, folder: Path, **settings: str) -> AsyncIterator[S
 
 @asynccontextmanager
 async def held_person(url: str) -> AsyncIterator[tuple[asyncpg.Connection, dict[str, str]]]:
-    """Headers of a newcomer whose first request waits until the given connection rolls back."""
+    """Headers of a new caller whose first request waits until the given connection rolls back."""
     sub = uuid4()
     connection = await asyncpg.connect(url)
     await connection.execute("BEGIN")
@@ -130,13 +130,13 @@ async def test_drain_delay_reports_not_ready_before_closing(stack: Stack, tmp_pa
 
         await until(draining)
         assert is_listening(here.port)
-        here.process.send_signal(SIGINT)  # hurry: nobody needs the delay any more
+        here.process.send_signal(SIGINT)  # a second signal skips the delay
         assert await here.ended() == 0
 
 
 @pytest.fixture(scope="module")
 async def running(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Server]:
-    """Two workers, whose supervisor outlasts what happens to them and in the end stops as it is told."""
+    """A supervisor with two workers, shared by tests that kill workers; it must exit with 0."""
     async with server(stack, tmp_path_factory.mktemp("running")) as here:
         await here.start("all", "--workers", "2")
         await until(here.ready)

@@ -1,4 +1,4 @@
-"""The workers' log: everything in the file, what matters on the console, and an end to its growth."""
+"""The workers' log: all lines in the file, warnings and errors on the console, rotation."""
 
 import os
 from pathlib import Path
@@ -20,21 +20,21 @@ def test_warnings_errors_and_plain_lines_are_shown(tmp_path: Path) -> None:
         b"Fatal Python error: Segmentation fault",
     ]
     os.write(log.fileno(), b"\n".join(lines) + b"\n" + b'{"event":"half')
-    log.show_news(shown.append)
+    log.show_new(shown.append)
     assert shown == [
         "warning pruning_postponed code=busy",
         "error failed (ValueError at a.py:1 f)",
         "Fatal Python error: Segmentation fault",
     ]
     os.write(log.fileno(), b'","level":"error"}\n')
-    log.show_news(shown.append)
+    log.show_new(shown.append)
     assert shown[3:] == ["error half"]
 
 
 def test_many_warnings_are_shown_as_a_number(tmp_path: Path) -> None:
     log, shown = WorkerLog(tmp_path), []
     os.write(log.fileno(), b'{"event":"w","level":"warning"}\n' * 100)
-    log.show_news(shown.append)
+    log.show_new(shown.append)
     assert len(shown) == 6
     assert "95 more" in shown[-1]
 
@@ -44,8 +44,8 @@ def test_large_log_file_is_rotated(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     log = WorkerLog(tmp_path)
     for text in (b"first\n", b"second\n"):
         os.write(log.fileno(), text * 50)
-        log.show_news(lambda _: None)
-        log.keep_small()
+        log.show_new(lambda _: None)
+        log.rotate_if_large()
         assert log.path.stat().st_size == 0
         assert log.path.with_name("catraca.log.1").read_bytes() == text * 50
     os.write(log.fileno(), b"third\n")

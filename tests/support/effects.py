@@ -66,7 +66,7 @@ async def serve() -> None:
 
     configure_logging("warning")
     life = Life()
-    life.heed_signals()
+    life.handle_signals()
     async with open_parts(read_settings()) as parts:
         await run_roles([Api(parts, [router])], life)
 

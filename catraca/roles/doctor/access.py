@@ -1,4 +1,4 @@
-"""What guards the door: the secret that signs tokens, or the identity provider that does."""
+"""The secret that signs tokens, or the identity provider that does."""
 
 import asyncio
 from http.client import HTTPException
@@ -25,22 +25,24 @@ def _secret_file(settings: Settings) -> list[Finding]:
         return []
     mode = path.stat().st_mode & 0o777
     if mode & OTHERS:
-        return [problem("Secret file", f"{path} is open to others (mode {mode:o})", f"chmod 600 {path}")]
-    return [ok("Secret file", f"{path} is its owner's alone")]
+        return [
+            problem("Secret file", f"{path} is readable by other users (mode {mode:o})", f"chmod 600 {path}")
+        ]
+    return [ok("Secret file", f"{path} is readable by its owner only")]
 
 
 async def check_identity_provider(settings: Settings) -> list[Finding]:
     name, url = "Identity provider", settings.access.jwks_url
     if url is None:
-        return [ok(name, "none given: Catraca signs its own tokens")]
+        return [ok(name, "not set: Catraca signs its own tokens")]
     try:
         keys = await asyncio.to_thread(fetch_keys, url)
     except (OSError, HTTPException, ValueError, RecursionError) as error:
-        remedy = "Start it, or correct CATRACA_JWKS_URL; until then tokens signed with new keys get a 503."
+        remedy = "Start it, or correct CATRACA_JWKS_URL; until then, tokens signed with new keys get a 503."
         return [problem(name, f"its keys cannot be fetched ({type(error).__name__})", remedy)]
     if not keys:
-        return [problem(name, "it publishes no key that may sign tokens", "Correct CATRACA_JWKS_URL.")]
+        return [problem(name, "it publishes no key for signatures", "Correct CATRACA_JWKS_URL.")]
     if settings.process.environment == "production" and not url.startswith("https://"):
         remedy = "Give an https:// address in CATRACA_JWKS_URL."
-        return [problem(name, "its keys come over an unprotected connection", remedy)]
+        return [problem(name, "its keys are fetched without encryption", remedy)]
     return [ok(name, f"{len(keys)} keys")]

@@ -1,4 +1,4 @@
-"""What waits in the queues, and what could not be handled."""
+"""Queue depths and dead letters."""
 
 import asyncio
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ Depths = Mapping[str, int | None]
 
 
 async def check_bus(settings: Settings) -> list[Finding]:
-    """Nothing is said here of a server that is away or empty: its own check says it."""
+    """A server that is unreachable or empty has no finding here: its own check has one."""
     found = await asyncio.gather(_in_rabbitmq(settings), _in_postgres(settings))
     return [finding for findings in found for finding in findings]
 
@@ -59,16 +59,16 @@ async def _in_postgres(settings: Settings) -> list[Finding]:
 def judge_queues(depths: Depths) -> Finding:
     name = "Queues"
     if missing := [queue for queue, depth in depths.items() if depth is None]:
-        remedy = "Start `catraca serve relay`, which makes them; until then events wait in the outbox."
+        remedy = "Start `catraca serve relay`, which declares them; until then, events wait in the outbox."
         return warning(name, f"missing: {', '.join(missing)}", remedy)
     waiting = {queue: depth for queue, depth in depths.items() if depth}
     found = f"waiting: {', '.join(f'{depth} in {queue}' for queue, depth in waiting.items())}"
-    # What died is written down at once, unless nobody is there to do it.
+    # Dead letters are stored at once while the housekeeper runs.
     late = [queue for queue, depth in waiting.items() if depth > MANY or queue == DEAD_LETTER_QUEUE]
     if late:
         roles = " ".join(sorted({TOPOLOGY.queue(queue).role for queue in late}))
-        return warning(name, found, f"See that `catraca serve {roles}` runs, and what its log says.")
-    return ok(name, found if waiting else "nothing waits")
+        return warning(name, found, f"Check that `catraca serve {roles}` runs, and read its log.")
+    return ok(name, found if waiting else "all empty")
 
 
 def judge_dead_letters(counts: Mapping[tuple[str, str], int]) -> Finding:
@@ -79,6 +79,6 @@ def judge_dead_letters(counts: Mapping[tuple[str, str], int]) -> Finding:
     return warning(
         name,
         found,
-        "The log lines message_dead with that queue and reason say where it failed; mend that. The messages"
-        " are kept in the table dead_letters for CATRACA_DEAD_LETTER_RETENTION.",
+        "Find the cause in the log lines `message_dead` of that queue and reason and fix it; then replay or"
+        " discard them with `catraca dead-letters`. They are kept for CATRACA_DEAD_LETTER_RETENTION.",
     )

@@ -1,4 +1,4 @@
-"""Looks a whole Catraca over, and the rules of its data; what it finds is for `catraca doctor` to print."""
+"""All checks of the installation, and all invariants of its data."""
 
 import asyncio
 
@@ -39,7 +39,7 @@ from catraca.roles.doctor.rabbitmq import check_rabbitmq
 from catraca.roles.doctor.redis import check_redis
 from catraca.settings import Settings
 
-# Above what every check allows itself: only a check that is wrong runs into it.
+# Above the limits that each check has: only a defective check reaches it.
 CHECK_SECONDS = 4.0
 
 CHECKS: dict[str, Check] = {
@@ -55,7 +55,7 @@ CHECKS: dict[str, Check] = {
     "RabbitMQ": check_rabbitmq,
     "Bus": check_bus,
 }
-# Every domain adds its own.
+# The invariants of the platform and of every domain.
 RULES: tuple[Rule, ...] = (
     *PLATFORM_INVARIANTS,
     *EVENT_INVARIANTS,
@@ -74,7 +74,7 @@ RULES: tuple[Rule, ...] = (
 
 
 async def run_checks(settings: Settings, checks: dict[str, Check] = CHECKS) -> list[Finding]:
-    """Every check at once; one that hangs or fails says so and hides no other."""
+    """Run all checks concurrently; a check that hangs or fails becomes a finding."""
     found = await asyncio.gather(*(_bounded(name, check, settings) for name, check in checks.items()))
     return [finding for findings in found for finding in findings]
 
@@ -85,13 +85,13 @@ async def _bounded(name: str, check: Check, settings: Settings) -> list[Finding]
             return await check(settings)
     except TimeoutError:
         return [problem(name, f"could not be checked within {CHECK_SECONDS:.0f} s", "Run the doctor again.")]
-    except Exception as error:  # noqa: BLE001 - the doctor is for days on which nothing is as expected
+    except Exception as error:  # noqa: BLE001 - the doctor must work when anything else is broken
         remedy = "This is a defect of Catraca: please report it."
         return [problem(name, f"could not be checked ({type(error).__name__})", remedy)]
 
 
 async def check_rules(settings: Settings, rules: tuple[Rule, ...] = RULES) -> list[Verdict]:
-    """Every rule against the live database."""
+    """Check all invariants against the live database."""
     if settings.servers.database_url is None:
         return [Verdict(rule, "unchecked", ("no database",)) for rule in rules]
     database = await Database.open(settings.servers.database_url, limits=INVARIANT_LIMITS)

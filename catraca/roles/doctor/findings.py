@@ -1,4 +1,4 @@
-"""The words of the doctor: what was looked at, the verdict, what was found, and the remedy."""
+"""A finding of the doctor: the thing checked, the verdict, the facts, and the remedy."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -37,10 +37,10 @@ def problem(name: str, found: str, remedy: str) -> Finding:
 
 
 def judge_clock(name: str, skew: ClockSkew) -> Finding:
-    """Only what is beyond the measurement's own doubt counts."""
+    """Skew counts only beyond the uncertainty of its measurement."""
     way = "ahead of" if skew.ahead_seconds > 0 else "behind"
     found = f"{abs(skew.ahead_seconds):.1f} s {way} this machine"
-    remedy = "Let both machines keep the time with NTP (timedatectl set-ntp true)."
+    remedy = "Synchronize both machines with NTP (timedatectl set-ntp true)."
     if skew.surely_seconds > SKEW_PROBLEM_SECONDS:
         return problem(name, found, remedy)
     if skew.surely_seconds > SKEW_WARNING_SECONDS:
@@ -49,7 +49,7 @@ def judge_clock(name: str, skew: ClockSkew) -> Finding:
 
 
 def version_of(text: str) -> tuple[int, ...]:
-    """`6.2.12-rc1` as numbers that compare."""
+    """`6.2.12-rc1` as comparable numbers."""
     numbers: list[int] = []
     for part in text.split("."):
         digits = part[: len(part) - len(part.lstrip("0123456789"))]

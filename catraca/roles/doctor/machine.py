@@ -1,4 +1,4 @@
-"""This machine and its settings: port, folder, disk, Python, names, proxies."""
+"""This machine: port, state folder, disk, Python, variables, proxies."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ async def check_port(settings: Settings) -> list[Finding]:
     except ListenFailed as failure:
         remedy = "Stop it, or choose another with CATRACA_PORT."
         if not failure.taken:
-            return [problem(name, f"cannot be listened on at {settings.process.host}", remedy)]
+            return [problem(name, f"cannot be opened on {settings.process.host}", remedy)]
         if await _is_catraca(callable_address(settings.process.host, settings.process.port)):
             return [ok(name, "Catraca answers there")]
         return [problem(name, f"taken by another program at {settings.process.host}", remedy)]
@@ -56,7 +56,7 @@ def _writable(folder: Path, nearest: Path) -> Finding:
 
 def judge_disk(free_bytes: int, folder: Path) -> Finding:
     name, found = "Disk", f"{free_bytes / 1024**3:.1f} GB free at {folder}"
-    remedy = "Make room, or move the state folder with CATRACA_STATE_DIR."
+    remedy = "Free some space, or move the state folder with CATRACA_STATE_DIR."
     if free_bytes < DISK_PROBLEM_BYTES:
         return problem(name, found, remedy)
     return warning(name, found, remedy) if free_bytes < DISK_WARNING_BYTES else ok(name, found)
@@ -65,9 +65,7 @@ def judge_disk(free_bytes: int, folder: Path) -> Finding:
 async def check_python(_: Settings) -> list[Finding]:
     found = f"version {sys.version.partition(' ')[0]}"
     if sys.version_info < OLDEST_PYTHON:
-        return [
-            problem("Python", found, "Catraca needs 3.11 or newer: make the environment with a newer one.")
-        ]
+        return [problem("Python", found, "Catraca needs 3.11 or newer: rebuild .venv with a newer one.")]
     return [ok("Python", found)]
 
 
@@ -75,16 +73,14 @@ async def check_names(_: Settings) -> list[Finding]:
     known = {variable_of(name) for name in GROUP_OF}
     strays = sorted(name for name in os.environ if name.startswith("CATRACA_") and name not in known)
     if strays:
-        return [
-            warning("Settings", f"no such setting: {', '.join(strays)}", "Correct the name, or unset it.")
-        ]
+        return [warning("Settings", f"unknown: {', '.join(strays)}", "Correct the name, or unset it.")]
     return [ok("Settings", "every CATRACA_ variable is known")]
 
 
 async def check_proxies(settings: Settings) -> list[Finding]:
     name = "Trusted proxies"
     if any(network.prefixlen == 0 for network in settings.http.trusted_proxies):
-        found = "everybody is trusted: any caller can pass for any address, and rate limits with it"
+        found = "all addresses are trusted: a caller can fake its address and avoid rate limits"
         remedy = "Name only your own proxies in CATRACA_TRUSTED_PROXIES."
         judge = problem if settings.process.environment == "production" else warning
         return [judge(name, found, remedy)]

@@ -1,4 +1,4 @@
-"""PostgreSQL decides, so nearly everything amiss with it is a problem."""
+"""PostgreSQL: nearly every fault of it is a problem."""
 
 from catraca.platform.database.migrations import known_revisions, newest_revision
 from catraca.platform.server_info import PostgresFacts, Unreachable, ask_postgres
@@ -11,7 +11,7 @@ OLDEST = 15
 async def check_postgres(settings: Settings) -> list[Finding]:
     if settings.servers.database_url is None:
         remedy = "Run `catraca up`, or give CATRACA_DATABASE_URL."
-        return [problem("PostgreSQL", f"none given, and none runs in {settings.process.state_dir}", remedy)]
+        return [problem("PostgreSQL", f"not set, and none runs in {settings.process.state_dir}", remedy)]
     try:
         facts = await ask_postgres(settings.servers.database_url)
     except Unreachable as error:
@@ -21,7 +21,7 @@ async def check_postgres(settings: Settings) -> list[Finding]:
 
 
 def judge_postgres(facts: PostgresFacts, settings: Settings) -> list[Finding]:
-    """What the facts mean for these settings."""
+    """The findings that follow from the facts and the settings."""
     return [
         _version(facts),
         _schema(facts.revision),
@@ -47,7 +47,7 @@ def _schema(revision: str | None) -> Finding:
     if revision is None:
         return problem(name, "the database is empty", "Run `catraca migrate`.")
     if revision in known_revisions():
-        return problem(name, f"{revision}, and this version needs {newest}", "Run `catraca migrate`.")
+        return problem(name, f"{revision}; this version needs {newest}", "Run `catraca migrate`.")
     return problem(
         name,
         f"{revision}, which this version does not know",
@@ -60,10 +60,10 @@ def _durability(facts: PostgresFacts) -> Finding:
     if off:
         return problem(
             "Durability",
-            f"{', '.join(off)} is off: what was confirmed can be lost in a crash",
+            f"{', '.join(off)} is off: a crash can lose committed changes",
             f"Turn it on for this database and this user (ALTER SYSTEM, DATABASE or ROLE SET {off[0]} = on).",
         )
-    return ok("Durability", "a commit is on disk before it is confirmed")
+    return ok("Durability", "commits are flushed to disk")
 
 
 def _writable(facts: PostgresFacts) -> Finding:
@@ -78,8 +78,8 @@ def _writable(facts: PostgresFacts) -> Finding:
 
 
 def _connections(facts: PostgresFacts, settings: Settings) -> Finding:
-    # Each process has one to be woken by beside its pool; one more is for migrations, the doctor and whoever
-    # looks after the server.
+    # Each process has a pool and one connection for notifications. One more is for migrations, the doctor
+    # and administrators.
     each = settings.servers.database_connections + 1
     needed = settings.process.workers * each + 1
     found = f"{facts.connections_allowed} allowed, up to {needed} needed"

@@ -1,4 +1,4 @@
-"""RabbitMQ, where one is given; else the bus is in PostgreSQL."""
+"""RabbitMQ, if its address is set."""
 
 from catraca.platform.server_info import RabbitFacts, Unreachable, ask_rabbitmq
 from catraca.roles.doctor.findings import Finding, ok, problem, version_of, warning
@@ -10,7 +10,7 @@ OLDEST = (3, 10)
 
 async def check_rabbitmq(settings: Settings) -> list[Finding]:
     if settings.servers.amqp_url is None:
-        return [ok(NAME, "none given: the bus is in PostgreSQL")]
+        return [ok(NAME, "not set: the queues are in PostgreSQL")]
     try:
         return [judge_rabbitmq(await ask_rabbitmq(settings.servers.amqp_url))]
     except Unreachable as error:
@@ -21,7 +21,7 @@ async def check_rabbitmq(settings: Settings) -> list[Finding]:
 def judge_rabbitmq(facts: RabbitFacts) -> Finding:
     found = f"{facts.product} {facts.version}"
     if facts.product != NAME:
-        return warning(NAME, found, "Only RabbitMQ is tried; its quorum queues and confirms are needed.")
+        return warning(NAME, found, "Only RabbitMQ is tested; Catraca needs its quorum queues and confirms.")
     if version_of(facts.version) < OLDEST:
         return problem(NAME, found, "Catraca needs 3.10 or newer: upgrade it.")
     return ok(NAME, found)

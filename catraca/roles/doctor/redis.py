@@ -1,4 +1,4 @@
-"""Redis only hurries: without it everything works, slower, so what is amiss is mostly a warning."""
+"""Redis: Catraca works without it, only slower, so most findings are warnings."""
 
 from catraca.platform.server_info import RedisFacts, Unreachable, ask_redis
 from catraca.roles.doctor.findings import Finding, judge_clock, ok, problem, version_of, warning
@@ -13,7 +13,9 @@ async def check_redis(settings: Settings) -> list[Finding]:
     name, slower = "Redis", "Catraca works without it, slower."
     if settings.servers.redis_url is None:
         return [
-            warning(name, "none given or running", f"Run `catraca up`, or give CATRACA_REDIS_URL. {slower}")
+            warning(
+                name, "not set, and none runs here", f"Run `catraca up`, or give CATRACA_REDIS_URL. {slower}"
+            )
         ]
     try:
         facts = await ask_redis(settings.servers.redis_url)
@@ -42,10 +44,10 @@ def _eviction(facts: RedisFacts) -> Finding:
     if facts.eviction_policy != "noeviction":
         return warning(
             "Eviction",
-            f"{facts.eviction_policy}: a full Redis drops leases and limits unseen",
+            f"{facts.eviction_policy}: a full Redis drops locks and rate limits",
             "Set maxmemory-policy noeviction, and give Catraca a Redis of its own.",
         )
-    return ok("Eviction", "a full Redis refuses instead of forgetting")
+    return ok("Eviction", "noeviction: a full Redis refuses writes")
 
 
 def _memory(facts: RedisFacts) -> Finding:

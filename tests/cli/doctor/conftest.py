@@ -1,4 +1,4 @@
-"""Settings with which nothing is amiss, and databases to spoil."""
+"""Settings without faults, and databases of their own."""
 
 from pathlib import Path
 from uuid import uuid4
@@ -12,13 +12,13 @@ from tests.servers import Stack
 
 @pytest.fixture(scope="session")
 async def quiet_url(stack: Stack) -> str:
-    """A migrated database in whose queues nobody else leaves anything."""
+    """A migrated database that no other test uses."""
     return await stack.migrated_database(f"quiet-{uuid4().hex[:8]}")
 
 
 @pytest.fixture
 def sound(settings: Settings, quiet_url: str, tmp_path: Path) -> Settings:
-    """Settings with which all is well, to be spoilt."""
+    """Settings without faults, for tests to change."""
     own = {"port": free_port(), "state_dir": tmp_path, "database_url": quiet_url}
     return settings.changed(**own)
 

@@ -5,8 +5,8 @@ import asyncpg
 from catraca.roles.doctor.findings import Finding
 
 
-def amiss(findings: list[Finding]) -> dict[str, str]:
-    """What is not ok, by name; each of it comes with a remedy."""
+def faults(findings: list[Finding]) -> dict[str, str]:
+    """The verdicts that are not ok, by name; each must have a remedy."""
     assert all(finding.remedy for finding in findings if finding.verdict != "ok")
     return {finding.name: finding.verdict for finding in findings if finding.verdict != "ok"}
 

@@ -1,4 +1,4 @@
-"""What the doctor says of queues and dead letters."""
+"""The doctor on queues and dead letters."""
 
 from dataclasses import replace
 from uuid import uuid4
@@ -12,7 +12,7 @@ from catraca.roles.doctor import bus
 from catraca.roles.doctor.bus import check_bus, judge_dead_letters, judge_queues
 from catraca.roles.doctor.checkup import run_checks
 from catraca.settings import Settings
-from tests.cli.doctor.findings import amiss, execute, named
+from tests.cli.doctor.findings import execute, faults, named
 from tests.servers import until
 
 LETTER = (
@@ -32,7 +32,7 @@ async def own(sound: Settings, fresh_url: str) -> Settings:
 
 
 async def test_depths_of_postgres_queues_are_reported(own: Settings) -> None:
-    assert named(await check_bus(own), "Queues").found == "nothing waits"
+    assert named(await check_bus(own), "Queues").found == "all empty"
     await execute(str(own.servers.database_url), MESSAGES.format("audit_log_queue", 7))
     finding = named(await run_checks(own), "Queues")
     assert (finding.verdict, finding.found) == ("ok", "waiting: 7 in audit_log_queue")
@@ -47,7 +47,7 @@ async def test_full_queue_is_reported_with_its_role(own: Settings) -> None:
 
 async def test_unstored_dead_letters_are_a_warning(own: Settings) -> None:
     await execute(str(own.servers.database_url), MESSAGES.format("dead_letter_queue", 1))
-    assert amiss(await check_bus(own)) == {"Queues": "warning"}
+    assert faults(await check_bus(own)) == {"Queues": "warning"}
 
 
 async def test_dead_letters_are_a_warning_with_queue_and_reason(own: Settings) -> None:
@@ -57,7 +57,7 @@ async def test_dead_letters_are_a_warning_with_queue_and_reason(own: Settings) -
         str(own.servers.database_url), *statements, LETTER.format("billing_events_queue", "ride_unknown")
     )
     findings = await run_checks(own)
-    assert amiss(findings) == {"Dead letters": "warning"}
+    assert faults(findings) == {"Dead letters": "warning"}
     finding = named(findings, "Dead letters")
     assert finding.found == "2 of audit_log_queue (KeyError), 1 of billing_events_queue (ride_unknown)"
     assert "CATRACA_DEAD_LETTER_RETENTION" in finding.remedy
@@ -65,7 +65,7 @@ async def test_dead_letters_are_a_warning_with_queue_and_reason(own: Settings) -
 
 async def test_empty_database_gets_only_the_schema_finding(sound: Settings, fresh_url: str) -> None:
     findings = await run_checks(sound.changed(database_url=fresh_url))
-    assert amiss(findings) == {"Schema": "problem"}
+    assert faults(findings) == {"Schema": "problem"}
 
 
 async def test_undeclared_rabbitmq_queues_are_missing(
@@ -83,7 +83,7 @@ async def test_undeclared_rabbitmq_queues_are_missing(
     try:
         channel = await connection.channel()
         queues = [await channel.declare_queue(name, durable=True) for name in names]
-        assert named(await check_bus(settings), "Queues").found == "nothing waits"
+        assert named(await check_bus(settings), "Queues").found == "all empty"
         for _ in range(3):
             await channel.default_exchange.publish(
                 aio_pika.Message(b"{}", message_id=str(uuid4())), routing_key=names[0]

@@ -1,4 +1,4 @@
-"""What the doctor says of clocks, ports, secrets and folders."""
+"""The doctor on clocks, ports, secrets and folders."""
 
 import asyncio
 from datetime import timedelta
@@ -18,7 +18,7 @@ from catraca.roles.doctor.checkup import run_checks
 from catraca.roles.doctor.findings import judge_clock
 from catraca.roles.doctor.machine import judge_disk
 from catraca.settings import Settings
-from tests.cli.doctor.findings import amiss, named
+from tests.cli.doctor.findings import faults, named
 from tests.platform.identity_provider import Key, provider
 from tests.servers import Stack
 
@@ -46,7 +46,7 @@ async def test_clock_skew_is_measured_on_real_servers(
     for seconds, verdict in ((-30, "problem"), (2, "warning")):
         monkeypatch.setattr(clock, "now", lambda seconds=seconds: real() + timedelta(seconds=seconds))
         findings = await run_checks(sound)
-        assert amiss(findings) == {"Clock of PostgreSQL": verdict, "Clock of Redis": verdict}
+        assert faults(findings) == {"Clock of PostgreSQL": verdict, "Clock of Redis": verdict}
         way = "behind" if seconds > 0 else "ahead of"
         assert f"{abs(seconds)}.0 s {way} this machine" in named(findings, "Clock of PostgreSQL").found
     facts = (await ask_postgres(stack.database_url)).skew, (await ask_redis(stack.redis_url)).skew
@@ -104,20 +104,20 @@ async def test_unsafe_settings_are_a_problem_in_production(
     sound: Settings, changes: dict[str, Any], name: str, environment: str
 ) -> None:
     findings = await run_checks(sound.changed(environment=environment, **changes))
-    assert amiss(findings) == {name: "problem" if environment == "production" else "warning"}
+    assert faults(findings) == {name: "problem" if environment == "production" else "warning"}
 
 
 async def test_unknown_variable_is_a_warning(sound: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CATRACA_PROT", "9000")
     findings = await run_checks(sound)
-    assert amiss(findings) == {"Settings": "warning"}
-    assert named(findings, "Settings").found == "no such setting: CATRACA_PROT"
+    assert faults(findings) == {"Settings": "warning"}
+    assert named(findings, "Settings").found == "unknown: CATRACA_PROT"
 
 
 async def test_readable_secret_file_is_a_problem(sound: Settings) -> None:
     own = sound.changed(secret=None)
     own.signing_secret()
-    assert amiss(await run_checks(own)) == {}
+    assert faults(await run_checks(own)) == {}
     (own.process.state_dir / "secret").chmod(0o640)
     finding = named(await run_checks(own), "Secret file")
     assert finding.verdict == "problem"
@@ -145,7 +145,7 @@ async def test_keys_of_the_identity_provider_are_checked(sound: Settings) -> Non
         given = sound.changed(jwks_url=idp.url)
         assert named(await run_checks(given), "Identity provider").found == "1 keys"
         in_production = given.changed(environment="production")
-        assert amiss(await run_checks(in_production)) == {"Identity provider": "problem"}
+        assert faults(await run_checks(in_production)) == {"Identity provider": "problem"}
         idp.keys = []
-        assert amiss(await run_checks(given)) == {"Identity provider": "problem"}
-    assert amiss(await run_checks(given)) == {"Identity provider": "problem"}
+        assert faults(await run_checks(given)) == {"Identity provider": "problem"}
+    assert faults(await run_checks(given)) == {"Identity provider": "problem"}

@@ -1,4 +1,4 @@
-"""What the doctor says of PostgreSQL, Redis and RabbitMQ."""
+"""The doctor on PostgreSQL, Redis and RabbitMQ."""
 
 import asyncio
 import socket
@@ -25,7 +25,7 @@ from catraca.roles.doctor.postgres import judge_postgres
 from catraca.roles.doctor.rabbitmq import judge_rabbitmq
 from catraca.roles.doctor.redis import judge_redis
 from catraca.settings import Settings, read_settings
-from tests.cli.doctor.findings import amiss, execute, named
+from tests.cli.doctor.findings import execute, faults, named
 from tests.conftest import free_port
 from tests.servers import Stack
 
@@ -51,17 +51,17 @@ REDIS = RedisFacts(
 
 
 async def test_sound_installation_has_no_problem(sound: Settings) -> None:
-    assert amiss(await run_checks(sound)) == {}
+    assert faults(await run_checks(sound)) == {}
 
 
 async def test_empty_or_newer_schema_is_a_problem(sound: Settings, fresh_url: str) -> None:
-    spoilt = sound.changed(database_url=fresh_url)
-    schema = named(await run_checks(spoilt), "Schema")
+    faulty = sound.changed(database_url=fresh_url)
+    schema = named(await run_checks(faulty), "Schema")
     assert (schema.verdict, schema.remedy) == ("problem", "Run `catraca migrate`.")
     await migrate(fresh_url)
-    assert amiss(await run_checks(spoilt)) == {}
+    assert faults(await run_checks(faulty)) == {}
     await execute(fresh_url, "UPDATE alembic_version SET version_num = '9999'")
-    schema = named(await run_checks(spoilt), "Schema")
+    schema = named(await run_checks(faulty), "Schema")
     assert schema.verdict == "problem"
     assert "9999, which this version does not know" in schema.found
 
@@ -75,9 +75,9 @@ async def test_settings_of_the_database_count_too(sound: Settings, fresh_url: st
         f'ALTER DATABASE "doctor-{name}" SET default_transaction_read_only = on',
         f'ALTER DATABASE "doctor-{name}" CONNECTION LIMIT 10',
     )
-    spoilt = sound.changed(database_url=fresh_url)
-    findings = await run_checks(spoilt)
-    assert amiss(findings) == {"Durability": "problem", "Writing": "problem", "Connections": "problem"}
+    faulty = sound.changed(database_url=fresh_url)
+    findings = await run_checks(faulty)
+    assert faults(findings) == {"Durability": "problem", "Writing": "problem", "Connections": "problem"}
     assert "synchronous_commit is off" in named(findings, "Durability").found
     assert named(findings, "Connections").found.startswith("10 allowed, up to 12 needed")
 
@@ -104,9 +104,9 @@ def test_findings_follow_from_the_facts(
     monkeypatch.setattr("catraca.roles.doctor.postgres.newest_revision", lambda: "0001")
     settings = read_settings(workers=4, database_connections=10)
     enough = replace(POSTGRES, connections_allowed=45)
-    assert amiss(judge_postgres(enough, settings)) == {}
+    assert faults(judge_postgres(enough, settings)) == {}
     findings = judge_postgres(facts, settings)
-    assert amiss(findings) == {name: "problem"}
+    assert faults(findings) == {name: "problem"}
     assert words in named(findings, name).found
 
 
@@ -118,7 +118,7 @@ async def test_unreachable_database_hides_no_other_finding(sound: Settings, tmp_
         None,
     ):
         findings = await run_checks(sound.changed(database_url=url))
-        assert amiss(findings) == {"PostgreSQL": "problem"}
+        assert faults(findings) == {"PostgreSQL": "problem"}
         assert named(findings, "Redis").verdict == "ok"
         assert "hunter2" not in str(findings)
 
@@ -141,7 +141,7 @@ async def test_full_or_evicting_redis_is_a_warning(sound: Settings, stack: Stack
         for name, value in before.items():
             await client.config_set(name, value)
         await client.aclose()
-    assert amiss(findings) == {"Eviction": "warning", "Memory of Redis": "warning"}
+    assert faults(findings) == {"Eviction": "warning", "Memory of Redis": "warning"}
     assert "allkeys-lru" in named(findings, "Eviction").found
 
 
@@ -153,16 +153,16 @@ async def test_missing_redis_is_a_warning(sound: Settings, tmp_path: Path) -> No
         "nonsense",
     ):
         findings = await run_checks(sound.changed(redis_url=url))
-        assert amiss(findings) == {"Redis": "warning"}
+        assert faults(findings) == {"Redis": "warning"}
         assert "hunter2" not in str(findings)
 
 
 def test_old_redis_is_a_problem_and_a_replica_a_warning() -> None:
-    assert amiss(judge_redis(REDIS)) == {}
-    assert amiss(judge_redis(replace(REDIS, version="6.0.16"))) == {"Redis": "problem"}
-    assert amiss(judge_redis(replace(REDIS, is_replica=True))) == {"Redis": "warning"}
-    assert amiss(judge_redis(replace(REDIS, used_bytes=81))) == {"Memory of Redis": "warning"}
-    assert amiss(judge_redis(replace(REDIS, used_bytes=81, limit_bytes=0))) == {}
+    assert faults(judge_redis(REDIS)) == {}
+    assert faults(judge_redis(replace(REDIS, version="6.0.16"))) == {"Redis": "problem"}
+    assert faults(judge_redis(replace(REDIS, is_replica=True))) == {"Redis": "warning"}
+    assert faults(judge_redis(replace(REDIS, used_bytes=81))) == {"Memory of Redis": "warning"}
+    assert faults(judge_redis(replace(REDIS, used_bytes=81, limit_bytes=0))) == {}
 
 
 def test_versions_compare_as_numbers() -> None:
@@ -189,7 +189,7 @@ def test_old_rabbitmq_is_a_problem() -> None:
 async def test_unreachable_rabbitmq_is_a_problem(sound: Settings) -> None:
     url = f"amqp://guest:hunter2@127.0.0.1:{free_port()}/"
     findings = await run_checks(sound.changed(amqp_url=url))
-    assert amiss(findings) == {"RabbitMQ": "problem"}
+    assert faults(findings) == {"RabbitMQ": "problem"}
     assert "hunter2" not in str(findings)
 
 
@@ -199,14 +199,14 @@ async def test_silent_servers_do_not_delay_the_doctor(
     monkeypatch.setattr(server_info, "ASK_SECONDS", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
-        spoilt = sound.changed(
+        faulty = sound.changed(
             database_url=f"postgresql://x@127.0.0.1:{port}/x",
             redis_url=f"redis://127.0.0.1:{port}",
             amqp_url=f"amqp://127.0.0.1:{port}",
         )
         async with asyncio.timeout(30):
-            findings = await run_checks(spoilt)
-    assert amiss(findings) == {"PostgreSQL": "problem", "Redis": "warning", "RabbitMQ": "problem"}
+            findings = await run_checks(faulty)
+    assert faults(findings) == {"PostgreSQL": "problem", "Redis": "warning", "RabbitMQ": "problem"}
     for name in ("PostgreSQL", "Redis", "RabbitMQ"):
         assert "no answer within" in named(findings, name).found
 

@@ -59,7 +59,7 @@ class Process:
 
     async def run(self) -> None:
         """Run until stopped or killed."""
-        self._life.heed_signals()
+        self._life.handle_signals()
         transport = await self._transport()
         await transport.declare()
         works = [work for part in self._orders.parts for work in await self._works(part, transport)]
