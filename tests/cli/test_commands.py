@@ -1,4 +1,4 @@
-"""Commands that need no server: tokens, version, help, and what they refuse."""
+"""Commands that need no server: tokens, version, help, refusals."""
 
 import json
 import os
@@ -11,9 +11,11 @@ import jwt
 import pytest
 
 from catraca.platform.database.migrations import newest_revision
+from tests.cli.shell import catraca
 
 
-def catraca(*arguments: str, folder: Path, **settings: str) -> subprocess.CompletedProcess[str]:
+def start(*arguments: str, folder: Path, **settings: str) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own."""
     environment = {"PATH": os.environ["PATH"], "CATRACA_STATE_DIR": str(folder / "state"), **settings}
     return subprocess.run(
         [sys.executable, "-m", "catraca", *arguments],
@@ -29,7 +31,7 @@ def claims(token: str) -> dict[str, object]:
     return jwt.decode(token, options={"verify_signature": False})
 
 
-def test_token_prints_one_token_per_line(tmp_path: Path) -> None:
+async def test_token_prints_one_token_per_line(tmp_path: Path) -> None:
     subs = [str(uuid4()), str(uuid4())]
     arguments = [
         "token",
@@ -44,7 +46,7 @@ def test_token_prints_one_token_per_line(tmp_path: Path) -> None:
         "--ttl",
         "60",
     ]
-    done = catraca(*arguments, folder=tmp_path)
+    done = await catraca(*arguments, folder=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     tokens = done.stdout.split()
     assert [claims(token)["sub"] for token in tokens] == subs
@@ -52,13 +54,13 @@ def test_token_prints_one_token_per_line(tmp_path: Path) -> None:
     secret = (tmp_path / "state/secret").read_text()
     for token in tokens:
         jwt.decode(token, secret, algorithms=["HS256"], audience="catraca", issuer="catraca")
-    again = catraca(*arguments, "--json", folder=tmp_path)
+    again = await catraca(*arguments, "--json", folder=tmp_path)
     assert [claims(token)["sub"] for token in json.loads(again.stdout)] == subs
 
 
-def test_token_follows_the_token_settings(tmp_path: Path) -> None:
+async def test_token_follows_the_token_settings(tmp_path: Path) -> None:
     given = {"CATRACA_SECRET": "s" * 40, "CATRACA_JWT_ISSUER": "us", "CATRACA_JWT_AUDIENCE": "them"}
-    done = catraca("token", "--sub", str(uuid4()), "--role", "operator", folder=tmp_path, **given)
+    done = await catraca("token", "--sub", str(uuid4()), "--role", "operator", folder=tmp_path, **given)
     jwt.decode(done.stdout.strip(), "s" * 40, algorithms=["HS256"], audience="them", issuer="us")
 
 
@@ -81,10 +83,10 @@ def test_token_follows_the_token_settings(tmp_path: Path) -> None:
         (["migrate"], {}, ["CATRACA_DATABASE_URL", "catraca up"]),
     ],
 )
-def test_wrong_command_fails_in_one_line_with_the_remedy(
+async def test_wrong_command_fails_in_one_line_with_the_remedy(
     tmp_path: Path, arguments: list[str], settings: dict[str, str], words: list[str]
 ) -> None:
-    done = catraca(*arguments, folder=tmp_path, **settings)
+    done = await catraca(*arguments, folder=tmp_path, **settings)
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
     assert all(word in line for word in words)
@@ -92,7 +94,7 @@ def test_wrong_command_fails_in_one_line_with_the_remedy(
 
 def test_unavailable_server_fails_in_one_line(tmp_path: Path) -> None:
     url = "postgresql://catraca:hush@127.0.0.1:1/catraca"
-    done = catraca("migrate", folder=tmp_path, CATRACA_DATABASE_URL=url)
+    done = start("migrate", folder=tmp_path, CATRACA_DATABASE_URL=url)
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
     assert "127.0.0.1:1" in line
@@ -100,9 +102,9 @@ def test_unavailable_server_fails_in_one_line(tmp_path: Path) -> None:
 
 
 def test_version_prints_the_schema_too(tmp_path: Path) -> None:
-    found = json.loads(catraca("version", "--json", folder=tmp_path).stdout)
+    found = json.loads(start("version", "--json", folder=tmp_path).stdout)
     assert found["schema"] == newest_revision()
-    assert found["version"] in catraca("version", folder=tmp_path).stdout
+    assert found["version"] in start("version", folder=tmp_path).stdout
 
 
 def test_help_loads_nothing_heavy(tmp_path: Path) -> None:
@@ -114,7 +116,7 @@ def test_help_loads_nothing_heavy(tmp_path: Path) -> None:
         check=True,
     )
     assert not heavy & set(found.stdout.split())
-    assert "doctor" in catraca("--help", folder=tmp_path).stdout
+    assert "doctor" in start("--help", folder=tmp_path).stdout
 
 
 def test_metrics_are_written_to_the_state_folder(tmp_path: Path) -> None:

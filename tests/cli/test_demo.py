@@ -1,6 +1,5 @@
 """`catraca demo`: its failures and its output."""
 
-import asyncio
 import io
 import json
 from contextlib import redirect_stdout
@@ -13,13 +12,13 @@ from rich.console import Console
 from catraca.cli.demo import demo
 from catraca.cli.demo_screen import Screen
 from catraca.client.demo import MOST_DRIVERS, MOST_RIDES_PER_MINUTE, Tally
-from tests.cli.test_commands import catraca
+from tests.cli.shell import catraca
 from tests.conftest import SECRET
 from tests.servers import on_one_stack
 
 
-def test_unreachable_server_is_one_line_with_the_remedy(tmp_path: Path) -> None:
-    done = catraca("demo", "--url", "http://127.0.0.1:1", folder=tmp_path)
+async def test_unreachable_server_is_one_line_with_the_remedy(tmp_path: Path) -> None:
+    done = await catraca("demo", "--url", "http://127.0.0.1:1", folder=tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
     (line,) = done.stderr.splitlines()
     assert "make up" in line
@@ -34,11 +33,11 @@ def test_unreachable_server_is_one_line_with_the_remedy(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("command", ["demo", "up"])
-def test_demo_refuses_production_and_identity_provider(
+async def test_demo_refuses_production_and_identity_provider(
     tmp_path: Path, command: str, settings: dict[str, str], words: str
 ) -> None:
     arguments = ["up", "--demo"] if command == "up" else ["demo"]
-    done = catraca(*arguments, folder=tmp_path, **settings)
+    done = await catraca(*arguments, folder=tmp_path, **settings)
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
     assert words in line
@@ -47,7 +46,7 @@ def test_demo_refuses_production_and_identity_provider(
 
 @on_one_stack
 async def test_server_with_another_secret_is_reported(api_url: str, tmp_path: Path) -> None:
-    done = await asyncio.to_thread(catraca, "demo", "--url", api_url, folder=tmp_path)
+    done = await catraca("demo", "--url", api_url, folder=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert "CATRACA_SECRET" in done.stderr
 

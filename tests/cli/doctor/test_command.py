@@ -1,10 +1,6 @@
-"""`catraca doctor` as a person and a program meet it."""
+"""`catraca doctor`: its output for people and for programs."""
 
-import asyncio
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,19 +8,9 @@ import pytest
 from catraca.platform.database.migrations import migrate
 from catraca.settings import Settings
 from tests.cli.doctor.findings import execute
+from tests.cli.shell import catraca
 from tests.conftest import SECRET
 from tests.servers import on_one_stack
-
-
-def catraca(*words: str, **environment: str) -> "subprocess.CompletedProcess[str]":
-    kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-    return subprocess.run(
-        [sys.executable, "-m", "catraca", *words],
-        env={**kept, "NO_COLOR": "1", **environment},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
 
 
 @pytest.fixture
@@ -38,52 +24,56 @@ def environment(sound: Settings, fresh_url: str) -> dict[str, str]:
     }
 
 
-# What there is to find is asked on both stacks, without a process for each question: see test_servers.py.
+# The findings are tested on both stacks, without processes, in test_servers.py.
 @on_one_stack
-async def test_doctor_prints_findings_and_exits_by_the_verdict(environment: dict[str, str]) -> None:
-    sick = await asyncio.to_thread(catraca, "doctor", **environment)
-    assert sick.returncode == 1
-    assert "problem   Schema: the database is empty\n          Run `catraca migrate`.\n" in sick.stdout
-    assert sick.stderr == ""
+async def test_doctor_prints_findings_and_exits_by_the_verdict(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    faulty = await catraca("doctor", folder=tmp_path, **environment)
+    assert faulty.returncode == 1
+    assert "problem   Schema: the database is empty\n          Run `catraca migrate`.\n" in faulty.stdout
+    assert faulty.stderr == ""
     await migrate(environment["CATRACA_DATABASE_URL"])
-    well = await asyncio.to_thread(catraca, "doctor", **environment)
-    assert (well.returncode, well.stderr) == (0, "")
-    assert "problem" not in well.stdout
+    fixed = await catraca("doctor", folder=tmp_path, **environment)
+    assert (fixed.returncode, fixed.stderr) == (0, "")
+    assert "problem" not in fixed.stdout
 
 
 @on_one_stack
-async def test_doctor_prints_json_and_checks_invariants(environment: dict[str, str]) -> None:
+async def test_doctor_prints_json_and_checks_invariants(environment: dict[str, str], tmp_path: Path) -> None:
     url = environment["CATRACA_DATABASE_URL"]
     await migrate(url)
     words = ("doctor", "--json", "--invariants")
-    sound = await asyncio.to_thread(catraca, *words, **environment)
-    told = json.loads(sound.stdout)
-    assert (sound.returncode, told["ok"]) == (0, True)
-    assert {finding["verdict"] for finding in told["checks"]} == {"ok"}
-    assert {rule["state"] for rule in told["invariants"]} == {"held"}
+    sound = await catraca(*words, folder=tmp_path, **environment)
+    output = json.loads(sound.stdout)
+    assert (sound.returncode, output["ok"]) == (0, True)
+    assert {finding["verdict"] for finding in output["checks"]} == {"ok"}
+    assert {rule["state"] for rule in output["invariants"]} == {"held"}
     await execute(url, "ALTER TABLE audit_log DISABLE TRIGGER audit_log_is_append_only")
-    broken = await asyncio.to_thread(catraca, *words, **environment)
-    told = json.loads(broken.stdout)
-    assert (broken.returncode, told["ok"]) == (1, False)
-    (rule,) = [rule for rule in told["invariants"] if rule["state"] != "held"]
+    broken = await catraca(*words, folder=tmp_path, **environment)
+    output = json.loads(broken.stdout)
+    assert (broken.returncode, output["ok"]) == (1, False)
+    (rule,) = [rule for rule in output["invariants"] if rule["state"] != "held"]
     assert rule["name"] == "the audit log only grows"
-    plain = await asyncio.to_thread(catraca, "doctor", "--invariants", **environment)
+    plain = await catraca("doctor", "--invariants", folder=tmp_path, **environment)
     assert "broken    the audit log only grows: " in plain.stdout
     assert "- audit_log_is_append_only on audit_log exists but is not enforced" in plain.stdout
     assert "held      6. one effect per idempotency key: " in plain.stdout
 
 
 @on_one_stack
-async def test_invariants_without_a_database_are_unchecked(environment: dict[str, str]) -> None:
+async def test_invariants_without_a_database_are_unchecked(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
     del environment["CATRACA_DATABASE_URL"]
-    told = json.loads(
-        (await asyncio.to_thread(catraca, "doctor", "--json", "--invariants", **environment)).stdout
+    output = json.loads(
+        (await catraca("doctor", "--json", "--invariants", folder=tmp_path, **environment)).stdout
     )
-    assert {rule["state"] for rule in told["invariants"]} == {"unchecked"}
-    assert told["ok"] is False
+    assert {rule["state"] for rule in output["invariants"]} == {"unchecked"}
+    assert output["ok"] is False
 
 
-# Which secrets are unfit is asked in test_settings.py; here, that whoever serves asks.
+# Which secrets are weak is tested in test_settings.py; here, that both commands check.
 @pytest.mark.parametrize(
     ("command", "secret"),
     [
@@ -92,7 +82,7 @@ async def test_invariants_without_a_database_are_unchecked(environment: dict[str
         (["serve", "api", "--workers", "2"], {"CATRACA_SECRET": "x" * 31}),
     ],
 )
-def test_weak_secret_is_refused_in_production(
+async def test_weak_secret_is_refused_in_production(
     command: list[str], secret: dict[str, str], tmp_path: Path
 ) -> None:
     settings = {
@@ -100,7 +90,7 @@ def test_weak_secret_is_refused_in_production(
         "CATRACA_STATE_DIR": str(tmp_path),
         "CATRACA_DATABASE_URL": "postgresql://catraca@127.0.0.1:1/catraca",
     }
-    refused = catraca(*command, **settings, **secret)
+    refused = await catraca(*command, folder=tmp_path, **settings, **secret)
     assert refused.returncode == 2, refused.stderr
     assert refused.stderr.startswith("catraca: CATRACA_SECRET is ")
     assert "openssl rand" in refused.stderr
