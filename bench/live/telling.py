@@ -12,7 +12,7 @@ from catraca.domains.notifications.model import SourceEvent
 from catraca.events import TOPOLOGY, RideStarted
 from catraca.platform import redis_pubsub
 from catraca.platform.clock import now
-from catraca.platform.database import Database, Db, after_commit
+from catraca.platform.database import Database, Db
 from catraca.platform.redis_client import RedisClient, RedisLimits
 
 # As many as the notifier takes from its queue at a time.
@@ -90,7 +90,7 @@ class NewNotification:
         ]
 
         async def work(db: Db) -> None:
-            after_commit(db, lambda: self._note(people))
+            db.after_commit(lambda: self._note(people))
             await self._notifier.notify(db, happened)
 
         await self._database.run(work)

@@ -23,7 +23,7 @@ from catraca.domains.analytics.model import (
     percent_failed,
 )
 from catraca.events import MatchesFailing
-from catraca.platform.database import Db, after_commit, outbox
+from catraca.platform.database import Db, outbox
 
 log = structlog.get_logger()
 
@@ -42,7 +42,7 @@ async def count_events(db: Db, events: Sequence[CountedEvent], *, rule: AlertRul
     if windows := by_window(facts, rule.window):
         alerts = await store.add_to_windows(db, windows, rule=rule)
     await outbox.record(db, *(_event_of(alert) for alert in alerts))
-    after_commit(db, partial(_measure, events, alerts))
+    db.after_commit(partial(_measure, events, alerts))
 
 
 async def find_demand(

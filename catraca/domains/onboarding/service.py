@@ -27,7 +27,7 @@ from catraca.domains.onboarding.model import (
 from catraca.domains.people import NewUser, PersonalData, UserId
 from catraca.events import SIGN_UP_EXCHANGE, SIGN_UP_QUEUE, UserRejected
 from catraca.platform.bus import Headers, Message, QueueFull
-from catraca.platform.database import Db, after_commit, outbox
+from catraca.platform.database import Db, outbox
 from catraca.platform.errors import NotFound
 from catraca.platform.ids import new_id
 from catraca.platform.lines import fold_email
@@ -234,4 +234,4 @@ async def _record_rejections(db: Db, reasons: dict[UUID, Rejection]) -> None:
 
 def _count(db: Db, outcome: str, number: int) -> None:
     if number:
-        after_commit(db, partial(OUTCOMES.labels(outcome).inc, number))
+        db.after_commit(partial(OUTCOMES.labels(outcome).inc, number))

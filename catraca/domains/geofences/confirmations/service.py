@@ -12,7 +12,7 @@ from catraca.domains.geofences.model import Answer, Confirmation, RequestRefused
 from catraca.domains.people import UserId
 from catraca.domains.rides import Ride
 from catraca.events import ConfirmationExpired
-from catraca.platform.database import Db, after_commit, audit, outbox, timers
+from catraca.platform.database import Db, audit, outbox, timers
 from catraca.platform.database.timers import TimerKind
 from catraca.platform.errors import Refusal
 
@@ -35,7 +35,7 @@ async def record_use(db: Db, confirmation: Confirmation, ride: Ride, *, by: UUID
     await timers.cancel_timer(db, CONFIRMATION_DUE, confirmation.id)
     await _record(db, "confirmed", confirmation, by=by)
     waited = ride.created_at - confirmation.created_at
-    after_commit(db, lambda: CONFIRMATION_SECONDS.observe(waited.total_seconds()))
+    db.after_commit(lambda: CONFIRMATION_SECONDS.observe(waited.total_seconds()))
 
 
 async def repeat_answer(db: Db, confirmation: Confirmation, *, by: UUID) -> Answer:
@@ -60,7 +60,7 @@ async def refuse_token(db: Db, passenger_id: UserId, *, by: UUID) -> RequestRefu
     await audit.record(
         db, actor_id=by, action="user.confirmation_guessed", subject_kind="user", subject_id=passenger_id
     )
-    after_commit(db, lambda: CONFIRMATIONS.labels("guessed").inc())
+    db.after_commit(lambda: CONFIRMATIONS.labels("guessed").inc())
     return RequestRefused(ConfirmationTokenInvalid())
 
 
@@ -90,7 +90,7 @@ async def _record(
         subject_id=confirmation.id,
         data={"tier": confirmation.tier, "community_id": confirmation.community_id, **more},
     )
-    after_commit(db, lambda: CONFIRMATIONS.labels(outcome).inc())
+    db.after_commit(lambda: CONFIRMATIONS.labels(outcome).inc())
 
 
 async def _export(db: Db, user_id: UserId) -> object:

@@ -11,7 +11,7 @@ from catraca.domains.matching.candidates.store import last_search
 from catraca.domains.rides import LockedRide, Ride
 from catraca.events import DriverAccepted, MatchingTimeout, NoDriversAvailable, RideMatched
 from catraca.events.rides import Point
-from catraca.platform.database import Db, after_commit, outbox
+from catraca.platform.database import Db, outbox
 from catraca.platform.geo import Place, estimate_trip
 from catraca.platform.redis_client import RedisClient
 
@@ -58,7 +58,7 @@ async def confirm_match(
         ),
     )
     waited = event.accepted_at - started_at
-    after_commit(db, lambda: _count_match(waited))
+    db.after_commit(lambda: _count_match(waited))
     return released
 
 
@@ -99,7 +99,7 @@ async def publish_end(db: Db, ended: LockedRide, *, started_at: datetime) -> Non
     else:
         event = NoDriversAvailable(**fields, reason="no_drivers_in_area")
     await outbox.record(db, event)
-    after_commit(db, lambda: ENDED_SEARCHES.labels(event.reason).inc())
+    db.after_commit(lambda: ENDED_SEARCHES.labels(event.reason).inc())
 
 
 def _rough_pickup(ride: Ride) -> Point:

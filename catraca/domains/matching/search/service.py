@@ -36,7 +36,7 @@ from catraca.domains.matching.search.model import (
 )
 from catraca.domains.rides import LockedRide, RideId
 from catraca.events import MatchingRetry
-from catraca.platform.database import Db, after_commit, outbox, timers
+from catraca.platform.database import Db, outbox, timers
 from catraca.platform.database.timers import TimerKind
 from catraca.platform.geo import Place, cells_around
 from catraca.platform.redis_client import RedisClient
@@ -221,7 +221,7 @@ class _SearchStep:
             limit=self._rules.offers_at_once + SPARE,
             fresh=self._matcher.terms.fresh,
         )
-        after_commit(self._db, lambda: SEARCHES.labels("some" if search.candidates else "nobody").inc())
+        self._db.after_commit(lambda: SEARCHES.labels("some" if search.candidates else "nobody").inc())
         return CandidatesFound(self._ride_state(), search.candidates, certain=search.source == "redis")
 
     async def _make_offers(self, effect: MakeOffers, matching: Matching) -> OffersMade:
@@ -237,7 +237,7 @@ class _SearchStep:
             is_first = not self._locked.offers
             self._locked = self._search.locked
             waited = self._locked.now - matching.started_at
-            after_commit(self._db, lambda: _count_offers(made, waited if is_first else None))
+            self._db.after_commit(lambda: _count_offers(made, waited if is_first else None))
         return OffersMade(self._ride_state(), made)
 
     async def _publish_retry(self, effect: PublishRetry) -> None:

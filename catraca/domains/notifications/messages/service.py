@@ -21,7 +21,7 @@ from catraca.domains.notifications.push.service import erase_devices, schedule_p
 from catraca.domains.people import PersonalData, UserId
 from catraca.events import CandidateFound, RideMatched
 from catraca.events.appointments import AppointmentEvent
-from catraca.platform.database import Db, after_commit
+from catraca.platform.database import Db
 
 MAX_UNREAD_COUNT = 1000
 MAX_MARKED = 1000
@@ -76,7 +76,7 @@ class Notifier:
         if self._pushes:
             pairs = zip(new, inserted, strict=True)
             await schedule_pushes(db, [row for one, row in pairs if not one.quiet])
-        after_commit(db, lambda: self._announce_soon(inserted))
+        db.after_commit(lambda: self._announce_soon(inserted))
         return inserted
 
     def _announce_soon(self, inserted: Sequence[Notification]) -> None:

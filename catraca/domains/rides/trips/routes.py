@@ -13,7 +13,6 @@ from catraca.domains.rides.trips.schemas import CancelRideIn, CompleteIn
 from catraca.domains.rides.views.routes import read_ride
 from catraca.domains.rides.views.schemas import RideOut
 from catraca.domains.rides.views.service import view_of
-from catraca.platform.database import after_commit
 from catraca.platform.http.caller import Caller
 from catraca.platform.http.problems import problems
 from catraca.platform.http.route import OpenDb, UnitOfWork, make_router, wired
@@ -71,5 +70,5 @@ async def cancel_ride(
         search_timeout=terms.search_timeout,
     )
     if ride.status == "SEARCHING":
-        after_commit(db, lambda: acceptance.clear_hint(ride.id))
+        db.after_commit(lambda: acceptance.clear_hint(ride.id))
     return RideOut.of(view_of(ride, UserId(caller.id), sees_all=caller.acts_for_others))

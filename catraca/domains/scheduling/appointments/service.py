@@ -37,7 +37,7 @@ from catraca.domains.scheduling.freed_time import service as freed_time
 from catraca.domains.scheduling.shared.model import AppointmentId, SessionId, SubjectId
 from catraca.events.appointments import AppointmentEvent
 from catraca.platform.auth import Principal
-from catraca.platform.database import Db, after_commit, outbox, timers
+from catraca.platform.database import Db, outbox, timers
 from catraca.platform.database.timers import TimerKind
 from catraca.platform.errors import Busy, NotFound
 from catraca.platform.ids import new_id
@@ -280,7 +280,7 @@ async def publish(db: Db, event: AppointmentEvent, *, outcome: str) -> None:
 
 
 def count_outcome(db: Db, outcome: str) -> None:
-    after_commit(db, lambda: OUTCOMES.labels(outcome).inc())
+    db.after_commit(lambda: OUTCOMES.labels(outcome).inc())
 
 
 async def set_reminder(db: Db, appointment: Appointment, before: timedelta) -> None:

@@ -11,7 +11,7 @@ from catraca.platform.bus.postgres.capacity import Room
 from catraca.platform.bus.postgres.subscription import PostgresSubscription, wake_topic
 from catraca.platform.bus.topology import Queue, Topology
 from catraca.platform.bus.transport import BusAway, QueueFull, Unroutable
-from catraca.platform.database import Database, Db, Row, announce
+from catraca.platform.database import Database, Db, Row
 from catraca.platform.errors import Refusal
 
 COUNTED_TO = 100_000
@@ -73,7 +73,7 @@ class PostgresBus:
         await tables.move_from_outbox(db, [event["id"] for event, _ in taken], list(routes))
         added = Counter(queue.name for _, way in taken for queue in way)
         for name in added:
-            announce(db, wake_topic(name))
+            db.notify(wake_topic(name))
         self._room.add(added.elements())
         return outcomes
 

@@ -10,7 +10,7 @@ from catraca.platform.bus.message import Delivery, each_once
 from catraca.platform.bus.postgres import tables
 from catraca.platform.bus.topology import Queue, Topology
 from catraca.platform.clock import monotonic_seconds
-from catraca.platform.database import Database, Db, announce
+from catraca.platform.database import Database, Db
 from catraca.platform.errors import Refusal
 from catraca.platform.pauses import within
 
@@ -197,7 +197,7 @@ class PostgresSubscription:
             return
         self._look_for_due_at = monotonic_seconds() + POLL_SECONDS / 2
         for queue in await tables.return_due(db):
-            announce(db, wake_topic(queue))
+            db.notify(wake_topic(queue))
 
     async def _renew(self) -> None:
         while True:
