@@ -1,4 +1,4 @@
-"""A crowd at one ride: everybody's request is sent at once, and the time taken until the last is answered."""
+"""Many drivers accept one ride at once; measured until the last answer."""
 
 import asyncio
 from collections import Counter
@@ -15,7 +15,7 @@ CROWD = 1000
 
 @dataclass(frozen=True, slots=True)
 class CrowdLoad:
-    """Accepts of one ride; or, with a path, of a route that does nothing, by the same callers."""
+    """Accepts of one ride; or, with `no_op_path`, requests to a route that does nothing."""
 
     url: str
     database_url: str
@@ -44,7 +44,7 @@ class CrowdLoad:
 
 
 async def send_at_once(url: str, requests: Sequence[bytes]) -> tuple[float, Counter[int]]:
-    """Each on a connection of its own, opened before; answers how long it took, and the statuses."""
+    """Send each request on a connection of its own, opened before; return the time taken and the statuses."""
     parts = urlsplit(url)
     pairs = [await asyncio.open_connection(parts.hostname, parts.port) for _ in requests]
     began = perf_counter()

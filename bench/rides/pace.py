@@ -1,4 +1,4 @@
-"""Accepts at a steady pace: how long one takes when the server is half busy."""
+"""Time of an accept at a steady pace, with the server half busy."""
 
 import asyncio
 from time import perf_counter
@@ -14,9 +14,9 @@ CONNECTIONS = 64
 def accept_milliseconds(
     url: str, database_url: str, secret: str, *, per_second: float
 ) -> tuple[float, float]:
-    """Median and 99th percentile, each from the moment a request was due, whether or not it could be sent."""
-    waiting = asyncio.run(make_rides(database_url, int(per_second * PACED_SECONDS)))
-    requests = [accept_request(number, secret) for number in waiting]
+    """Return median and 99th percentile, measured from the time each request was due."""
+    rides = asyncio.run(make_rides(database_url, int(per_second * PACED_SECONDS)))
+    requests = [accept_request(number, secret) for number in rides]
     taken: list[float] = []
     asyncio.run(
         send_paced(

@@ -1,8 +1,8 @@
-"""Where the time of an accept goes: `python -m bench --only accept --parts`.
+"""Profile of the API during accepts: `python -m bench --only accept --parts`.
 
-The server runs with one more route. A timer that counts processor time interrupts it, and each interrupt is
-counted for the code that ran. Python handles signals between two of its own instructions, so time in C code
-counts for the instruction after it. The processor time of other processes is not in the table.
+The server has one additional route. A timer that runs only while the process works interrupts it, and the
+current function is counted. Python handles a signal between two bytecodes, so time in C code, such as socket
+calls, counts for the next function. Work of other processes is not included.
 """
 
 import asyncio
@@ -27,31 +27,20 @@ from catraca.roles.runner import Life, run_roles
 from catraca.settings import Settings, read_settings
 
 EVERY_SECONDS = 0.004
-AUTHENTICATION = "authentication, with looking people up"
-# A moment belongs to the innermost of its functions whose file is named here. Authentication is taken whole.
+AUTHENTICATION = "authentication and account lookup"
+# A sample counts for the innermost function whose file is listed here; authentication includes its callees.
 FILES = {
     AUTHENTICATION: ("platform/auth", "roles/api/authentication"),
-    "Redis: limits and gate": (
-        "/redis/",
-        "platform/redis_client",
-        "http/rate_limits",
-        "/limits/",
-        "store/gate",
-    ),
-    "database": (
-        "/asyncpg/",
-        "platform/database/",
-        "/store/",
-    ),
-    "judging and telling": (
-        "rides/service",
-        "rides/model",
+    "Redis: rate limits and hints": ("/redis/", "platform/redis_client", "http/rate_limits", "/limits/"),
+    "database": ("/asyncpg/", "platform/database/", "/store"),
+    "HTTP": ("/uvicorn/", "/starlette/", "/fastapi/", "/pydantic", "platform/http/", "/routes", "/schemas"),
+    "decision and events": (
+        "domains/rides/",
         "catraca/events",
         "platform/event",
         "platform/gather",
     ),
     "metrics and logs": ("/prometheus_client/", "/structlog/", "platform/telemetry"),
-    "HTTP": ("/uvicorn/", "/starlette/", "/fastapi/", "/pydantic", "platform/http/", "/routes", "/schemas"),
 }
 
 
@@ -74,7 +63,7 @@ class Sampler:
         self._seen[part] += 1
 
     def take(self) -> dict[str, float]:
-        """Seconds of work in each part since this was last asked for."""
+        """Return the seconds of work in each part since the last call."""
         since, self._since_seconds = self._since_seconds, process_time()
         seen, self._seen = self._seen, Counter()
         worked = self._since_seconds - since
@@ -87,7 +76,7 @@ def _part_of(file: str) -> str | None:
 
 
 def parts_table(load: AcceptLoad, *, seconds: int, connections: int, folder: Path) -> Table:
-    """Accept for a while, and tell what the server was busy with."""
+    """Accept rides for `seconds`, and return the profile of the server."""
     load.per_second(seconds=1, connections=connections, folder=folder)  # the first ones are slower
     _ask(load.url)
     rate = load.per_second(seconds=seconds, connections=connections, folder=folder)
@@ -116,7 +105,7 @@ async def serve(settings: Settings) -> None:
     sampler, router = Sampler(), make_router()
 
     @router.get("/parts")
-    async def tell_parts() -> dict[str, float]:
+    async def read_parts() -> dict[str, float]:
         return sampler.take()
 
     async with open_parts(settings) as parts:

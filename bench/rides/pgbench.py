@@ -1,4 +1,4 @@
-"""The baseline of accepting: pgbench running the statements that one accept runs, as they are."""
+"""The baseline of accepting: pgbench runs the statements of one accept."""
 
 import asyncio
 import os
@@ -17,15 +17,15 @@ from catraca.domains.rides.acceptance.service import claim_rides
 from catraca.platform.database import PREFER_INDEXES, Database, Db, Row
 from catraca.platform.ids import new_id
 
-# Not too few for any machine this runs on: a run that uses them up is no measurement.
+# Enough for any machine: a run that uses all rides is not valid.
 RIDES_A_SECOND = 6000
-# As our own connections are set when they accept.
+# The planner settings of the API's connections when they accept.
 PLANNING = PREFER_INDEXES | {"plan_cache_mode": "force_generic_plan"}
 PGBENCH = ("pgbench", "-n", "-M", "prepared", "-j", "1", "-D", "i=-1")
 
 
 class Recorder:
-    """Passes every statement on, and remembers it."""
+    """Runs every statement and records it."""
 
     def __init__(self, db: Db) -> None:
         self._db = db
@@ -55,7 +55,7 @@ class Recorder:
 
 
 async def script_of_an_accept(database_url: str) -> str:
-    """Accept one ride, listening, and write down what was said, with the numbers left open."""
+    """Accept one ride and return its statements as a script, with the number of the ride as variable."""
     (number,) = await make_rides(database_url, 1)
     attempt = Attempt(
         id=new_id(),
@@ -75,11 +75,11 @@ async def script_of_an_accept(database_url: str) -> str:
     finally:
         await database.close()
     known = {numbered_id(kind, number): kind for kind in (RIDE, OFFER, DRIVER, PASSENGER)}
-    said = [_spoken(query, args, known) for query, args in recorder.statements]
-    return "\n".join(["BEGIN;", *(f"{statement};" for statement in said), "COMMIT;", ""])
+    statements = [_with_literals(query, args, known) for query, args in recorder.statements]
+    return "\n".join(["BEGIN;", *(f"{statement};" for statement in statements), "COMMIT;", ""])
 
 
-def _spoken(query: str, args: tuple[object, ...], known: dict[UUID, str]) -> str:
+def _with_literals(query: str, args: tuple[object, ...], known: dict[UUID, str]) -> str:
     return re.sub(r"\$(\d+)", lambda found: _literal(args[int(found[1]) - 1], known), query)
 
 
@@ -93,18 +93,18 @@ def _literal(value: object, known: dict[UUID, str]) -> str:
     if isinstance(value, list | set | tuple):
         return f"ARRAY[{', '.join(_literal(one, known) for one in value)}]"
     if isinstance(value, str):
-        # A colon would be a variable of pgbench's; its own way around that is another quoting.
+        # pgbench takes a colon for a variable, so the text is written as hex.
         return "convert_from('\\x" + value.encode().hex() + "', 'utf8')"
     raise TypeError(type(value))
 
 
 def pgbench_per_second(database_url: str, *, seconds: int, connections: int, folder: Path) -> float:
     accept = asyncio.run(script_of_an_accept(database_url))
-    waiting = asyncio.run(make_rides(database_url, RIDES_A_SECOND * seconds))
-    each = waiting.count // connections
-    # Each client has rides of its own: its number tells where they begin.
+    rides = asyncio.run(make_rides(database_url, RIDES_A_SECOND * seconds))
+    each = rides.count // connections
+    # Each client has rides of its own, by its number.
     script = folder / "accept.sql"
-    script.write_text(f"\\set i :i + 1\n\\set n {waiting.first} + :client_id * {each} + :i\n{accept}")
+    script.write_text(f"\\set i :i + 1\n\\set n {rides.first} + :client_id * {each} + :i\n{accept}")
     output = subprocess.run(
         [*PGBENCH, "-c", str(connections), "-T", str(seconds), "-f", str(script), database_url],
         env=os.environ | {"PGOPTIONS": " ".join(f"-c {name}={value}" for name, value in PLANNING.items())},

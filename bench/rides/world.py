@@ -1,4 +1,4 @@
-"""Rides that wait to be accepted: each with one offer and a driver of its own, numbered."""
+"""Open rides for measurements: each with one offer to a driver of its own, numbered."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import asyncpg
 
 from catraca.platform.auth import sign_token
 
-# Ids are made of a number, so that pgbench can say them too.
+# Ids are made from numbers, so that pgbench can compute them too.
 RIDE, OFFER, DRIVER, PASSENGER = "a", "b", "c", "d"
 
 
@@ -18,13 +18,13 @@ def numbered_id(kind: str, number: int) -> UUID:
 
 
 def numbered_sql(kind: str, number: str) -> str:
-    """The same in SQL."""
+    """Return `numbered_id` as an SQL expression."""
     return f"('{kind * 8}-0000-4000-8000-' || lpad(to_hex(({number})::integer), 12, '0'))::uuid"
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
-    """Rides from `first` on that are not accepted yet."""
+class OpenRides:
+    """`count` rides that no driver has accepted yet, numbered from `first`."""
 
     first: int
     count: int
@@ -33,8 +33,8 @@ class Waiting:
         return iter(range(self.first, self.first + self.count))
 
 
-async def make_rides(database_url: str, count: int) -> Waiting:
-    """New rides on offer, after those there are."""
+async def make_rides(database_url: str, count: int) -> OpenRides:
+    """Insert offered rides, numbered after the existing ones."""
     db = await asyncpg.connect(database_url)
     try:
         first = 1 + await db.fetchval("SELECT count(*) FROM rides")
@@ -62,16 +62,16 @@ async def make_rides(database_url: str, count: int) -> Waiting:
             COMMIT;
         """)
         await db.execute("ANALYZE rides; ANALYZE ride_offers; ANALYZE ride_events; ANALYZE timers")
-        # What the last measurement left to be told is no load of this one's.
+        # Unsent events of the last measurement must not load this one.
         await db.execute("TRUNCATE outbox, outbox_sent")
         await db.execute("CHECKPOINT")
     finally:
         await db.close()
-    return Waiting(first, count)
+    return OpenRides(first, count)
 
 
-async def make_crowd(database_url: str, count: int) -> Waiting:
-    """New rides on offer as above, and the first of them offered to all the drivers instead."""
+async def make_crowd(database_url: str, count: int) -> OpenRides:
+    """Insert offered rides, then move all offers to the first ride."""
     crowd = await make_rides(database_url, count)
     db = await asyncpg.connect(database_url)
     try:
@@ -86,13 +86,13 @@ async def make_crowd(database_url: str, count: int) -> Waiting:
     return crowd
 
 
-async def count_accepted(database_url: str, waiting: Waiting) -> int:
+async def count_accepted(database_url: str, rides: OpenRides) -> int:
     db = await asyncpg.connect(database_url)
     try:
         return await db.fetchval(
             "SELECT count(*) FROM rides WHERE status = 'ACCEPTED'"
-            f" AND id BETWEEN {numbered_sql(RIDE, str(waiting.first))}"
-            f" AND {numbered_sql(RIDE, str(waiting.first + waiting.count - 1))}"
+            f" AND id BETWEEN {numbered_sql(RIDE, str(rides.first))}"
+            f" AND {numbered_sql(RIDE, str(rides.first + rides.count - 1))}"
         )
     finally:
         await db.close()

@@ -1,4 +1,4 @@
-"""What is told about rides: each step from the request to the end."""
+"""Events of rides, from the request to the end."""
 
 from datetime import datetime
 from typing import Annotated
@@ -9,9 +9,7 @@ from msgspec import Meta
 
 from catraca.platform.event import Event
 
-Round = Annotated[
-    int, Meta(description="How often a driver has been looked for; older rounds are stale news.")
-]
+Round = Annotated[int, Meta(description="Number of the search, from 1; events of older rounds are outdated.")]
 RiderId = Annotated[UUID, Meta(description="The passenger.")]
 DriverId = Annotated[UUID, Meta(description="The driver.")]
 FareCents = Annotated[int, Meta(description="In hundredths of the currency.", examples=[2550])]
@@ -25,7 +23,7 @@ class Point(msgspec.Struct, frozen=True):
 
 
 class RideEvent(Event, frozen=True, kw_only=True):
-    """All of a ride's events carry its round."""
+    """The base of all events of a ride."""
 
     exchange = "rides.events"
     about = "ride_id"
@@ -35,60 +33,62 @@ class RideEvent(Event, frozen=True, kw_only=True):
 
 
 class RideRequested(RideEvent, frozen=True, kw_only=True, tag="ride.requested"):
-    """A passenger asks for a ride."""
+    """A passenger requested a ride."""
 
     rider_id: RiderId
-    pickup: Annotated[Point, Meta(description="Where from.")]
-    dropoff: Annotated[Point | None, Meta(description="Where to, if it was said.")] = None
-    estimated_fare_cents: Annotated[int | None, Meta(description="As quoted.", examples=[2550])] = None
-    deadline_at: Annotated[datetime, Meta(description="Until when a driver is looked for.")]
+    pickup: Annotated[Point, Meta(description="The pickup.")]
+    dropoff: Annotated[Point | None, Meta(description="The destination, if known.")] = None
+    estimated_fare_cents: Annotated[int | None, Meta(description="The estimated fare.", examples=[2550])] = (
+        None
+    )
+    deadline_at: Annotated[datetime, Meta(description="End of the search for a driver.")]
 
 
 class ConfirmationExpired(Event, frozen=True, kw_only=True, tag="ride.confirmation_expired"):
-    """A passenger was asked whether drivers from elsewhere will do, and did not say so in time: no ride."""
+    """A passenger did not confirm drivers from elsewhere in time: there is no ride."""
 
     exchange = "rides.events"
     about = "confirmation_id"
 
-    confirmation_id: Annotated[UUID, Meta(description="The question.")]
+    confirmation_id: Annotated[UUID, Meta(description="The confirmation.")]
     rider_id: RiderId
-    expires_at: Annotated[datetime, Meta(description="Until when it could be confirmed.")]
+    expires_at: Annotated[datetime, Meta(description="End of the time to confirm.")]
 
 
 class RideAccepted(RideEvent, frozen=True, kw_only=True, tag="ride.accepted"):
-    """One driver has the ride, and nobody else will: at most once a round."""
+    """A driver has accepted the ride: at most once per round."""
 
     driver_id: DriverId
     passenger_id: RiderId
     offer_id: Annotated[UUID, Meta(description="The offer that was accepted.")]
-    accepted_at: Annotated[datetime, Meta(description="When, by the database's clock.")]
+    accepted_at: Annotated[datetime, Meta(description="Time of the acceptance, by the database's clock.")]
     pickup_lat: Annotated[float, Meta(examples=[-23.55])]
     pickup_lon: Annotated[float, Meta(examples=[-46.63])]
 
 
 class RideMatched(RideEvent, frozen=True, kw_only=True, tag="ride.matched"):
-    """The driver is on the way: what a passenger sees of an acceptance. At most once a round."""
+    """The driver is on the way: an acceptance, for the passenger. At most once per round."""
 
     rider_id: RiderId
     driver_id: DriverId
-    pickup: Annotated[Point, Meta(description="Where from, to a hundred metres or so.")]
-    started_at: Annotated[datetime, Meta(description="Since when a driver was looked for in this round.")]
-    matched_at: Annotated[datetime, Meta(description="When the driver accepted.")]
+    pickup: Annotated[Point, Meta(description="The pickup, rounded to about 100 m.")]
+    started_at: Annotated[datetime, Meta(description="Start of the search in this round.")]
+    matched_at: Annotated[datetime, Meta(description="Time of the acceptance.")]
     eta_seconds: Annotated[
         int | None,
-        Meta(description="Until the driver is there; null when nobody knows where.", examples=[240]),
+        Meta(description="Time to the pickup; null if the driver's position is unknown.", examples=[240]),
     ] = None
     pickup_distance_meters: Annotated[
-        int | None, Meta(description="From the driver to there, by road, estimated.", examples=[1200])
+        int | None, Meta(description="Distance to the pickup, by road, estimated.", examples=[1200])
     ] = None
 
 
 class RideArriving(RideEvent, frozen=True, kw_only=True, tag="ride.arriving"):
-    """The driver is at the point of departure, or nearly."""
+    """The driver is at the pickup."""
 
     rider_id: RiderId
     driver_id: DriverId
-    arrived_at: Annotated[datetime, Meta(description="When.")]
+    arrived_at: Annotated[datetime, Meta(description="Time of arrival.")]
 
 
 class RideStarted(RideEvent, frozen=True, kw_only=True, tag="ride.started"):
@@ -96,35 +96,37 @@ class RideStarted(RideEvent, frozen=True, kw_only=True, tag="ride.started"):
 
     rider_id: RiderId
     driver_id: DriverId
-    started_at: Annotated[datetime, Meta(description="When.")]
+    started_at: Annotated[datetime, Meta(description="Time of the start.")]
 
 
 class RideCompleted(RideEvent, frozen=True, kw_only=True, tag="ride.completed"):
-    """The passenger is where they wanted to be."""
+    """The ride is completed."""
 
     rider_id: RiderId
     driver_id: DriverId
     fare_cents: FareCents
-    completed_at: Annotated[datetime, Meta(description="When.")]
+    completed_at: Annotated[datetime, Meta(description="Time of completion.")]
 
 
 class RideCancelled(RideEvent, frozen=True, kw_only=True, tag="ride.cancelled"):
-    """The ride ends without having happened."""
+    """The ride was canceled, or its search ended without a driver."""
 
     rider_id: RiderId
-    driver_id: Annotated[UUID | None, Meta(description="Who was to drive, if somebody was.")] = None
+    driver_id: Annotated[UUID | None, Meta(description="The accepted driver, if any.")] = None
     cancelled_by: Annotated[
         str, Meta(description="passenger, driver, operator or system.", examples=["passenger"])
     ]
     reason: Annotated[str, Meta(description="A code, as `no_drivers_available`.", examples=["changed_plans"])]
-    cancelled_at: Annotated[datetime, Meta(description="When.")]
+    cancelled_at: Annotated[datetime, Meta(description="Time of cancellation.")]
 
 
 class RideReassigning(RideEvent, frozen=True, kw_only=True, tag="ride.reassigning"):
-    """The driver gave the ride up, and another is looked for: `round` is the new one."""
+    """The driver gave the ride up, and a new search starts: `round` is the new round."""
 
     rider_id: RiderId
-    previous_driver_id: Annotated[UUID, Meta(description="Who gave it up, and is not offered it again.")]
+    previous_driver_id: Annotated[
+        UUID, Meta(description="The driver who gave it up; gets no further offer of it.")
+    ]
     reason: Annotated[str, Meta(description="A code.", examples=["vehicle_problem"])]
-    pickup: Annotated[Point, Meta(description="Where from.")]
-    deadline_at: Annotated[datetime, Meta(description="Until when a driver is looked for now.")]
+    pickup: Annotated[Point, Meta(description="The pickup.")]
+    deadline_at: Annotated[datetime, Meta(description="End of the new search.")]

@@ -1,4 +1,4 @@
-"""Fares as pure functions: whole cents, never less for more, never below the minimum."""
+"""Fares: whole cents, monotonic, and at least the minimum."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -40,41 +40,37 @@ def exactly(tariff: Tariff, trip: Trip) -> Fraction:
         (Trip(6390, 920), 2110),  # 500 + 1150.2 + 460
         (Trip(1669, 0), 800),  # 500 + 300.42
         (Trip(1675, 0), 802),  # 801.5: half a cent goes up
-        (Trip(1725, 0), 811),  # 810.5: always, not to the even one
+        (Trip(1725, 0), 811),  # 810.5: half a cent always goes up
     ],
 )
-def test_a_fare_is_base_way_and_time(trip: Trip, fare: int) -> None:
+def test_fare_is_base_distance_and_time(trip: Trip, fare: int) -> None:
     assert fare_cents(TARIFF, trip) == fare
 
 
 @given(tariffs, trips)
-def test_a_fare_is_the_exact_one_rounded_once_half_a_cent_up(tariff: Tariff, trip: Trip) -> None:
+def test_fare_is_rounded_once_half_a_cent_up(tariff: Tariff, trip: Trip) -> None:
     fare = fare_cents(replace(tariff, minimum_cents=0), trip)
     assert type(fare) is int
     assert -Fraction(1, 2) < fare - exactly(tariff, trip) <= Fraction(1, 2)
 
 
 @given(tariffs, trips)
-def test_a_fare_is_never_below_the_minimum(tariff: Tariff, trip: Trip) -> None:
+def test_fare_is_never_below_the_minimum(tariff: Tariff, trip: Trip) -> None:
     fare = fare_cents(tariff, trip)
     assert fare >= tariff.minimum_cents
     assert fare in (tariff.minimum_cents, fare_cents(replace(tariff, minimum_cents=0), trip))
 
 
 @given(tariffs, trips, st.integers(0, 1_000_000), st.integers(0, 100_000))
-def test_more_way_or_more_time_never_costs_less(
-    tariff: Tariff, trip: Trip, further: int, longer: int
-) -> None:
+def test_longer_trips_never_cost_less(tariff: Tariff, trip: Trip, further: int, longer: int) -> None:
     fare = fare_cents(tariff, trip)
     assert fare_cents(tariff, replace(trip, distance_meters=trip.distance_meters + further)) >= fare
     assert fare_cents(tariff, replace(trip, duration_seconds=trip.duration_seconds + longer)) >= fare
 
 
 @given(tariffs, trips, st.integers(0, 100))
-def test_a_way_in_pieces_costs_what_it_costs_whole_but_for_the_rounding(
-    tariff: Tariff, trip: Trip, pieces: int
-) -> None:
-    """No drift: a thousand small errors cannot add up to a cent more than each piece's own rounding."""
+def test_fare_in_pieces_differs_only_by_rounding(tariff: Tariff, trip: Trip, pieces: int) -> None:
+    """Rounding errors do not add up beyond the rounding of each piece."""
     per_way = replace(tariff, base_cents=0, minimum_cents=0)
     whole = fare_cents(per_way, Trip(trip.distance_meters * pieces, trip.duration_seconds * pieces))
     assert abs(whole - pieces * fare_cents(per_way, trip)) <= (pieces + 1) // 2 + 1

@@ -1,4 +1,4 @@
-"""Quotes over HTTP: what it would cost, from the installation's tariff, and nothing is changed by asking."""
+"""Quotes over HTTP, by the configured tariff."""
 
 import httpx
 import pytest
@@ -13,7 +13,7 @@ WAY = {"pickup_lat": -12.9777, "pickup_lon": -38.5016, "dropoff_lat": -13.0102, 
 TRIP = estimate_trip(Place(-12.9777, -38.5016), Place(-13.0102, -38.5326))
 
 
-async def test_a_quote_has_the_way_the_time_and_the_fare(api: httpx.AsyncClient) -> None:
+async def test_quote_has_distance_duration_and_fare(api: httpx.AsyncClient) -> None:
     answer = await api.post("/v1/quotes", json=WAY, headers=bearer())
     tariff = Tariff(base_cents=500, per_km_cents=180, per_minute_cents=30, minimum_cents=800, currency="BRL")
     assert answer.status_code == 200
@@ -25,7 +25,7 @@ async def test_a_quote_has_the_way_the_time_and_the_fare(api: httpx.AsyncClient)
     }
 
 
-async def test_the_tariff_is_the_installations(parts: Parts) -> None:
+async def test_quote_uses_the_configured_tariff(parts: Parts) -> None:
     own = {
         "tariff_base_cents": 1,
         "tariff_per_km_cents": 1000,
@@ -42,12 +42,12 @@ async def test_the_tariff_is_the_installations(parts: Parts) -> None:
 
 
 @pytest.mark.parametrize("role", ["passenger", "driver", "operator"])
-async def test_anybody_signed_in_may_ask_and_nobody_else(api: httpx.AsyncClient, role: str) -> None:
+async def test_quotes_need_a_token_of_any_role(api: httpx.AsyncClient, role: str) -> None:
     assert (await api.post("/v1/quotes", json=WAY, headers=bearer(role))).status_code == 200
     assert (await api.post("/v1/quotes", json=WAY)).status_code == 401
 
 
-async def test_a_quote_needs_both_ends(api: httpx.AsyncClient) -> None:
+async def test_quote_needs_pickup_and_dropoff(api: httpx.AsyncClient) -> None:
     for field in WAY:
         body = {name: value for name, value in WAY.items() if name != field}
         answer = await api.post("/v1/quotes", json=body, headers=bearer())

@@ -14,7 +14,7 @@ from catraca.domains.rides import RideId
 from catraca.domains.rides.offers.service import make_offers
 from tests.conftest import bearer
 from tests.domains.matching.harness import RULES, MatchingHarness
-from tests.domains.rides.at_once import waiting_for_locks
+from tests.domains.rides.attempts import waiting_for_locks
 from tests.servers import until
 
 with_and_without_redis = pytest.mark.parametrize("away", [False, True], ids=["with redis", "without redis"])

@@ -8,7 +8,7 @@ from catraca.platform.database import Database
 from catraca.platform.redis_client import RedisClient, RedisLimits
 from catraca.roles.parts import Parts
 from tests.domains.rides.desk import Desk
-from tests.domains.rides.gated import GatedDesk
+from tests.domains.rides.hint_desk import HintDesk
 from tests.servers import Stack
 from tests.support.http import served
 from tests.support.redis_server import private_redis
@@ -20,11 +20,11 @@ def desk(api: httpx.AsyncClient, database: Database) -> Desk:
 
 
 @pytest.fixture
-async def gated(stack: Stack, parts: Parts) -> AsyncIterator[GatedDesk]:
-    """An API whose Redis is the test's own, to break."""
+async def hint_desk(stack: Stack, parts: Parts) -> AsyncIterator[HintDesk]:
+    """An API with a Redis of its own, which the test can break."""
     async with private_redis(stack) as server:
-        # Patient: on a busy machine the hint would else be left out now and then, as it may be.
+        # A long timeout: on a busy machine the hint would sometimes be skipped.
         redis = RedisClient(server.url, limits=RedisLimits(answer_seconds=2))
         async with served(replace(parts, redis=redis)) as api, api.client() as client:
-            yield GatedDesk(client, parts.database, server, redis)
+            yield HintDesk(client, parts.database, server, redis)
         await redis.close()

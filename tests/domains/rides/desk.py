@@ -1,4 +1,4 @@
-"""Passengers, drivers and an operator at one API: what most tests of rides begin with."""
+"""Passengers, drivers and an operator at one API, for most tests of rides."""
 
 import asyncio
 from collections.abc import Sequence
@@ -20,13 +20,13 @@ from tests.conftest import bearer
 SE = {"pickup_lat": -12.9777, "pickup_lon": -38.5016}
 BARRA = {"dropoff_lat": -13.0102, "dropoff_lon": -38.5326}
 WAY = SE | BARRA
-# How a ride goes on from each state: the verb, and its body.
+# The verb that leads on from each status, and its body.
 NEXT: dict[str, tuple[str, Any]] = {
     "ACCEPTED": ("arrive", None),
     "ARRIVING": ("start", None),
     "STARTED": ("complete", {}),
 }
-TOLD = (
+EVENTS_SQL = (
     "SELECT routing_key, aggregate_id, seq, headers, body FROM outbox WHERE queue IS NULL UNION ALL"
     " SELECT routing_key, aggregate_id, seq, headers, body FROM outbox_sent WHERE queue IS NULL"
 )
@@ -34,13 +34,13 @@ read_event: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Union[EVENTS])  #
 
 
 def moment(text: str) -> datetime:
-    """A moment as the API writes it."""
+    """Parse a time as the API writes it."""
     return datetime.fromisoformat(text)
 
 
 @dataclass
 class Desk:
-    """Asks over HTTP, as whoever it is told to be."""
+    """Sends requests over HTTP with the token of any user."""
 
     api: httpx.AsyncClient
     database: Database
@@ -53,7 +53,7 @@ class Desk:
         return (await self.new_drivers(1))[0]
 
     async def new_drivers(self, count: int) -> list[UUID]:
-        """Drivers who may drive, put in directly: a token each would make them one by one."""
+        """Insert approved drivers in one transaction, which is faster than a first request of each."""
         ids = [uuid4() for _ in range(count)]
         async with self.database.transaction() as db:
             await db.execute(
@@ -68,7 +68,7 @@ class Desk:
     async def request(
         self, passenger_id: UUID | None = None, *, way: dict[str, float] = WAY, **fields: str
     ) -> UUID:
-        """A new ride of somebody's."""
+        """Request a ride; return its id."""
         answer = await self.api.post(
             "/v1/rides", json=way | fields, headers=bearer("passenger", passenger_id)
         )
@@ -90,14 +90,14 @@ class Desk:
     async def offered(
         self, count: int = 1, *, passenger_id: UUID | None = None, ttl_seconds: float = 60
     ) -> tuple[UUID, list[UUID]]:
-        """A new ride, offered to as many new drivers."""
+        """Request a ride and offer it to `count` new drivers."""
         ride_id, drivers = await self.request(passenger_id), await self.new_drivers(count)
         made = await self.offer(ride_id, *drivers, ttl_seconds=ttl_seconds)
         assert len(made["offers"]) == count
         return ride_id, drivers
 
     async def accepted(self, passenger_id: UUID | None = None) -> tuple[UUID, UUID]:
-        """A new ride, and the driver who has it."""
+        """Return a new accepted ride and its driver."""
         ride_id, (driver_id,) = await self.offered(passenger_id=passenger_id)
         assert (await self.accept(ride_id, driver_id)).status_code == 200
         return ride_id, driver_id
@@ -133,7 +133,7 @@ class Desk:
         return await self.api.post(f"/v1/rides/{ride_id}/{verb}", json=json, headers=headers)
 
     async def drive_to(self, status: str, ride_id: UUID, driver_id: UUID) -> None:
-        """Take an accepted ride as far as this."""
+        """Move an accepted ride to this status."""
         while (stands := await self.status(ride_id)) in NEXT and stands != status:
             verb, body = NEXT[stands]
             answer = await self.act(ride_id, verb, headers=bearer("driver", driver_id), json=body)
@@ -141,11 +141,11 @@ class Desk:
         assert await self.status(ride_id) == status
 
     async def settle(self, ride_id: UUID) -> None:
-        """What the ride's timer does when it is due."""
+        """Run the ride's timer now."""
         await self.database.run(lambda db: jobs.expire_ride(db, ride_id))
 
     async def let_lapse(self, ride_id: UUID, *driver_ids: UUID) -> None:
-        """The time of these drivers' live offers is over (of all, if none is named); nobody noticed yet."""
+        """Set the end of these drivers' live offers to now (of all drivers if none is given)."""
         await self.sql(
             "UPDATE ride_offers SET expires_at = clock_timestamp() WHERE ride_id = $1 AND response IS NULL"
             " AND (cardinality($2::uuid[]) = 0 OR driver_id = ANY ($2))",
@@ -154,7 +154,7 @@ class Desk:
         )
 
     async def end_time_of_search(self, ride_id: UUID) -> None:
-        """It was over a while ago, and whoever searches has not said so."""
+        """Set the ride's deadline so far back that its timer ends the search."""
         await self.sql(
             "UPDATE rides SET deadline_at = clock_timestamp() - $2::interval WHERE id = $1",
             ride_id,
@@ -179,22 +179,23 @@ class Desk:
         return answer.json()["attempts"]
 
     async def told(self, *aggregate_ids: UUID) -> list[str]:
-        """The routing keys of what was told of these, sent or not."""
+        """The routing keys of these aggregates' events, sent or not."""
         rows = await self.sql(
-            f"SELECT * FROM ({TOLD}) AS o WHERE aggregate_id = ANY ($1::uuid[]) ORDER BY aggregate_id, seq",
+            f"SELECT * FROM ({EVENTS_SQL}) AS o WHERE aggregate_id = ANY ($1::uuid[])"
+            " ORDER BY aggregate_id, seq",
             list(aggregate_ids),
         )
         return [row["routing_key"] for row in rows]
 
     async def news(self, ride_id: UUID) -> list[Event]:
-        """All that was told of the ride and its offers, read as consumers read it."""
+        """The events of the ride and its offers, decoded as consumers decode them."""
         rows = await self.sql(
-            f"SELECT * FROM ({TOLD}) AS o WHERE body->>'ride_id' = $1 ORDER BY aggregate_id, seq",
+            f"SELECT * FROM ({EVENTS_SQL}) AS o WHERE body->>'ride_id' = $1 ORDER BY aggregate_id, seq",
             str(ride_id),
         )
         return [read_event.decode(row["body"]) for row in rows]
 
     async def sql(self, query: str, *args: object) -> Sequence[Any]:
-        """Straight into the database, committed."""
+        """Run a statement and commit it."""
         async with self.database.connection() as db:
             return await db.fetch(query, *args)

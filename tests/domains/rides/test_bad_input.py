@@ -1,4 +1,4 @@
-"""What cannot be meant is refused with a code, and nothing is changed by it."""
+"""Invalid requests are refused with a code and change nothing."""
 
 import json
 from typing import Any
@@ -12,7 +12,7 @@ from tests.conftest import bearer
 from tests.domains.rides.desk import SE, WAY, Desk
 from tests.servers import on_one_stack
 
-# It is refused before any server is asked.
+# Refused before any server is used.
 pytestmark = on_one_stack
 PLACES = ["pickup_lat", "pickup_lon", "dropoff_lat", "dropoff_lon"]
 TOO_FAR = {"pickup_lat": 90.0001, "pickup_lon": -180.0001, "dropoff_lat": -91, "dropoff_lon": 181}
@@ -28,7 +28,7 @@ def refused(answer: httpx.Response, *statuses: int) -> str:
 
 @pytest.mark.parametrize("path", ["/v1/rides", "/v1/quotes"])
 @pytest.mark.parametrize("field", PLACES)
-async def test_places_that_are_not_on_the_map_are_refused(desk: Desk, path: str, field: str) -> None:
+async def test_places_off_the_map_are_refused(desk: Desk, path: str, field: str) -> None:
     passenger = bearer()
     for value in (TOO_FAR[field], *NO_NUMBERS):
         answer = await desk.api.post(path, json=WAY | {field: value}, headers=passenger)
@@ -39,7 +39,7 @@ async def test_places_that_are_not_on_the_map_are_refused(desk: Desk, path: str,
 
 @pytest.mark.parametrize("path", ["/v1/rides", "/v1/quotes"])
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", "-1e400"])
-async def test_numbers_that_are_none_are_refused(desk: Desk, path: str, number: str) -> None:
+async def test_invalid_numbers_are_refused(desk: Desk, path: str, number: str) -> None:
     passenger = bearer()
     body = json.dumps(WAY).replace("-12.9777", number)
     headers = passenger | {"content-type": "application/json"}
@@ -48,7 +48,7 @@ async def test_numbers_that_are_none_are_refused(desk: Desk, path: str, number: 
 
 
 @pytest.mark.parametrize("place", [(90, 180), (-90, -180), (0, 0), (-0.0, 180)])
-async def test_the_ends_of_the_map_are_on_it(desk: Desk, place: tuple[float, float]) -> None:
+async def test_places_at_the_edge_of_the_map_are_valid(desk: Desk, place: tuple[float, float]) -> None:
     way = SE | {"dropoff_lat": place[0], "dropoff_lon": place[1]}
     answer = await desk.api.post("/v1/rides", json=way, headers=bearer())
     assert answer.status_code == 201
@@ -56,7 +56,7 @@ async def test_the_ends_of_the_map_are_on_it(desk: Desk, place: tuple[float, flo
 
 
 @pytest.mark.parametrize("text", NOT_IDS)
-async def test_an_id_that_is_none_is_refused(desk: Desk, text: str) -> None:
+async def test_invalid_id_is_refused(desk: Desk, text: str) -> None:
     driver, body = bearer("driver"), {"reason": "other"}
     asked = [
         desk.api.get(f"/v1/rides/{text}", headers=driver),
@@ -90,7 +90,7 @@ async def test_an_id_that_is_none_is_refused(desk: Desk, text: str) -> None:
         None,
     ],
 )
-async def test_an_acceptance_that_is_none_is_refused_and_not_recorded(desk: Desk, body: Any) -> None:
+async def test_invalid_accept_is_refused_and_not_recorded(desk: Desk, body: Any) -> None:
     ride_id, (driver_id,) = await desk.offered()
     answer = await desk.api.post(f"/rides/{ride_id}/accept", json=body, headers=bearer("driver", driver_id))
     assert refused(answer, 422) == "request_invalid"
@@ -99,14 +99,14 @@ async def test_an_acceptance_that_is_none_is_refused_and_not_recorded(desk: Desk
 
 
 @pytest.mark.parametrize("key", ["", "with a space", "x" * 256, "\x7f"])
-async def test_a_header_that_is_no_key_is_refused_and_nothing_is_recorded(desk: Desk, key: str) -> None:
+async def test_invalid_key_header_is_refused_and_not_recorded(desk: Desk, key: str) -> None:
     ride_id, (driver_id,) = await desk.offered()
     answer = await desk.accept(ride_id, driver_id, **{"idempotency-key": key})
     refused(answer, 400, 422)
     assert await desk.attempts(ride_id) == []
 
 
-async def test_a_body_over_the_limit_is_refused(desk: Desk, settings: Settings) -> None:
+async def test_body_over_the_limit_is_refused(desk: Desk, settings: Settings) -> None:
     ride_id, (driver_id,) = await desk.offered()
     driver = bearer("driver", driver_id)
     big = {"idempotency_key": "x" * settings.http.max_body_bytes}
@@ -129,9 +129,7 @@ async def test_a_body_over_the_limit_is_refused(desk: Desk, settings: Settings) 
         {"pickup_address": "nul\x00"},
     ],
 )
-async def test_a_request_with_more_than_there_is_to_say_is_refused(
-    desk: Desk, change: dict[str, Any]
-) -> None:
+async def test_unknown_fields_are_refused(desk: Desk, change: dict[str, Any]) -> None:
     passenger = bearer()
     refused(await desk.api.post("/v1/rides", json=WAY | change, headers=passenger), 400, 422)
     assert (await desk.api.get("/v1/rides", headers=passenger)).json()["rides"] == []
@@ -151,7 +149,7 @@ async def test_a_request_with_more_than_there_is_to_say_is_refused(
         {"driver_ids": [str(uuid4())], "round": 2},
     ],
 )
-async def test_an_offer_that_is_none_is_refused(desk: Desk, body: dict[str, Any]) -> None:
+async def test_invalid_offer_is_refused(desk: Desk, body: dict[str, Any]) -> None:
     ride_id = await desk.request()
     answer = await desk.api.post(f"/v1/rides/{ride_id}/offers", json=body, headers=desk.operator)
     assert refused(answer, 422) == "request_invalid"
@@ -172,7 +170,7 @@ async def test_an_offer_that_is_none_is_refused(desk: Desk, body: dict[str, Any]
         ("complete", {"final_fare_cents": 1}),
     ],
 )
-async def test_an_end_that_is_none_is_refused(desk: Desk, verb: str, body: dict[str, Any]) -> None:
+async def test_invalid_cancel_or_complete_is_refused(desk: Desk, verb: str, body: dict[str, Any]) -> None:
     ride_id, driver_id = await desk.accepted()
     await desk.drive_to("STARTED", ride_id, driver_id)
     answer = await desk.act(ride_id, verb, headers=bearer("driver", driver_id), json=body)
@@ -180,8 +178,8 @@ async def test_an_end_that_is_none_is_refused(desk: Desk, verb: str, body: dict[
     assert await desk.status(ride_id) == "STARTED"
 
 
-async def test_another_drivers_id_opens_nothing(desk: Desk) -> None:
-    """In the body of an accept or a refusal, in a path, in a verb on another's ride."""
+async def test_id_of_another_driver_is_refused(desk: Desk) -> None:
+    """In the body of an accept or a rejection, in a path, and on another driver's ride."""
     ride_id, driver_id = await desk.accepted()
     stranger = bearer("driver")
     named = {"driver_id": str(driver_id)}
@@ -205,7 +203,7 @@ async def test_another_drivers_id_opens_nothing(desk: Desk) -> None:
     assert len(await desk.attempts(ride_id)) == 1
 
 
-async def test_anothers_key_tells_nothing_of_their_ride(desk: Desk) -> None:
+async def test_key_of_another_driver_reveals_nothing(desk: Desk) -> None:
     ride_id, (winner_id, other_id) = await desk.offered(2)
     key = str(uuid4())
     won = await desk.accept(ride_id, winner_id, key)

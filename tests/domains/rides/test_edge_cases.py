@@ -1,4 +1,4 @@
-"""The six edge cases of accepting, each as it was first written down, and what becomes of it here."""
+"""The six edge cases of acceptance a ride, numbered as in the specification."""
 
 import asyncio
 from collections import Counter
@@ -15,9 +15,9 @@ from catraca.platform.database import Database
 from catraca.platform.redis_client import RedisClient
 from catraca.roles.parts import Parts
 from tests.conftest import bearer
-from tests.domains.rides.at_once import all_at_once, attempt_at, codes, waiting_for_locks
+from tests.domains.rides.attempts import all_at_once, attempt_at, codes, waiting_for_locks
 from tests.domains.rides.desk import Desk
-from tests.domains.rides.gated import GatedDesk
+from tests.domains.rides.hint_desk import HintDesk
 from tests.servers import Stack, until
 from tests.storms.commit_gate import CommitGate, open_gate
 from tests.support.http import line_to, served
@@ -27,7 +27,7 @@ KEY = uuid4().hex
 
 @dataclass
 class BehindGate(Desk):
-    """A desk at an API whose COMMITs can be stopped on their way."""
+    """A desk at an API whose COMMITs can be stopped."""
 
     commits: CommitGate
 
@@ -49,42 +49,38 @@ async def gate(stack: Stack, parts: Parts) -> AsyncIterator[BehindGate]:
 
 @asynccontextmanager
 async def about_to_be_accepted(desk: Desk, ride_id: UUID) -> AsyncIterator[None]:
-    """Within the block an acceptance gets as far as its last statement, the timer's, and waits there."""
+    """While the block runs, an acceptance waits at its last statement, for the timer's row."""
     async with desk.database.transaction() as db:
         await db.execute("SELECT FROM timers WHERE subject_id = $1 FOR UPDATE", ride_id)
         yield
 
 
-async def test_1_a_lock_that_dies_before_the_transaction_lets_nobody_else_win(
-    gated: GatedDesk, desk: Desk
-) -> None:
-    """The first accept is at work; Redis forgets everything meanwhile; a second driver comes, elsewhere."""
-    ride_id, (first_id, second_id) = await gated.offered(2)
-    async with about_to_be_accepted(gated, ride_id):
-        first = asyncio.create_task(gated.accept(ride_id, first_id))
-        await until(lambda: waiting_for_locks(gated))
-        await gated.server.command("FLUSHALL")
+async def test_1_lost_redis_keys_give_no_second_winner(hint_desk: HintDesk, desk: Desk) -> None:
+    """Redis loses all keys during the first accept; a second driver accepts through another API."""
+    ride_id, (first_id, second_id) = await hint_desk.offered(2)
+    async with about_to_be_accepted(hint_desk, ride_id):
+        first = asyncio.create_task(hint_desk.accept(ride_id, first_id))
+        await until(lambda: waiting_for_locks(hint_desk))
+        await hint_desk.server.command("FLUSHALL")
         second = asyncio.create_task(desk.accept(ride_id, second_id))
 
         async def both_wait() -> bool:
-            return await waiting_for_locks(gated) == 2
+            return await waiting_for_locks(hint_desk) == 2
 
         await until(both_wait)
     assert ((await first).status_code, (await second).status_code) == (200, 409)
-    assert (await gated.read(ride_id))["driver_id"] == str(first_id)
+    assert (await hint_desk.read(ride_id))["driver_id"] == str(first_id)
 
 
-async def test_1_a_lock_that_outlives_its_transaction_keeps_nobody_out(gated: GatedDesk) -> None:
-    """Redis says that a driver has the ride, whose transaction was undone."""
-    ride_id, (first_id, second_id) = await gated.offered(2)
-    await gated.make_gate_say(ride_id, first_id)
-    assert (await gated.accept(ride_id, second_id)).status_code == 200
-    assert (await gated.accept(ride_id, first_id)).status_code == 409
+async def test_1_stale_redis_key_does_not_block_the_ride(hint_desk: HintDesk) -> None:
+    """The hint names a driver whose transaction was rolled back."""
+    ride_id, (first_id, second_id) = await hint_desk.offered(2)
+    await hint_desk.set_hint(ride_id, first_id)
+    assert (await hint_desk.accept(ride_id, second_id)).status_code == 200
+    assert (await hint_desk.accept(ride_id, first_id)).status_code == 409
 
 
-async def test_2_a_process_that_dies_before_its_commit_has_changed_nothing(
-    gate: BehindGate, desk: Desk
-) -> None:
+async def test_2_death_before_commit_changes_nothing(gate: BehindGate, desk: Desk) -> None:
     ride_id, (driver_id, other_id) = await desk.offered(2)
     stop = gate.commits.stop_commit("before", of=KEY.encode())
     asking = asyncio.create_task(gate.accept(ride_id, driver_id, KEY))
@@ -100,9 +96,7 @@ async def test_2_a_process_that_dies_before_its_commit_has_changed_nothing(
     assert await desk.told(ride_id) == ["ride.requested", "ride.accepted"]
 
 
-async def test_2_a_process_that_dies_after_its_commit_has_changed_it_once(
-    gate: BehindGate, desk: Desk
-) -> None:
+async def test_2_death_after_commit_changes_the_ride_once(gate: BehindGate, desk: Desk) -> None:
     ride_id, (driver_id, other_id) = await desk.offered(2)
     stop = gate.commits.stop_commit("after", of=KEY.encode())
     asking = asyncio.create_task(gate.accept(ride_id, driver_id, KEY))
@@ -134,17 +128,17 @@ async def test_commit_gate_stops_the_transaction_that_decides(gate: BehindGate, 
     assert (await desk.accept(ride_id, driver_id, KEY)).status_code == 200
 
 
-async def test_3_of_two_drivers_at_the_same_instant_one_wins(desk: Desk) -> None:
+async def test_3_one_of_two_simultaneous_drivers_wins(desk: Desk) -> None:
     ride_id, drivers = await desk.offered(2)
-    accepting = Acceptance(desk.database, RedisClient(None))
-    outcomes = await all_at_once(accepting, *(attempt_at(ride_id, driver) for driver in drivers))
+    acceptance = Acceptance(desk.database, RedisClient(None))
+    outcomes = await all_at_once(acceptance, *(attempt_at(ride_id, driver) for driver in drivers))
     assert Counter(codes(outcomes)) == {"AcceptedRide": 1, "ride_already_accepted": 1}
     first, second = await desk.attempts(ride_id)
     assert first["attempt_at"] == second["attempt_at"], "to the microsecond"
 
 
-async def test_4_a_ride_cannot_be_paid_before_it_was_accepted_and_driven(desk: Desk) -> None:
-    """Whatever a payment's messenger says, and whoever writes it down."""
+async def test_4_ride_cannot_be_paid_before_it_is_completed(desk: Desk) -> None:
+    """Not even by SQL."""
     passenger_id = uuid4()
     ride_id, (driver_id,) = await desk.offered(passenger_id=passenger_id)
     await _cannot_be_paid(desk, ride_id)
@@ -172,7 +166,7 @@ async def _cannot_be_paid(desk: Desk, ride_id: UUID) -> None:
             )
 
 
-async def test_5_an_app_closed_before_the_answer_finds_its_ride(desk: Desk, parts: Parts) -> None:
+async def test_5_app_closed_before_the_answer_finds_its_ride(desk: Desk, parts: Parts) -> None:
     ride_id, (driver_id,) = await desk.offered()
     driver = bearer("driver", driver_id)
     body = f'{{"driver_id": "{driver_id}"}}'.encode()
@@ -196,12 +190,12 @@ async def test_5_an_app_closed_before_the_answer_finds_its_ride(desk: Desk, part
     for path in ("/drivers", "/v1/drivers"):
         active = await desk.api.get(f"{path}/{driver_id}/active-ride", headers=driver)
         assert (active.json()["status"], active.json()["seen_as"]) == ("ACCEPTED", "driver")
-    # The phone asks again with what it kept, and hears what it missed.
+    # The app repeats its request and gets the answer it missed.
     again = await desk.accept(ride_id, driver_id)
     assert again.json()["accepted_at"] == active.json()["accepted_at"]
 
 
-async def test_6_what_was_answered_is_read_at_once_wherever_it_is_asked(desk: Desk, parts: Parts) -> None:
+async def test_6_accepted_ride_is_visible_at_once_in_every_process(desk: Desk, parts: Parts) -> None:
     async with served(parts) as elsewhere, elsewhere.client() as client:
         other = Desk(client, desk.database)
         for _ in range(2):

@@ -1,4 +1,4 @@
-"""What `catraca doctor --invariants` watches of rides: it holds, and each breach is seen."""
+"""The rules of `catraca doctor --invariants` for rides: they hold, and each violation is found."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
@@ -24,7 +24,7 @@ COPY = (
 
 @dataclass
 class World:
-    """A few rides in a database of their own, for breaking."""
+    """A few rides in a database of their own."""
 
     desk: Desk
     accepted: UUID
@@ -57,7 +57,7 @@ async def world(stack: Stack, parts: Parts) -> AsyncIterator[World]:
 
 
 def breaches_of(world: World) -> dict[str, str]:
-    """How each rule is broken, in an order in which each breach breaks one more."""
+    """A statement that violates each rule, in an order in which each violates one more."""
     return {
         "every event has its step": COPY.format(ride=world.accepted, key="'ride.started'"),
         "one ride.accepted per round": COPY.format(ride=world.accepted, key="routing_key"),
@@ -93,7 +93,7 @@ def breaches_of(world: World) -> dict[str, str]:
     }
 
 
-async def test_the_rules_hold_and_each_breach_is_seen(world: World) -> None:
+async def test_rules_hold_and_find_each_violation(world: World) -> None:
     assert await world.broken() == []
     breaches = breaches_of(world)
     assert set(breaches) == {rule.name for rule in INVARIANTS}
@@ -104,7 +104,7 @@ async def test_the_rules_hold_and_each_breach_is_seen(world: World) -> None:
         seen.add(name)
 
 
-# Still there, and no longer what they were made as.
+# Constraints with the same name that allow more.
 WEAKENED = {
     "one held offer per driver": "DROP INDEX one_held_offer_a_driver; CREATE UNIQUE INDEX"
     " one_held_offer_a_driver ON ride_offers (driver_id, ride_id) WHERE held",
@@ -112,7 +112,7 @@ WEAKENED = {
     " CREATE INDEX one_winner_a_round ON ride_offers (ride_id, round) WHERE response = 'ACCEPTED'",
     "acceptances commit in time": "CREATE OR REPLACE FUNCTION refuse_late_acceptances() RETURNS trigger"
     " LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'",
-    # A success too many is as wrong as one too few.
+    # A surplus success is a violation too.
     "every acceptance has its attempt": "INSERT INTO ride_accept_attempts (id, ride_id, driver_id, offer_id,"
     " idempotency_key, status, ride_status, attempt_at, completed_at, actor_id)"
     " SELECT gen_random_uuid(), id, passenger_id, gen_random_uuid(), 'ghost', 'SUCCESS', status, now(),"
@@ -120,7 +120,7 @@ WEAKENED = {
 }
 
 
-async def test_a_rule_weakened_under_its_own_name_is_seen(world: World) -> None:
+async def test_rule_weakened_under_its_own_name_is_found(world: World) -> None:
     seen: set[str] = set()
     for name, weakening in WEAKENED.items():
         async with world.desk.database.transaction() as db:
@@ -129,7 +129,7 @@ async def test_a_rule_weakened_under_its_own_name_is_seen(world: World) -> None:
         seen.add(name)
 
 
-async def test_what_was_told_may_be_sent_and_go_after_a_day(world: World) -> None:
+async def test_rules_hold_after_events_are_sent_and_pruned(world: World) -> None:
     await world.desk.sql(
         "WITH sent AS (DELETE FROM outbox RETURNING *)"
         " INSERT INTO outbox_sent (id, aggregate_id, seq, exchange, routing_key, headers, body, created_at)"

@@ -1,4 +1,4 @@
-"""A ride's offers are counted without a gap, whoever was snatched away while they were made."""
+"""The offers of a ride are numbered without gaps, also if a driver gets another offer meanwhile."""
 
 import asyncio
 from datetime import timedelta
@@ -16,7 +16,7 @@ WAITING = (
 )
 
 
-async def test_who_is_snatched_away_in_the_very_moment_leaves_no_gap(desk: Desk) -> None:
+async def test_driver_lost_to_another_ride_leaves_no_number_gap(desk: Desk) -> None:
     one, other = await desk.request(), await desk.request()
     snatched, left = [UserId(await desk.new_driver()) for _ in range(2)]
 

@@ -1,4 +1,4 @@
-"""The state table: the model's and the schema's are one, and nothing gets past either of them."""
+"""The state table: model and schema agree, and both refuse every other move."""
 
 import re
 from itertools import pairwise
@@ -17,7 +17,7 @@ from tests.conftest import bearer
 from tests.domains.rides.desk import Desk
 
 STATES: tuple[Status, ...] = get_args(Status)
-# What each verb of a driver's does; a request for anything else is a conflict.
+# The move of each driver's verb; in any other status the API answers 409.
 VERBS = {"arrive": "ARRIVING", "start": "STARTED", "complete": "COMPLETED"}
 REFUSED = asyncpg.IntegrityConstraintViolationError
 
@@ -35,20 +35,20 @@ async def schema_moves(desk: Desk) -> set[tuple[str, str]]:
     return set(re.findall(r"'([A-Z_]+)>([A-Z_]+)'", rows[0]["text"]))
 
 
-async def test_the_schema_allows_the_moves_that_the_model_allows(desk: Desk) -> None:
+async def test_schema_allows_the_moves_of_the_model(desk: Desk) -> None:
     model = {(start, end) for start, ends in MOVES.items() for end in ends}
     assert await schema_moves(desk) == model
     assert set(MOVES) == set(STATES)
 
 
-async def test_the_schema_knows_the_same_states(desk: Desk) -> None:
+async def test_schema_has_the_same_states(desk: Desk) -> None:
     rows = await desk.sql(
         "SELECT pg_get_constraintdef(oid) AS text FROM pg_constraint WHERE conname = 'rides_status_check'"
     )
     assert set(re.findall(r"'([A-Z_]+)'", rows[0]["text"])) == set(STATES)
 
 
-def test_open_and_driven_rides_are_the_ones_that_can_still_end() -> None:
+def test_open_and_driven_rides_are_the_unfinished_ones() -> None:
     assert not OPEN & DRIVEN
     ends = {state for state in STATES if not MOVES[state]}
     assert ends == {"PAID", "CANCELED", "EXPIRED", "PAYMENT_EXPIRED"}
@@ -56,7 +56,7 @@ def test_open_and_driven_rides_are_the_ones_that_can_still_end() -> None:
 
 
 @given(st.sampled_from(STATES), st.sampled_from(STATES))
-def test_the_model_refuses_every_move_that_is_not_in_the_table(start: Status, end: Status) -> None:
+def test_model_refuses_every_move_not_in_the_table(start: Status, end: Status) -> None:
     if end in MOVES[start]:
         a_ride(start).check_move(end)
         return
@@ -66,7 +66,7 @@ def test_the_model_refuses_every_move_that_is_not_in_the_table(start: Status, en
 
 
 async def ride_in(desk: Desk, status: Status) -> tuple[UUID, UUID]:
-    """A ride that stands there, by the ways there are, and a driver who has to do with it."""
+    """Return a ride in this status, reached by allowed moves, and its driver."""
     if status in ("REQUESTED", "EXPIRED"):
         ride_id, driver_id = await desk.request(), await desk.new_driver()
         if status == "EXPIRED":
@@ -90,7 +90,7 @@ REACHED = [state for state in STATES if state not in ("PAID", "PAYMENT_EXPIRED")
 
 
 @pytest.mark.parametrize("status", REACHED)
-async def test_the_api_refuses_every_move_that_is_not_in_the_table(desk: Desk, status: Status) -> None:
+async def test_api_refuses_every_move_not_in_the_table(desk: Desk, status: Status) -> None:
     ride_id, driver_id = await ride_in(desk, status)
     timeline = await desk.timeline(ride_id)
     theirs = (await desk.read(ride_id))["driver_id"] == str(driver_id)
@@ -110,8 +110,8 @@ async def test_the_api_refuses_every_move_that_is_not_in_the_table(desk: Desk, s
 
 
 @pytest.mark.parametrize("status", REACHED)
-async def test_the_schema_refuses_every_move_that_is_not_in_the_table(desk: Desk, status: Status) -> None:
-    """With its step and everything the other constraints ask for: only the move itself is wrong."""
+async def test_schema_refuses_every_move_not_in_the_table(desk: Desk, status: Status) -> None:
+    """All other constraints are satisfied: only the move itself is wrong."""
     ride_id, _ = await ride_in(desk, status)
     for end in STATES:
         if end in MOVES[status]:
@@ -143,7 +143,7 @@ async def _move(desk: Desk, ride_id: UUID, start: Status, end: Status) -> None:
         )
 
 
-async def test_a_status_changed_without_its_step_is_refused_at_commit(desk: Desk) -> None:
+async def test_status_without_its_step_is_refused_at_commit(desk: Desk) -> None:
     ride_id, _ = await desk.offered()
     for change in ("status = 'SEARCHING'", "status = 'SEARCHING', version = version + 1", "version = 99"):
         with pytest.raises(REFUSED) as refusal:
@@ -152,7 +152,7 @@ async def test_a_status_changed_without_its_step_is_refused_at_commit(desk: Desk
     assert await desk.status(ride_id) == "OFFERED"
 
 
-async def test_a_ride_without_its_first_step_is_refused_at_commit(desk: Desk) -> None:
+async def test_ride_without_its_first_step_is_refused_at_commit(desk: Desk) -> None:
     passenger_id = await desk.new_driver()
     with pytest.raises(REFUSED):
         await desk.sql(
@@ -165,11 +165,11 @@ async def test_a_ride_without_its_first_step_is_refused_at_commit(desk: Desk) ->
 @pytest.mark.parametrize(
     ("seq", "start", "end"),
     [
-        (4, "OFFERED", "SEARCHING"),  # a number left out
-        (2, "REQUESTED", "SEARCHING"),  # a number taken
+        (4, "OFFERED", "SEARCHING"),  # a gap in the numbers
+        (2, "REQUESTED", "SEARCHING"),  # a repeated number
         (3, "SEARCHING", "OFFERED"),  # not where the last step ended
-        (3, None, "SEARCHING"),  # from nowhere
-        (1, None, "REQUESTED"),  # a second beginning
+        (3, None, "SEARCHING"),  # no previous status
+        (1, None, "REQUESTED"),  # a second first step
         (0, None, "REQUESTED"),
     ],
 )
@@ -188,14 +188,14 @@ async def test_steps_cannot_skip_repeat_or_begin_elsewhere(
         )
 
 
-async def test_a_step_that_was_taken_stays(desk: Desk) -> None:
+async def test_steps_cannot_be_deleted(desk: Desk) -> None:
     ride_id, _ = await desk.accepted()
     for seq in (2, 3):
         with pytest.raises(REFUSED):
             await desk.sql("DELETE FROM ride_events WHERE ride_id = $1 AND seq = $2", ride_id, seq)
 
 
-async def test_the_timeline_has_every_step_with_its_time_and_who_took_it(desk: Desk) -> None:
+async def test_timeline_has_every_step_with_time_and_actor(desk: Desk) -> None:
     ride_id, driver_id = await desk.accepted()
     await desk.drive_to("COMPLETED", ride_id, driver_id)
     timeline = await desk.timeline(ride_id)

@@ -1,4 +1,4 @@
-"""Who sees what of a ride: its parties what they need while they need it, strangers nothing."""
+"""What each caller sees of a ride: parties what they need, other callers nothing."""
 
 from typing import Any
 from uuid import UUID
@@ -13,12 +13,12 @@ from tests.servers import on_one_stack
 pytestmark = on_one_stack
 
 ADDRESSES = {"pickup_address": "Ladeira da Preguiça, 41", "dropoff_address": "Rua do Meio, 7, fundos"}
-# What would tell a driver whose ride it is, and where they live.
+# Data that identifies the passenger or the address.
 SECRETS = ("Marinalva", "+5571911112222", "Preguiça", "Rua do Meio", "-12.9777", "-38.5016", "-13.0102")
 
 
 class Meeting:
-    """A passenger with a name and a telephone, and a driver with a car."""
+    """A passenger with name and phone, and a driver with a car."""
 
     def __init__(self, desk: Desk) -> None:
         self.desk, self.passenger, self.driver = desk, Someone("passenger"), Someone("driver")
@@ -46,7 +46,7 @@ class Meeting:
         return await self.desk.api.get(f"/v1/rides/{self.ride_id}", headers=someone.headers)
 
     async def everything_for(self, someone: Someone) -> str:
-        """All that the API tells them of the ride and of themselves."""
+        """Everything the API returns to this caller about the ride."""
         paths = [
             f"/v1/rides/{self.ride_id}",
             "/v1/rides",
@@ -60,7 +60,7 @@ def secrets_in(text: str) -> list[str]:
     return [secret for secret in SECRETS if secret in text]
 
 
-async def test_a_driver_with_an_offer_sees_the_neighbourhood_and_nobodys_name(desk: Desk) -> None:
+async def test_offered_driver_sees_rounded_places_and_no_names(desk: Desk) -> None:
     meeting = await Meeting(desk).begin()
     answer = await meeting.seen_by(meeting.driver)
     assert secrets_in(await meeting.everything_for(meeting.driver)) == []
@@ -73,7 +73,7 @@ async def test_a_driver_with_an_offer_sees_the_neighbourhood_and_nobodys_name(de
     assert ride["offer_expires_at"] is not None
 
 
-async def test_the_accepted_driver_sees_whom_to_fetch_and_where(desk: Desk) -> None:
+async def test_accepted_driver_sees_passenger_and_places(desk: Desk) -> None:
     meeting = await Meeting(desk).accepted()
     for status in ("ACCEPTED", "ARRIVING", "STARTED"):
         await desk.drive_to(status, meeting.ride_id, meeting.driver.id)
@@ -88,7 +88,7 @@ async def test_the_accepted_driver_sees_whom_to_fetch_and_where(desk: Desk) -> N
         assert active.json() == ride
 
 
-async def test_the_passenger_sees_who_comes_and_in_which_car(desk: Desk) -> None:
+async def test_passenger_sees_driver_and_car(desk: Desk) -> None:
     meeting = await Meeting(desk).begin()
     assert (await meeting.seen_by(meeting.passenger)).json()["driver"] is None
     await desk.accept(meeting.ride_id, meeting.driver.id)
@@ -113,7 +113,7 @@ async def ended(desk: Desk, meeting: Meeting, how: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["completed", "canceled", "given up"])
-async def test_when_it_is_over_neither_sees_the_others_name_telephone_or_door(desk: Desk, how: str) -> None:
+async def test_parties_do_not_see_each_other_after_the_ride(desk: Desk, how: str) -> None:
     meeting = await Meeting(desk).accepted()
     await ended(desk, meeting, how)
     assert secrets_in(await meeting.everything_for(meeting.driver)) == []
@@ -125,7 +125,7 @@ async def test_when_it_is_over_neither_sees_the_others_name_telephone_or_door(de
     assert "Ladeira da Preguiça" in passengers, "their own address stays theirs"
 
 
-async def test_what_a_verb_answers_tells_a_driver_no_more_than_reading_does(desk: Desk) -> None:
+async def test_verbs_show_a_driver_no_more_than_reading_does(desk: Desk) -> None:
     meeting = await Meeting(desk).accepted()
     answers: list[Any] = []
     for verb, body in (("arrive", None), ("start", None), ("complete", {})):
@@ -139,7 +139,7 @@ async def test_what_a_verb_answers_tells_a_driver_no_more_than_reading_does(desk
 
 
 @pytest.mark.parametrize("ending", ["rejected", "expired", "lost"])
-async def test_whose_offer_is_gone_sees_nothing(desk: Desk, ending: str) -> None:
+async def test_driver_with_an_ended_offer_sees_no_ride(desk: Desk, ending: str) -> None:
     meeting = await Meeting(desk).begin()
     if ending == "rejected":
         await desk.reject(meeting.ride_id, meeting.driver.id)
@@ -153,7 +153,7 @@ async def test_whose_offer_is_gone_sees_nothing(desk: Desk, ending: str) -> None
     assert (await meeting.seen_by(meeting.driver)).status_code == 404
 
 
-async def test_strangers_see_no_ride_at_all(desk: Desk) -> None:
+async def test_other_callers_see_no_ride(desk: Desk) -> None:
     meeting = await Meeting(desk).accepted()
     for role in ("passenger", "driver", "worker"):
         answer = await meeting.seen_by(Someone(role))
@@ -161,7 +161,7 @@ async def test_strangers_see_no_ride_at_all(desk: Desk) -> None:
         assert secrets_in(answer.text) == []
 
 
-async def test_operators_see_both_parties_to_the_end_and_services_too(desk: Desk) -> None:
+async def test_operators_and_services_always_see_both_parties(desk: Desk) -> None:
     meeting = await Meeting(desk).accepted()
     await desk.drive_to("COMPLETED", meeting.ride_id, meeting.driver.id)
     for role in ("operator", "service"):
@@ -180,7 +180,7 @@ async def test_attempts_and_timelines_are_for_operators(desk: Desk) -> None:
             assert answer.status_code == 403
 
 
-async def test_a_drivers_active_ride_is_theirs_and_the_operators(desk: Desk) -> None:
+async def test_active_ride_is_visible_to_driver_and_operator(desk: Desk) -> None:
     meeting = await Meeting(desk).accepted()
     path = f"/v1/drivers/{meeting.driver.id}/active-ride"
     for someone in (meeting.passenger, Someone("driver"), Someone("passenger")):
@@ -189,7 +189,7 @@ async def test_a_drivers_active_ride_is_theirs_and_the_operators(desk: Desk) -> 
     assert UUID(answer.json()["ride_id"]) == meeting.ride_id
 
 
-async def test_an_export_has_the_persons_rides_and_not_the_other_partys_data(desk: Desk) -> None:
+async def test_export_leaves_out_the_other_party(desk: Desk) -> None:
     meeting = await Meeting(desk).accepted()
     of_passenger = await desk.api.get("/v1/me/export", headers=meeting.passenger.headers)
     (ride,) = of_passenger.json()["sections"]["rides"]
@@ -202,7 +202,7 @@ async def test_an_export_has_the_persons_rides_and_not_the_other_partys_data(des
     assert secrets_in(of_driver.text) == []
 
 
-async def test_nobody_is_erased_while_somebody_waits_for_them(desk: Desk) -> None:
+async def test_erasure_is_refused_during_a_ride(desk: Desk) -> None:
     meeting = await Meeting(desk).accepted()
     for who in (meeting.passenger.headers, meeting.driver.headers):
         answer = await desk.api.delete("/v1/me", headers=who)
@@ -211,7 +211,7 @@ async def test_nobody_is_erased_while_somebody_waits_for_them(desk: Desk) -> Non
         assert (await desk.api.get("/v1/me", headers=who)).status_code == 200
 
 
-async def test_an_erased_passenger_leaves_the_ride_without_a_name_or_a_door(desk: Desk) -> None:
+async def test_erasure_removes_addresses_from_rides(desk: Desk) -> None:
     meeting = await Meeting(desk).accepted()
     await desk.drive_to("ARRIVING", meeting.ride_id, meeting.driver.id)
     await desk.act(
@@ -226,7 +226,7 @@ async def test_an_erased_passenger_leaves_the_ride_without_a_name_or_a_door(desk
     assert (await desk.read(meeting.ride_id))["passenger"]["name"] is None
 
 
-async def test_an_erased_driver_leaves_the_attempts_without_a_device(desk: Desk) -> None:
+async def test_erasure_removes_device_data_from_attempts(desk: Desk) -> None:
     meeting = await Meeting(desk).accepted()
     await desk.drive_to("COMPLETED", meeting.ride_id, meeting.driver.id)
     (before,) = await desk.attempts(meeting.ride_id)

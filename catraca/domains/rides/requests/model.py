@@ -1,4 +1,4 @@
-"""What a passenger asks for."""
+"""The request for a ride."""
 
 from dataclasses import dataclass
 from uuid import UUID

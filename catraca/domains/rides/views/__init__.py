@@ -1,1 +1,1 @@
-"""Reading rides: what each party may see."""
+"""Reading rides, for parties and operators."""

@@ -1,4 +1,4 @@
-"""What of a ride its parties and operators may read. For all others the ride does not exist."""
+"""Reading rides: parties and operators see a ride; for all other callers it does not exist."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""One ride a driver, one offer, one winner, in time: held by the schema against anybody's SQL."""
+"""Constraints of the schema: one ride per driver, one offer, one winner, in time."""
 
 from typing import Any
 from uuid import UUID, uuid4
@@ -10,7 +10,7 @@ from tests.domains.rides.desk import Desk
 
 
 async def refused_by(desk: Desk, constraint: str, *statements: tuple[Any, ...]) -> None:
-    """These statements, in one transaction, do not commit, because of this constraint."""
+    """Check that these statements, in one transaction, are refused by this constraint."""
     with pytest.raises(asyncpg.IntegrityConstraintViolationError) as refusal:
         async with desk.database.transaction() as db:
             for statement in statements:
@@ -33,18 +33,18 @@ def an_offer(ride_id: UUID, driver_id: UUID, *, response: str | None = None, hel
     )
 
 
-async def test_a_driver_cannot_have_two_live_offers(desk: Desk) -> None:
+async def test_driver_cannot_have_two_live_offers(desk: Desk) -> None:
     _, (driver_id,) = await desk.offered()
     await refused_by(desk, "one_held_offer_a_driver", an_offer(await desk.request(), driver_id))
 
 
-async def test_a_driver_on_a_ride_cannot_have_an_offer(desk: Desk) -> None:
+async def test_driver_on_a_ride_cannot_have_an_offer(desk: Desk) -> None:
     _, driver_id = await desk.accepted()
     await refused_by(desk, "one_held_offer_a_driver", an_offer(await desk.request(), driver_id))
 
 
-async def test_a_live_offer_cannot_be_made_to_hold_nobody(desk: Desk) -> None:
-    """Which would be a way round the first rule."""
+async def test_live_offer_always_holds_its_driver(desk: Desk) -> None:
+    """Otherwise a driver could have two live offers."""
     ride_id, (driver_id,) = await desk.offered()
     free = ("UPDATE ride_offers SET held = false WHERE ride_id = $1", ride_id)
     await refused_by(desk, "live_offers_hold_their_driver", free)
@@ -52,7 +52,7 @@ async def test_a_live_offer_cannot_be_made_to_hold_nobody(desk: Desk) -> None:
     await refused_by(desk, "live_offers_hold_their_driver", an_offer(other, driver_id, held=False))
 
 
-async def test_a_driver_cannot_have_two_rides(desk: Desk) -> None:
+async def test_driver_cannot_have_two_rides(desk: Desk) -> None:
     _, driver_id = await desk.accepted()
     other, (other_id,) = await desk.offered()
     await desk.accept(other, other_id)
@@ -60,14 +60,14 @@ async def test_a_driver_cannot_have_two_rides(desk: Desk) -> None:
     await refused_by(desk, "one_ride_at_a_time_a_driver", swap)
 
 
-async def test_a_round_cannot_have_two_winners(desk: Desk) -> None:
+async def test_round_cannot_have_two_winners(desk: Desk) -> None:
     ride_id, _ = await desk.accepted()
     other_id = await desk.new_driver()
     second = an_offer(ride_id, other_id, response="ACCEPTED")
     await refused_by(desk, "one_winner_a_round", second)
 
 
-async def test_a_passenger_cannot_have_two_open_rides(desk: Desk) -> None:
+async def test_passenger_cannot_have_two_open_rides(desk: Desk) -> None:
     passenger_id, other_id = uuid4(), uuid4()
     await desk.request(passenger_id)
     other = await desk.request(other_id)
@@ -75,13 +75,13 @@ async def test_a_passenger_cannot_have_two_open_rides(desk: Desk) -> None:
     await refused_by(desk, "one_open_ride_a_passenger", swap)
 
 
-async def test_nobody_drives_themselves(desk: Desk) -> None:
+async def test_passenger_cannot_drive_the_own_ride(desk: Desk) -> None:
     ride_id, _ = await desk.accepted()
     own = ("UPDATE rides SET accepted_driver_id = passenger_id WHERE id = $1", ride_id)
     await refused_by(desk, "nobody_drives_themselves", own)
 
 
-async def test_a_late_acceptance_is_refused_where_it_says_so(desk: Desk) -> None:
+async def test_late_acceptance_is_refused_by_its_time(desk: Desk) -> None:
     ride_id, _ = await desk.offered()
     late = (
         "UPDATE ride_offers SET response = 'ACCEPTED', responded_at = expires_at WHERE ride_id = $1",
@@ -90,8 +90,8 @@ async def test_a_late_acceptance_is_refused_where_it_says_so(desk: Desk) -> None
     await refused_by(desk, "offers_are_accepted_in_time", late)
 
 
-async def test_an_acceptance_whose_commit_is_late_is_refused_at_commit(desk: Desk) -> None:
-    """The statement was in time; then the process slept past the offer's end."""
+async def test_acceptance_with_a_late_commit_is_refused(desk: Desk) -> None:
+    """The statement was in time, but the COMMIT comes after the offer's end."""
     ride_id, _ = await desk.offered()
     await desk.sql(
         "UPDATE ride_offers SET expires_at = clock_timestamp() + '0.2 s' WHERE ride_id = $1", ride_id
@@ -104,7 +104,7 @@ async def test_an_acceptance_whose_commit_is_late_is_refused_at_commit(desk: Des
     assert [one["response"] for one in (await desk.timeline(ride_id))["offers"]] == [None]
 
 
-async def test_an_accepted_ride_has_a_driver_and_an_open_one_has_none(desk: Desk) -> None:
+async def test_only_accepted_rides_have_a_driver(desk: Desk) -> None:
     taken, _ = await desk.accepted()
     lose = ("UPDATE rides SET accepted_driver_id = NULL, accepted_at = NULL WHERE id = $1", taken)
     await refused_by(desk, "accepted_rides_have_a_driver", lose)
@@ -115,7 +115,7 @@ async def test_an_accepted_ride_has_a_driver_and_an_open_one_has_none(desk: Desk
     await refused_by(desk, "acceptances_have_their_time", half)
 
 
-async def test_an_attempt_is_recorded_once_whatever_its_outcome(desk: Desk) -> None:
+async def test_attempt_is_recorded_once(desk: Desk) -> None:
     ride_id, _ = await desk.accepted()
     again = (
         (
@@ -128,7 +128,7 @@ async def test_an_attempt_is_recorded_once_whatever_its_outcome(desk: Desk) -> N
     await refused_by(desk, "one_attempt_a_driver_key_and_offer", again)
 
 
-async def test_an_attempt_without_an_offer_is_recorded_once_as_well(desk: Desk) -> None:
+async def test_attempt_without_an_offer_is_recorded_once(desk: Desk) -> None:
     ride_id, driver_id = await desk.request(), await desk.new_driver()
     await desk.accept(ride_id, driver_id, "k")
     again = (

@@ -1,6 +1,6 @@
-"""Rides as they should be: a small model beside the real thing, told of every verb and asked what it does.
+"""A small model of a ride: each action returns what the API must answer.
 
-Each verb answers what the API must answer: the status, and for a refusal its code.
+That is the HTTP status, and for a refusal its code.
 """
 
 from collections import Counter
@@ -20,13 +20,13 @@ NOT_NOW: Answer = (409, "ride_move_not_allowed")
 
 
 @dataclass
-class Believed:
+class RideModel:
     passenger_id: UUID
     status: str = "REQUESTED"
     round: int = 1
     steps: int = 1
     driver_id: UUID | None = None
-    # What became of each driver's newest offer; None while it is live.
+    # The response to each driver's newest offer; None while it is live.
     offers: dict[UUID, str | None] = field(default_factory=dict)
     gave_up: set[UUID] = field(default_factory=set)
     attempts: int = 0
@@ -38,7 +38,7 @@ class Believed:
 
     @property
     def held(self) -> set[UUID]:
-        """Whom this ride keeps from every other."""
+        """The drivers that this ride keeps busy."""
         return {*self.live, self.driver_id} - {None} if self.status in DRIVEN else set(self.live)
 
     def _move(self, status: str) -> None:
@@ -108,7 +108,7 @@ class Believed:
         return 200, None
 
     def call_off(self, reason: str = "ride_canceled") -> Answer:
-        """By the passenger, an operator, or the end of the search."""
+        """Cancel, by the passenger, an operator, or the end of the search."""
         if self.status not in (*OPEN, "ACCEPTED", "ARRIVING"):
             return NOT_NOW
         self._end_live("CANCELED", "offer.canceled")

@@ -1,4 +1,4 @@
-"""Refusing an offer: safe to repeat, never too late to be told so, nobody's business but the driver's."""
+"""Rejecting an offer: safe to repeat, in time, and only by its driver."""
 
 import asyncio
 from uuid import UUID, uuid4
@@ -22,7 +22,7 @@ async def rejections(desk: Desk, ride_id: UUID) -> int:
     return sum(isinstance(event, DriverRejected) for event in await desk.news(ride_id))
 
 
-async def test_a_refused_offer_sends_the_ride_back_to_the_search(desk: Desk) -> None:
+async def test_rejected_offer_returns_the_ride_to_searching(desk: Desk) -> None:
     ride_id, (driver_id,) = await desk.offered()
     answer = await desk.reject(ride_id, driver_id, "too_far")
     assert answer.status_code == 200
@@ -32,7 +32,7 @@ async def test_a_refused_offer_sends_the_ride_back_to_the_search(desk: Desk) -> 
     assert (step["actor"], step["actor_id"], step["reason"]) == ("driver", str(driver_id), "rejected")
 
 
-async def test_a_refusal_frees_the_driver_and_nobody_else(desk: Desk) -> None:
+async def test_rejection_releases_only_its_driver(desk: Desk) -> None:
     ride_id, (refuses_id, thinks_id) = await desk.offered(2)
     await desk.reject(ride_id, refuses_id)
     assert await desk.status(ride_id) == "OFFERED"
@@ -40,18 +40,18 @@ async def test_a_refusal_frees_the_driver_and_nobody_else(desk: Desk) -> None:
     assert [one["driver_id"] for one in made["offers"]] == [str(refuses_id)]
 
 
-async def test_a_refusal_can_be_repeated_without_a_second_effect(desk: Desk) -> None:
+async def test_repeated_rejection_has_no_second_effect(desk: Desk) -> None:
     ride_id, (driver_id,) = await desk.offered()
     answers = await asyncio.gather(*(desk.reject(ride_id, driver_id, "busy") for _ in range(10)))
     assert {answer.status_code for answer in answers} == {200}
     assert len({answer.content for answer in answers}) == 1
     assert await rejections(desk, ride_id) == 1
-    # Another reason, later: the first refusal stands.
+    # Another reason, later: the first rejection stays.
     assert (await desk.reject(ride_id, driver_id, "unsafe")).json()["reason"] == "busy"
     assert len((await desk.timeline(ride_id))["steps"]) == 3
 
 
-async def test_who_is_asked_again_may_refuse_again(desk: Desk) -> None:
+async def test_second_offer_can_be_rejected_again(desk: Desk) -> None:
     ride_id, (driver_id,) = await desk.offered()
     await desk.reject(ride_id, driver_id)
     await desk.offer(ride_id, driver_id)
@@ -62,7 +62,7 @@ async def test_who_is_asked_again_may_refuse_again(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("ended", [False, True], ids=["not noticed yet", "ended by the timer"])
-async def test_an_expired_offer_cannot_be_refused(desk: Desk, ended: bool) -> None:
+async def test_expired_offer_cannot_be_rejected(desk: Desk, ended: bool) -> None:
     ride_id, (driver_id,) = await desk.offered()
     await desk.let_lapse(ride_id)
     if ended:
@@ -71,13 +71,13 @@ async def test_an_expired_offer_cannot_be_refused(desk: Desk, ended: bool) -> No
     assert await rejections(desk, ride_id) == 0
 
 
-async def test_a_ride_taken_by_another_cannot_be_refused(desk: Desk) -> None:
+async def test_ride_of_another_driver_cannot_be_rejected(desk: Desk) -> None:
     ride_id, (winner_id, loser_id) = await desk.offered(2)
     await desk.accept(ride_id, winner_id)
     assert verdict(await desk.reject(ride_id, loser_id)) == (409, "ride_already_accepted")
 
 
-async def test_an_accepted_ride_is_given_up_not_refused(desk: Desk) -> None:
+async def test_accepted_ride_cannot_be_rejected(desk: Desk) -> None:
     ride_id, driver_id = await desk.accepted()
     answer = await desk.reject(ride_id, driver_id)
     assert verdict(answer) == (409, "ride_cannot_be_rejected")
@@ -85,19 +85,19 @@ async def test_an_accepted_ride_is_given_up_not_refused(desk: Desk) -> None:
     assert (await desk.read(ride_id))["driver_id"] == str(driver_id)
 
 
-async def test_a_ride_that_was_called_off_cannot_be_refused(desk: Desk) -> None:
+async def test_canceled_ride_cannot_be_rejected(desk: Desk) -> None:
     ride_id, (driver_id,) = await desk.offered()
     await desk.cancel(ride_id, desk.operator)
     assert verdict(await desk.reject(ride_id, driver_id)) == (410, "offer_expired")
 
 
-async def test_what_nobody_offered_cannot_be_refused(desk: Desk) -> None:
+async def test_ride_without_an_offer_cannot_be_rejected(desk: Desk) -> None:
     ride_id, _ = await desk.offered()
     assert verdict(await desk.reject(ride_id, await desk.new_driver())) == (403, "offer_not_received")
     assert verdict(await desk.reject(uuid4(), await desk.new_driver())) == (404, "ride_not_found")
 
 
-async def test_a_stranger_refuses_nothing_in_a_drivers_name(desk: Desk) -> None:
+async def test_other_callers_cannot_reject_for_a_driver(desk: Desk) -> None:
     ride_id, (driver_id,) = await desk.offered()
     for role in ("driver", "passenger"):
         answer = await desk.api.patch(
@@ -107,7 +107,7 @@ async def test_a_stranger_refuses_nothing_in_a_drivers_name(desk: Desk) -> None:
     assert await desk.status(ride_id) == "OFFERED"
 
 
-async def test_an_operator_refuses_in_a_drivers_name(desk: Desk) -> None:
+async def test_operator_can_reject_for_a_driver(desk: Desk) -> None:
     ride_id, (driver_id,) = await desk.offered()
     answer = await desk.api.patch(
         f"/v1/rides/{ride_id}/reject", json={"driver_id": str(driver_id)}, headers=desk.operator
@@ -115,7 +115,7 @@ async def test_an_operator_refuses_in_a_drivers_name(desk: Desk) -> None:
     assert (answer.status_code, answer.json()["driver_id"]) == (200, str(driver_id))
 
 
-async def test_an_offer_is_either_refused_or_accepted(desk: Desk) -> None:
+async def test_offer_is_either_rejected_or_accepted(desk: Desk) -> None:
     for _ in range(5):
         ride_id, (driver_id,) = await desk.offered()
         accepted, rejected = await asyncio.gather(

@@ -1,4 +1,4 @@
-"""What an attempt to accept comes to, in the order in which it is asked; each verdict on record, once."""
+"""The outcomes of an attempt to accept, in order of precedence; each is recorded once."""
 
 from typing import Any
 from uuid import UUID, uuid4
@@ -29,7 +29,7 @@ async def attempts_of(desk: Desk, driver_id: UUID) -> int:
 
 
 async def refused_twice(desk: Desk, ride_id: UUID, driver_id: UUID, key: str) -> dict[str, Any]:
-    """The refusal of an attempt, the same when it is repeated; `request_id` alone is each request's own."""
+    """Return the refusal of an attempt; a repeat must get the same except for `request_id`."""
     first, again = [(await desk.accept(ride_id, driver_id, key)).json() for _ in range(2)]
     assert first.pop("request_id") != again.pop("request_id")
     assert first == again
@@ -37,19 +37,19 @@ async def refused_twice(desk: Desk, ride_id: UUID, driver_id: UUID, key: str) ->
     return first
 
 
-async def test_an_unknown_ride_is_not_found_and_nothing_is_recorded(desk: Desk) -> None:
+async def test_unknown_ride_is_not_found_and_not_recorded(desk: Desk) -> None:
     driver_id = await desk.new_driver()
     assert verdict(await desk.accept(uuid4(), driver_id, "k")) == (404, "ride_not_found")
     assert await attempts_of(desk, driver_id) == 0
 
 
-async def test_an_unknown_ride_does_not_use_its_key_up(desk: Desk) -> None:
+async def test_unknown_ride_does_not_use_the_key(desk: Desk) -> None:
     ride_id, (driver_id,) = await desk.offered()
     assert verdict(await desk.accept(uuid4(), driver_id, "k")) == (404, "ride_not_found")
     assert (await desk.accept(ride_id, driver_id, "k")).status_code == 200
 
 
-async def test_a_repeat_gets_the_stored_answer_whatever_happened_meanwhile(desk: Desk) -> None:
+async def test_repeated_attempt_returns_the_stored_answer(desk: Desk) -> None:
     ride_id, driver_id = await desk.accepted()
     first = await desk.accept(ride_id, driver_id)
     await desk.drive_to("COMPLETED", ride_id, driver_id)
@@ -57,7 +57,7 @@ async def test_a_repeat_gets_the_stored_answer_whatever_happened_meanwhile(desk:
     assert len(await desk.attempts(ride_id)) == 1
 
 
-async def test_a_winner_who_gave_the_ride_up_still_hears_that_the_attempt_succeeded(desk: Desk) -> None:
+async def test_repeat_after_giving_up_returns_the_success(desk: Desk) -> None:
     ride_id, driver_id = await desk.accepted()
     first = await desk.accept(ride_id, driver_id)
     await desk.give_up(ride_id, driver_id)
@@ -65,7 +65,7 @@ async def test_a_winner_who_gave_the_ride_up_still_hears_that_the_attempt_succee
     assert await desk.status(ride_id) == "SEARCHING"
 
 
-async def test_a_key_used_for_one_ride_is_refused_for_another(desk: Desk) -> None:
+async def test_key_of_one_ride_is_refused_for_another(desk: Desk) -> None:
     taken, (driver_id, winner_id) = await desk.offered(2)
     await desk.accept(taken, winner_id)
     assert verdict(await desk.accept(taken, driver_id, "k")) == (409, "ride_already_accepted")
@@ -76,7 +76,7 @@ async def test_a_key_used_for_one_ride_is_refused_for_another(desk: Desk) -> Non
     assert (await desk.accept(other, driver_id, "a-fresh-key")).status_code == 200
 
 
-async def test_the_key_is_asked_before_the_offer_its_time_and_the_winner(desk: Desk) -> None:
+async def test_reused_key_comes_before_other_refusals(desk: Desk) -> None:
     first, (driver_id, winner_id, other_id) = await desk.offered(3)
     await desk.accept(first, winner_id)
     await desk.accept(first, driver_id, "k")
@@ -89,8 +89,8 @@ async def test_the_key_is_asked_before_the_offer_its_time_and_the_winner(desk: D
         assert verdict(await desk.accept(ride_id, driver_id, "k")) == (422, "idempotency_key_reused")
 
 
-async def test_a_refused_key_is_not_the_refusing_rides_own(desk: Desk) -> None:
-    """Used for the first ride, refused for the second: it remains the first's."""
+async def test_key_refused_for_a_ride_stays_with_the_first(desk: Desk) -> None:
+    """The key is used for the first ride and refused for the second; it still belongs to the first."""
     first, (driver_id, winner_id) = await desk.offered(2)
     await desk.accept(first, winner_id)
     await desk.accept(first, driver_id, "k")
@@ -110,7 +110,7 @@ async def test_two_drivers_may_use_the_same_key(desk: Desk) -> None:
     assert str(winner_id) not in lost.text
 
 
-async def test_a_driver_without_an_offer_is_refused(desk: Desk) -> None:
+async def test_driver_without_an_offer_is_refused(desk: Desk) -> None:
     ride_id, _ = await desk.offered()
     driver_id = await desk.new_driver()
     refusal = await refused_twice(desk, ride_id, driver_id, "k")
@@ -120,14 +120,14 @@ async def test_a_driver_without_an_offer_is_refused(desk: Desk) -> None:
     assert await desk.status(ride_id) == "OFFERED"
 
 
-async def test_no_offer_is_said_before_taken(desk: Desk) -> None:
+async def test_offer_not_received_comes_before_already_accepted(desk: Desk) -> None:
     ride_id, _ = await desk.accepted()
     driver_id = await desk.new_driver()
     assert verdict(await desk.accept(ride_id, driver_id)) == (403, "offer_not_received")
 
 
 @pytest.mark.parametrize("ended", [False, True], ids=["not noticed yet", "ended by the timer"])
-async def test_an_expired_offer_is_gone(desk: Desk, ended: bool) -> None:
+async def test_expired_offer_returns_410(desk: Desk, ended: bool) -> None:
     ride_id, (driver_id,) = await desk.offered()
     await desk.let_lapse(ride_id)
     if ended:
@@ -137,7 +137,7 @@ async def test_an_expired_offer_is_gone(desk: Desk, ended: bool) -> None:
     assert await desk.status(ride_id) == ("SEARCHING" if ended else "OFFERED")
 
 
-async def test_expired_is_said_before_taken(desk: Desk) -> None:
+async def test_offer_expired_comes_before_already_accepted(desk: Desk) -> None:
     ride_id, (late_id, winner_id) = await desk.offered(2)
     await desk.let_lapse(ride_id, late_id)
     await desk.settle(ride_id)
@@ -145,7 +145,7 @@ async def test_expired_is_said_before_taken(desk: Desk) -> None:
     assert verdict(await desk.accept(ride_id, late_id)) == (410, "offer_expired")
 
 
-async def test_a_taken_ride_is_refused_to_the_others_to_its_end(desk: Desk) -> None:
+async def test_taken_ride_is_refused_to_other_drivers_to_its_end(desk: Desk) -> None:
     ride_id, (winner_id, loser_id) = await desk.offered(2)
     await desk.accept(ride_id, winner_id)
     for status in ("ACCEPTED", "ARRIVING", "STARTED", "COMPLETED"):
@@ -157,7 +157,7 @@ async def test_a_taken_ride_is_refused_to_the_others_to_its_end(desk: Desk) -> N
     assert [attempt["ride_status"] for attempt in kept] == [attempt["idempotency_key"] for attempt in kept]
 
 
-async def test_a_driver_with_another_key_learns_that_the_ride_is_theirs(desk: Desk) -> None:
+async def test_accept_with_another_key_returns_accepted_by_you(desk: Desk) -> None:
     ride_id, driver_id = await desk.accepted()
     refusal = await refused_twice(desk, ride_id, driver_id, "another")
     assert (refusal["status"], refusal["code"]) == (409, "ride_already_accepted")
@@ -165,7 +165,7 @@ async def test_a_driver_with_another_key_learns_that_the_ride_is_theirs(desk: De
     assert await desk.told(ride_id) == ["ride.requested", "ride.accepted"]
 
 
-async def test_a_ride_that_is_called_off_cannot_be_accepted(desk: Desk) -> None:
+async def test_canceled_ride_cannot_be_accepted(desk: Desk) -> None:
     ride_id, (driver_id,) = await desk.offered()
     await desk.cancel(ride_id, desk.operator)
     refusal = await refused_twice(desk, ride_id, driver_id, "k")
@@ -173,7 +173,7 @@ async def test_a_ride_that_is_called_off_cannot_be_accepted(desk: Desk) -> None:
     assert refusal["ride_status"] == "CANCELED"
 
 
-async def test_whoever_refused_an_offer_cannot_accept_it(desk: Desk) -> None:
+async def test_rejected_offer_cannot_be_accepted(desk: Desk) -> None:
     ride_id, (driver_id, _) = await desk.offered(2)
     await desk.reject(ride_id, driver_id)
     refusal = await refused_twice(desk, ride_id, driver_id, "k")
@@ -181,7 +181,7 @@ async def test_whoever_refused_an_offer_cannot_accept_it(desk: Desk) -> None:
     assert refusal["ride_status"] == await desk.status(ride_id) == "OFFERED"
 
 
-async def test_a_refusal_stops_applying_when_the_driver_holds_a_newer_offer(desk: Desk) -> None:
+async def test_refusal_does_not_apply_to_a_newer_offer(desk: Desk) -> None:
     ride_id, (driver_id,) = await desk.offered()
     await desk.let_lapse(ride_id)
     await desk.settle(ride_id)
@@ -191,12 +191,12 @@ async def test_a_refusal_stops_applying_when_the_driver_holds_a_newer_offer(desk
     assert await recorded(desk, ride_id, driver_id) == [("k", "offer_expired"), ("k", None)]
 
 
-async def test_a_ride_given_up_is_accepted_by_one_who_lost_before_with_the_same_key(desk: Desk) -> None:
+async def test_earlier_loser_can_accept_a_ride_given_up(desk: Desk) -> None:
     ride_id, (winner_id, loser_id) = await desk.offered(2)
     await desk.accept(ride_id, winner_id, "mine")
     assert verdict(await desk.accept(ride_id, loser_id, "k")) == (409, "ride_already_accepted")
     await desk.give_up(ride_id, winner_id)
-    # The search goes on; until there is a newer offer the answer stays what it was.
+    # The search continues; without a newer offer the answer stays the same.
     assert verdict(await desk.accept(ride_id, loser_id, "k")) == (409, "ride_already_accepted")
     made = await desk.offer(ride_id, winner_id, loser_id)
     assert made["skipped"] == [{"driver_id": str(winner_id), "reason": "gave_it_up"}]
@@ -206,7 +206,7 @@ async def test_a_ride_given_up_is_accepted_by_one_who_lost_before_with_the_same_
     assert await recorded(desk, ride_id, loser_id) == [("k", "ride_already_accepted"), ("k", None)]
 
 
-async def test_whoever_gave_a_ride_up_cannot_have_it_again_under_a_new_key(desk: Desk) -> None:
+async def test_driver_who_gave_up_cannot_accept_with_a_new_key(desk: Desk) -> None:
     ride_id, driver_id = await desk.accepted()
     await desk.give_up(ride_id, driver_id)
     assert verdict(await desk.accept(ride_id, driver_id, "again")) == (400, "ride_cannot_be_accepted")
@@ -215,7 +215,7 @@ async def test_whoever_gave_a_ride_up_cannot_have_it_again_under_a_new_key(desk:
     assert (await desk.read(ride_id))["driver_id"] is None
 
 
-async def test_a_strangers_attempt_is_in_nobody_elses_name(desk: Desk) -> None:
+async def test_forbidden_accept_is_recorded_for_no_driver(desk: Desk) -> None:
     ride_id, (driver_id,) = await desk.offered()
     stranger_id = await desk.new_driver()
     answer = await desk.api.post(

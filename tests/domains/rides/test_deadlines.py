@@ -1,4 +1,4 @@
-"""What time does to rides: offers run out, searches end, and the timer is always set for what is next."""
+"""Deadlines: offers expire, searches end, and the timer is set for the next deadline."""
 
 from datetime import datetime
 from uuid import UUID, uuid4
@@ -15,7 +15,7 @@ from tests.support.timer_world import keeping
 
 
 async def timer_of(desk: Desk, ride_id: UUID) -> datetime | None:
-    """For when the ride's timer is set; None when it is not."""
+    """The time of the ride's timer; None if it is not set."""
     rows = await desk.sql(
         "SELECT due_at FROM timers WHERE kind = 'rides.due' AND subject_id = $1",
         ride_id,
@@ -24,7 +24,7 @@ async def timer_of(desk: Desk, ride_id: UUID) -> datetime | None:
 
 
 async def hasten(desk: Desk, ride_id: UUID) -> None:
-    """The ride's deadline is now, for the timer too."""
+    """Set the ride's deadline and its timer to now."""
     await desk.end_time_of_search(ride_id)
     await desk.sql("UPDATE timers SET due_at = now(), awake_at = now() WHERE subject_id = $1", ride_id)
 
@@ -36,7 +36,7 @@ async def becomes(desk: Desk, ride_id: UUID, status: str) -> None:
     await until(is_so, seconds=20)
 
 
-async def test_offers_run_out_by_themselves(desk: Desk) -> None:
+async def test_offers_expire_by_their_timer(desk: Desk) -> None:
     ride_id, drivers = await desk.offered(2, ttl_seconds=0.3)
     async with keeping(desk.database, jobs.fires):
         await becomes(desk, ride_id, "SEARCHING")
@@ -51,7 +51,7 @@ async def test_offers_run_out_by_themselves(desk: Desk) -> None:
     assert len(made["offers"]) == 2, "and their drivers are free"
 
 
-async def test_only_what_ran_out_is_ended_and_the_rest_has_its_turn(desk: Desk) -> None:
+async def test_timer_expires_only_lapsed_offers(desk: Desk) -> None:
     ride_id, _ = await desk.offered(ttl_seconds=0.2)
     second_id = await desk.new_driver()
     await desk.offer(ride_id, second_id, ttl_seconds=60)
@@ -66,7 +66,7 @@ async def test_only_what_ran_out_is_ended_and_the_rest_has_its_turn(desk: Desk) 
     assert (await desk.accept(ride_id, second_id)).status_code == 200
 
 
-async def test_a_ride_that_nobody_was_asked_for_expires(desk: Desk) -> None:
+async def test_ride_without_a_search_expires(desk: Desk) -> None:
     passenger_id = uuid4()
     ride_id = await desk.request(passenger_id)
     async with keeping(desk.database, jobs.fires):
@@ -80,7 +80,7 @@ async def test_a_ride_that_nobody_was_asked_for_expires(desk: Desk) -> None:
     await desk.request(passenger_id)
 
 
-async def test_a_search_that_found_nobody_is_canceled_by_the_system(desk: Desk) -> None:
+async def test_search_without_a_driver_is_canceled_by_the_system(desk: Desk) -> None:
     ride_id, (driver_id,) = await desk.offered()
     await desk.reject(ride_id, driver_id)
     async with keeping(desk.database, jobs.fires):
@@ -92,7 +92,7 @@ async def test_a_search_that_found_nobody_is_canceled_by_the_system(desk: Desk) 
     assert (told.cancelled_by, told.reason) == ("system", "no_drivers_available")
 
 
-async def test_an_offer_still_open_ends_with_the_search(desk: Desk) -> None:
+async def test_live_offer_is_canceled_at_the_end_of_the_search(desk: Desk) -> None:
     ride_id, (driver_id,) = await desk.offered()
     await desk.end_time_of_search(ride_id)
     await desk.settle(ride_id)
@@ -103,7 +103,7 @@ async def test_an_offer_still_open_ends_with_the_search(desk: Desk) -> None:
     assert (answer.status_code, answer.json()["ride_status"]) == (400, "CANCELED")
 
 
-async def test_an_offer_that_lapses_with_the_search_is_a_timeout_and_the_ride_canceled(desk: Desk) -> None:
+async def test_offer_that_lapses_with_the_search_is_a_timeout(desk: Desk) -> None:
     ride_id, _ = await desk.offered()
     await desk.let_lapse(ride_id)
     await desk.end_time_of_search(ride_id)
@@ -115,7 +115,7 @@ async def test_an_offer_that_lapses_with_the_search_is_a_timeout_and_the_ride_ca
     assert OfferCanceled not in kinds
 
 
-async def test_the_timer_is_always_set_for_what_comes_next(desk: Desk) -> None:
+async def test_timer_is_set_for_the_next_deadline(desk: Desk) -> None:
     ride_id = await desk.request()
     deadline = moment((await desk.read(ride_id))["deadline_at"])
     assert await timer_of(desk, ride_id) == deadline + SEARCH_GRACE
@@ -140,7 +140,7 @@ async def test_the_timer_is_always_set_for_what_comes_next(desk: Desk) -> None:
     assert await timer_of(desk, ride_id) is None
 
 
-async def test_a_timer_that_fires_too_early_or_twice_changes_nothing(desk: Desk) -> None:
+async def test_early_or_repeated_timer_changes_nothing(desk: Desk) -> None:
     ride_id, (driver_id,) = await desk.offered()
     before = await desk.timeline(ride_id)
     await desk.settle(ride_id)
@@ -149,12 +149,12 @@ async def test_a_timer_that_fires_too_early_or_twice_changes_nothing(desk: Desk)
     for _ in range(2):
         await desk.settle(ride_id)
     assert sum(isinstance(event, DriverTimeout) for event in await desk.news(ride_id)) == 1
-    await desk.settle(uuid4())  # of a ride that is not there
+    await desk.settle(uuid4())  # of an unknown ride
     assert (await desk.accept(ride_id, driver_id)).status_code == 410
 
 
 @pytest.mark.parametrize("status", ["ACCEPTED", "STARTED", "COMPLETED"])
-async def test_time_ends_no_ride_that_somebody_drives(desk: Desk, status: str) -> None:
+async def test_timer_does_not_end_a_driven_ride(desk: Desk, status: str) -> None:
     ride_id, driver_id = await desk.accepted()
     await desk.drive_to(status, ride_id, driver_id)
     await desk.end_time_of_search(ride_id)
@@ -162,7 +162,7 @@ async def test_time_ends_no_ride_that_somebody_drives(desk: Desk, status: str) -
     assert await desk.status(ride_id) == status
 
 
-async def test_a_ride_given_up_has_a_whole_search_again(desk: Desk) -> None:
+async def test_ride_given_up_gets_a_full_search_time(desk: Desk) -> None:
     ride_id, driver_id = await desk.accepted()
     await desk.end_time_of_search(ride_id)
     await desk.give_up(ride_id, driver_id)

@@ -1,4 +1,4 @@
-"""A desk with a Redis of its own behind it."""
+"""A desk whose API has a Redis of its own."""
 
 from dataclasses import dataclass
 from uuid import UUID
@@ -12,26 +12,26 @@ from tests.support.redis_server import PrivateRedis
 
 
 @dataclass
-class GatedDesk(Desk):
+class HintDesk(Desk):
     server: PrivateRedis
     redis: RedisClient
 
-    async def gate_says(self, ride_id: UUID) -> str | None:
-        """Who has the ride, as far as the gate knows."""
+    async def read_hint(self, ride_id: UUID) -> str | None:
+        """The driver in the ride's hint."""
         value = await self.server.command("GET", accepted_by_key(ride_id))
         return value.decode() if isinstance(value, bytes) else None
 
-    async def make_gate_say(self, ride_id: UUID, driver_id: UUID) -> None:
+    async def set_hint(self, ride_id: UUID, driver_id: UUID) -> None:
         await self.server.command("SET", accepted_by_key(ride_id), str(driver_id))
 
-    async def gate_knows(self, ride_id: UUID) -> None:
-        """Wait for the hint: it is given after the answer."""
-        await until(lambda: self.gate_says(ride_id))
+    async def until_hinted(self, ride_id: UUID) -> None:
+        """Wait for the hint, which is set after the answer."""
+        await until(lambda: self.read_hint(ride_id))
 
     async def redis_is_back(self) -> None:
         await until(self.redis.is_up)
 
 
 def steered(way: str) -> float:
-    """How many attempts the gate has sent this way so far."""
+    """The number of attempts that went this way so far."""
     return STEERED.labels(way)._value.get()

@@ -1,4 +1,4 @@
-"""Asking for a ride: one at a time, whatever is sent at once; and finding it again."""
+"""Requesting rides: one at a time per passenger; and listing them."""
 
 import asyncio
 from collections import Counter
@@ -13,7 +13,7 @@ from tests.servers import on_one_stack
 pytestmark = on_one_stack
 
 
-async def test_a_ride_begins_as_it_was_asked_for(desk: Desk) -> None:
+async def test_new_ride_has_the_requested_values(desk: Desk) -> None:
     passenger_id = uuid4()
     asked = WAY | {"pickup_address": "Praça da Sé, 3", "dropoff_address": "Farol da Barra"}
     answer = await desk.api.post("/v1/rides", json=asked, headers=bearer("passenger", passenger_id))
@@ -27,7 +27,7 @@ async def test_a_ride_begins_as_it_was_asked_for(desk: Desk) -> None:
     assert await desk.read(UUID(ride["ride_id"]), bearer("passenger", passenger_id)) == ride
 
 
-async def test_a_quote_is_what_the_ride_then_costs(desk: Desk) -> None:
+async def test_quoted_fare_is_the_fare_of_the_ride(desk: Desk) -> None:
     quoted = (await desk.api.post("/v1/quotes", json=WAY, headers=bearer())).json()
     ride_id, driver_id = await desk.accepted()
     ride = await desk.read(ride_id)
@@ -38,7 +38,7 @@ async def test_a_quote_is_what_the_ride_then_costs(desk: Desk) -> None:
     assert (await desk.read(ride_id))["final_fare_cents"] == quoted["fare_cents"]
 
 
-async def test_a_ride_without_a_destination_is_paid_by_the_way_it_went(desk: Desk) -> None:
+async def test_fare_without_destination_is_by_distance_driven(desk: Desk) -> None:
     ride_id, driver_id = await desk.request(way=SE), await desk.new_driver()
     assert (await desk.read(ride_id))["estimated_fare_cents"] is None
     await desk.offer(ride_id, driver_id)
@@ -49,11 +49,11 @@ async def test_a_ride_without_a_destination_is_paid_by_the_way_it_went(desk: Des
     assert (answer.status_code, answer.json()["code"]) == (422, "distance_missing")
     assert await desk.status(ride_id) == "STARTED"
     done = await desk.act(ride_id, "complete", headers=driver, json={"distance_meters": 10_000})
-    # 5.00 at once and 1.80 a kilometre; the minutes of the test are none.
+    # 5.00 base and 1.80 per kilometre; the trip takes less than a minute.
     assert done.json()["final_fare_cents"] in range(2300, 2330)
 
 
-async def test_what_was_quoted_is_not_changed_by_the_way_it_went(desk: Desk) -> None:
+async def test_quoted_fare_ignores_the_distance_driven(desk: Desk) -> None:
     ride_id, driver_id = await desk.accepted()
     await desk.drive_to("STARTED", ride_id, driver_id)
     done = await desk.act(
@@ -62,7 +62,7 @@ async def test_what_was_quoted_is_not_changed_by_the_way_it_went(desk: Desk) -> 
     assert done.json()["final_fare_cents"] == done.json()["estimated_fare_cents"]
 
 
-async def test_a_second_ride_is_refused_with_the_id_of_the_first(desk: Desk) -> None:
+async def test_second_ride_is_refused_with_the_id_of_the_first(desk: Desk) -> None:
     passenger_id = uuid4()
     ride_id, (driver_id,) = await desk.offered(passenger_id=passenger_id)
     passenger = bearer("passenger", passenger_id)
@@ -78,7 +78,7 @@ async def test_a_second_ride_is_refused_with_the_id_of_the_first(desk: Desk) -> 
     assert await desk.request(passenger_id) != ride_id
 
 
-async def test_of_many_requests_at_once_one_is_a_ride(desk: Desk) -> None:
+async def test_simultaneous_requests_make_one_ride(desk: Desk) -> None:
     passenger = bearer("passenger", uuid4())
     answers = await asyncio.gather(
         *(desk.api.post("/v1/rides", json=WAY, headers=passenger) for _ in range(20))
@@ -89,7 +89,7 @@ async def test_of_many_requests_at_once_one_is_a_ride(desk: Desk) -> None:
     assert await desk.told(UUID(ride["ride_id"])) == ["ride.requested"]
 
 
-async def test_the_same_request_with_its_key_is_one_ride(desk: Desk) -> None:
+async def test_repeated_request_with_a_key_is_one_ride(desk: Desk) -> None:
     headers = bearer("passenger", uuid4()) | {"idempotency-key": str(uuid4())}
     answers = await asyncio.gather(
         *(desk.api.post("/v1/rides", json=WAY, headers=headers) for _ in range(10))
@@ -105,7 +105,7 @@ async def test_rides_are_for_passengers(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("half", [{"dropoff_lat": -13.0}, {"dropoff_lon": -38.5}])
-async def test_half_a_destination_is_none(desk: Desk, half: dict[str, float]) -> None:
+async def test_half_a_destination_is_refused(desk: Desk, half: dict[str, float]) -> None:
     answer = await desk.api.post("/v1/rides", json=SE | half, headers=bearer())
     assert (answer.status_code, answer.json()["errors"][0]["code"]) == (422, "place_incomplete")
 
@@ -134,7 +134,7 @@ async def test_rides_are_listed_newest_first_a_page_at_a_time(desk: Desk) -> Non
     assert seen == made[::-1]
 
 
-async def test_a_list_can_be_of_some_states_only(desk: Desk) -> None:
+async def test_list_can_be_filtered_by_status(desk: Desk) -> None:
     passenger_id = uuid4()
     canceled, open_ride = await finished(desk, passenger_id), await desk.request(passenger_id)
     for statuses, rides in (
@@ -151,7 +151,7 @@ async def test_a_list_can_be_of_some_states_only(desk: Desk) -> None:
     assert wrong.status_code == 422
 
 
-async def test_each_sees_their_own_rides_and_an_operator_all(desk: Desk) -> None:
+async def test_list_shows_own_rides_and_all_to_operators(desk: Desk) -> None:
     passenger_id = uuid4()
     ride_id, driver_id = await desk.accepted(passenger_id)
     await desk.offered()

@@ -1,4 +1,4 @@
-"""Offers: to whoever is free, never two to anybody, never past the search, and what becomes of them."""
+"""Offers: only for free drivers, one per driver, not after the search, and how they end."""
 
 import asyncio
 from collections.abc import Callable
@@ -28,7 +28,7 @@ async def response_of(desk: Desk, ride_id: UUID, driver_id: UUID) -> str | None:
     return [one["response"] for one in offers if one["driver_id"] == str(driver_id)][-1]
 
 
-async def test_an_offer_takes_the_ride_from_requested_to_offered(desk: Desk) -> None:
+async def test_offer_moves_the_ride_to_offered(desk: Desk) -> None:
     ride_id, driver_id = await desk.request(), await desk.new_driver()
     made = await desk.offer(ride_id, driver_id, ttl_seconds=5)
     (offer,) = made["offers"]
@@ -42,7 +42,7 @@ async def test_an_offer_takes_the_ride_from_requested_to_offered(desk: Desk) -> 
     ]
 
 
-async def test_left_to_the_setting_an_offer_lasts_as_long_as_it_says(desk: Desk) -> None:
+async def test_offer_time_defaults_to_the_setting(desk: Desk) -> None:
     ride_id, driver_id = await desk.request(), await desk.new_driver()
     made = await desk.api.post(
         f"/v1/rides/{ride_id}/offers", json={"driver_ids": [str(driver_id)]}, headers=desk.operator
@@ -51,13 +51,13 @@ async def test_left_to_the_setting_an_offer_lasts_as_long_as_it_says(desk: Desk)
     assert moment(offer["expires_at"]) - moment(offer["offered_at"]) == timedelta(seconds=20)
 
 
-async def test_an_offer_never_outlives_the_search(desk: Desk) -> None:
+async def test_offer_ends_with_the_search(desk: Desk) -> None:
     ride_id, driver_id = await desk.request(), await desk.new_driver()
     made = await desk.offer(ride_id, driver_id, ttl_seconds=3600)
     assert made["offers"][0]["expires_at"] == (await desk.read(ride_id))["deadline_at"]
 
 
-async def test_more_drivers_can_be_asked_while_the_first_think(desk: Desk) -> None:
+async def test_more_offers_can_be_made_while_others_are_live(desk: Desk) -> None:
     ride_id, (first_id,) = await desk.offered()
     second_id = await desk.new_driver()
     assert served(await desk.offer(ride_id, second_id)) == [second_id]
@@ -66,7 +66,7 @@ async def test_more_drivers_can_be_asked_while_the_first_think(desk: Desk) -> No
     assert (await desk.accept(ride_id, first_id)).status_code == 200
 
 
-async def test_who_is_left_out_and_why(desk: Desk) -> None:
+async def test_skipped_drivers_have_a_reason(desk: Desk) -> None:
     passenger_id = await desk.new_driver()
     await desk.sql("UPDATE users SET roles = '{driver,passenger}' WHERE id = $1", passenger_id)
     ride_id, (gave_up_id,) = await desk.offered(passenger_id=passenger_id)
@@ -93,7 +93,7 @@ async def test_who_is_left_out_and_why(desk: Desk) -> None:
     assert served(made) == [free_id], "named twice, asked once"
 
 
-async def test_when_nobody_can_be_asked_the_ride_stays_where_it_is(desk: Desk) -> None:
+async def test_ride_is_unchanged_if_no_driver_gets_an_offer(desk: Desk) -> None:
     ride_id = await desk.request()
     _, driving_id = await desk.accepted()
     made = await desk.offer(ride_id, driving_id)
@@ -102,8 +102,8 @@ async def test_when_nobody_can_be_asked_the_ride_stays_where_it_is(desk: Desk) -
     assert [type(event) for event in await desk.news(ride_id) if isinstance(event, CandidateFound)] == []
 
 
-async def test_a_lapsed_offer_is_ended_when_its_driver_gets_another(desk: Desk) -> None:
-    """The timer has not fired yet; the driver need not wait for it."""
+async def test_lapsed_offer_ends_when_its_driver_gets_another(desk: Desk) -> None:
+    """Even before the timer runs."""
     first, (driver_id,) = await desk.offered()
     await desk.let_lapse(first)
     second = await desk.request()
@@ -116,7 +116,7 @@ async def test_a_lapsed_offer_is_ended_when_its_driver_gets_another(desk: Desk) 
     assert (await desk.accept(second, driver_id)).status_code == 200
 
 
-async def test_a_driver_is_busy_to_the_end_of_the_ride_and_then_free(desk: Desk) -> None:
+async def test_driver_is_busy_until_the_ride_ends(desk: Desk) -> None:
     ride_id, driver_id = await desk.accepted()
     other = await desk.request()
     for status in ("ACCEPTED", "ARRIVING", "STARTED"):
@@ -126,7 +126,7 @@ async def test_a_driver_is_busy_to_the_end_of_the_ride_and_then_free(desk: Desk)
     assert served(await desk.offer(other, driver_id)) == [driver_id]
 
 
-async def test_a_driver_whose_offer_lapsed_can_be_asked_for_the_same_ride_again(desk: Desk) -> None:
+async def test_driver_can_get_the_ride_again_after_a_lapsed_offer(desk: Desk) -> None:
     ride_id, (driver_id,) = await desk.offered()
     await desk.let_lapse(ride_id)
     made = await desk.offer(ride_id, driver_id)
@@ -159,7 +159,7 @@ async def a_ride_past_its_search(desk: Desk) -> UUID:
 
 
 @pytest.mark.parametrize("make", [a_taken_ride, a_canceled_ride, a_completed_ride, a_ride_past_its_search])
-async def test_a_ride_that_is_not_open_is_offered_to_nobody(desk: Desk, make: Callable[..., Any]) -> None:
+async def test_closed_ride_cannot_be_offered(desk: Desk, make: Callable[..., Any]) -> None:
     ride_id, driver_id = await make(desk), await desk.new_driver()
     status = await desk.status(ride_id)
     answer = await desk.try_offer(ride_id, driver_id)
@@ -168,12 +168,12 @@ async def test_a_ride_that_is_not_open_is_offered_to_nobody(desk: Desk, make: Ca
     assert len((await desk.timeline(ride_id))["offers"]) <= 1
 
 
-async def test_an_unknown_ride_is_offered_to_nobody(desk: Desk) -> None:
+async def test_unknown_ride_cannot_be_offered(desk: Desk) -> None:
     answer = await desk.try_offer(uuid4(), await desk.new_driver())
     assert (answer.status_code, answer.json()["code"]) == (404, "ride_not_found")
 
 
-async def test_a_thousand_drivers_are_asked_in_one_request_and_no_more(desk: Desk) -> None:
+async def test_one_request_offers_to_at_most_a_thousand_drivers(desk: Desk) -> None:
     ride_id, drivers = await desk.request(), await desk.new_drivers(1000)
     made = await desk.offer(ride_id, *drivers)
     assert served(made) == drivers, "in the order in which they were named"
@@ -181,8 +181,8 @@ async def test_a_thousand_drivers_are_asked_in_one_request_and_no_more(desk: Des
     assert (await desk.try_offer(ride_id, *drivers, uuid4())).status_code == 422
 
 
-async def test_two_operators_who_want_the_same_drivers_share_them(desk: Desk) -> None:
-    """Each driver is asked by exactly one; who comes second hears that they are busy."""
+async def test_driver_gets_one_of_the_competing_offers(desk: Desk) -> None:
+    """Each driver gets exactly one offer; for the other rides the driver is busy."""
     drivers = await desk.new_drivers(20)
     rides = [await desk.request() for _ in range(4)]
     for _ in range(2):
@@ -199,7 +199,7 @@ async def test_two_operators_who_want_the_same_drivers_share_them(desk: Desk) ->
         await asyncio.gather(*(desk.let_lapse(ride) for ride in rides))
 
 
-async def test_the_same_request_twice_with_a_key_asks_once(desk: Desk) -> None:
+async def test_repeated_offer_with_a_key_is_made_once(desk: Desk) -> None:
     ride_id, driver_id = await desk.request(), await desk.new_driver()
     headers = desk.operator | {"idempotency-key": str(uuid4())}
     body = {"driver_ids": [str(driver_id)]}
@@ -209,7 +209,7 @@ async def test_the_same_request_twice_with_a_key_asks_once(desk: Desk) -> None:
     assert (first.status_code, first.content) == (201, again.content)
 
 
-async def test_what_an_operator_offers_is_audited(desk: Desk) -> None:
+async def test_operator_offers_are_audited(desk: Desk) -> None:
     ride_id, _ = await desk.offered(2)
     rows = await desk.sql(
         "SELECT action, data->>'offers' AS offers FROM audit_log WHERE subject_id = $1", str(ride_id)
@@ -217,7 +217,7 @@ async def test_what_an_operator_offers_is_audited(desk: Desk) -> None:
     assert [(row["action"], row["offers"]) for row in rows] == [("ride.offered", "2")]
 
 
-async def test_an_offer_is_withdrawn_from_a_driver_who_goes_offline(desk: Desk) -> None:
+async def test_offer_of_an_offline_driver_is_withdrawn(desk: Desk) -> None:
     ride_id, (gone_id, stays_id) = await desk.offered(2)
     for _ in range(2):
         await desk.database.run(lambda db: withdraw_offers(db, gone_id))
@@ -229,15 +229,15 @@ async def test_an_offer_is_withdrawn_from_a_driver_who_goes_offline(desk: Desk) 
     assert await desk.status(ride_id) == "SEARCHING"
 
 
-async def test_a_driver_on_a_ride_loses_nothing_by_going_offline(desk: Desk) -> None:
+async def test_driver_on_a_ride_keeps_it_when_offline(desk: Desk) -> None:
     ride_id, driver_id = await desk.accepted()
     await desk.database.run(lambda db: withdraw_offers(db, driver_id))
     assert (await desk.read(ride_id))["driver_id"] == str(driver_id)
     assert served(await desk.offer(await desk.request(), driver_id)) == []
 
 
-async def test_an_offer_and_the_withdrawal_of_another_do_not_wait_for_each_other(desk: Desk) -> None:
-    """Everybody holds the ride first, so none of these can end in a deadlock."""
+async def test_offer_and_withdrawal_do_not_deadlock(desk: Desk) -> None:
+    """Every change locks the ride first, so these cannot deadlock."""
     ride_id, drivers = await desk.offered(10)
     more = await desk.new_drivers(5)
     passenger = bearer("passenger", UUID((await desk.read(ride_id))["passenger_id"]))

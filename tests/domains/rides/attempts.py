@@ -1,4 +1,4 @@
-"""Attempts to accept, made side by side in one process."""
+"""Concurrent attempts to accept in one process."""
 
 import asyncio
 from uuid import UUID
@@ -16,12 +16,12 @@ def attempt_at(ride_id: UUID, driver_id: UUID, key: str | None = None, **fields:
     )
 
 
-async def all_at_once(accepting: Acceptance, *attempts: Attempt) -> list[AcceptedRide | Exception]:
-    return await asyncio.gather(*map(accepting.accept_ride, attempts), return_exceptions=True)
+async def all_at_once(acceptance: Acceptance, *attempts: Attempt) -> list[AcceptedRide | Exception]:
+    return await asyncio.gather(*map(acceptance.accept_ride, attempts), return_exceptions=True)
 
 
 def codes(outcomes: list[AcceptedRide | Exception]) -> list[str]:
-    """How each was answered: with the ride, or with which refusal."""
+    """For each result: the code of the refusal, or the name of the type."""
     return [one.code if isinstance(one, Refusal) else type(one).__name__ for one in outcomes]
 
 

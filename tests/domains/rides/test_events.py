@@ -1,4 +1,4 @@
-"""What is told of rides: with the change, never without it, and as the types say."""
+"""Events of rides are written with the change, never without it."""
 
 import asyncio
 from collections import Counter
@@ -25,20 +25,20 @@ from catraca.events import (
 )
 from catraca.platform.redis_client import RedisClient
 from tests.conftest import bearer
-from tests.domains.rides.at_once import all_at_once, attempt_at
-from tests.domains.rides.desk import TOLD, WAY, Desk, moment
+from tests.domains.rides.attempts import all_at_once, attempt_at
+from tests.domains.rides.desk import EVENTS_SQL, WAY, Desk, moment
 
 
 class Undone(Exception):
     pass
 
 
-async def told_once(desk: Desk, ride_id: UUID, kind: type) -> Any:
+async def only_event(desk: Desk, ride_id: UUID, kind: type) -> Any:
     (event,) = (event for event in await desk.news(ride_id) if isinstance(event, kind))
     return event
 
 
-async def test_an_accept_that_is_undone_leaves_no_event_no_attempt_and_no_step(desk: Desk) -> None:
+async def test_rolled_back_accept_leaves_no_rows(desk: Desk) -> None:
     ride_id, (driver_id, _) = await desk.offered(2)
     steps = (await desk.timeline(ride_id))["steps"]
     with pytest.raises(Undone):
@@ -54,7 +54,7 @@ async def test_an_accept_that_is_undone_leaves_no_event_no_attempt_and_no_step(d
     assert [offer["response"] for offer in timeline["offers"]] == [None, None]
 
 
-async def test_nobody_hears_of_an_accept_before_it_has_committed(desk: Desk) -> None:
+async def test_accept_is_invisible_before_its_commit(desk: Desk) -> None:
     ride_id, (driver_id,) = await desk.offered()
     async with desk.database.transaction() as db:
         await accepting_module.claim_rides(db, [attempt_at(ride_id, driver_id)])
@@ -63,7 +63,7 @@ async def test_nobody_hears_of_an_accept_before_it_has_committed(desk: Desk) -> 
     assert await desk.told(ride_id) == ["ride.requested", "ride.accepted"]
 
 
-async def test_a_refused_attempt_tells_nobody_anything(desk: Desk) -> None:
+async def test_refused_attempt_publishes_no_event(desk: Desk) -> None:
     ride_id, (winner_id, loser_id) = await desk.offered(2)
     await desk.accept(ride_id, winner_id)
     before = await desk.news(ride_id)
@@ -73,16 +73,16 @@ async def test_a_refused_attempt_tells_nobody_anything(desk: Desk) -> None:
     assert await desk.news(ride_id) == before
 
 
-async def test_an_acceptance_is_told_to_all_it_concerns(desk: Desk) -> None:
+async def test_acceptance_events_reach_winner_and_losers(desk: Desk) -> None:
     passenger_id = uuid4()
     ride_id, (winner_id, *losers) = await desk.offered(3, passenger_id=passenger_id)
     await desk.accept(ride_id, winner_id)
     offers = {UUID(one["driver_id"]): one for one in (await desk.timeline(ride_id))["offers"]}
-    accepted = await told_once(desk, ride_id, RideAccepted)
+    accepted = await only_event(desk, ride_id, RideAccepted)
     assert (accepted.driver_id, accepted.passenger_id, accepted.round) == (winner_id, passenger_id, 1)
     assert (accepted.pickup_lat, accepted.pickup_lon) == (WAY["pickup_lat"], WAY["pickup_lon"])
     assert accepted.accepted_at == moment((await desk.read(ride_id))["accepted_at"])
-    matched = await told_once(desk, ride_id, DriverAccepted)
+    matched = await only_event(desk, ride_id, DriverAccepted)
     assert str(accepted.offer_id) == str(matched.offer_id) == offers[winner_id]["offer_id"]
     lost = [event for event in await desk.news(ride_id) if isinstance(event, OfferCanceled)]
     assert {event.driver_id for event in lost} == set(losers)
@@ -92,25 +92,25 @@ async def test_an_acceptance_is_told_to_all_it_concerns(desk: Desk) -> None:
         assert event.reason == offer["reason"] == "accepted_by_another_driver"
 
 
-async def test_a_whole_ride_is_told_step_by_step(desk: Desk) -> None:
+async def test_every_step_of_a_ride_publishes_its_event(desk: Desk) -> None:
     passenger_id = uuid4()
     ride_id, driver_id = await desk.accepted(passenger_id)
     await desk.drive_to("COMPLETED", ride_id, driver_id)
     keys = ["ride.requested", "ride.accepted", "ride.arriving", "ride.started", "ride.completed"]
     assert await desk.told(ride_id) == keys
     ride = await desk.read(ride_id)
-    requested = await told_once(desk, ride_id, RideRequested)
+    requested = await only_event(desk, ride_id, RideRequested)
     assert requested.rider_id == passenger_id
     assert requested.estimated_fare_cents == ride["estimated_fare_cents"]
     assert (requested.dropoff.lat, requested.dropoff.lng) == (WAY["dropoff_lat"], WAY["dropoff_lon"])
     for kind in (RideArriving, RideStarted, RideCompleted):
-        event = await told_once(desk, ride_id, kind)
+        event = await only_event(desk, ride_id, kind)
         assert (event.rider_id, event.driver_id) == (passenger_id, driver_id)
-    assert (await told_once(desk, ride_id, RideCompleted)).fare_cents == ride["final_fare_cents"]
+    assert (await only_event(desk, ride_id, RideCompleted)).fare_cents == ride["final_fare_cents"]
 
 
-async def test_every_step_names_the_news_that_told_of_it(desk: Desk) -> None:
-    """Steps and events go together one to one; an offer's own event is a step's news as well."""
+async def test_every_step_names_its_event(desk: Desk) -> None:
+    """Every step has one event; the event of an offer can be a step's event too."""
     ride_id, (driver_id, other_id) = await desk.offered(2)
     await desk.reject(ride_id, other_id)
     await desk.accept(ride_id, driver_id)
@@ -132,26 +132,26 @@ async def test_every_step_names_the_news_that_told_of_it(desk: Desk) -> None:
     assert await desk.told(ride_id) == [news for news in steps if news.startswith("ride.")]
 
 
-async def test_a_ride_given_up_is_told_with_its_new_round(desk: Desk) -> None:
+async def test_event_of_a_ride_given_up_has_the_new_round(desk: Desk) -> None:
     ride_id, driver_id = await desk.accepted()
     before = moment((await desk.read(ride_id))["deadline_at"])
     await desk.give_up(ride_id, driver_id)
-    event = await told_once(desk, ride_id, RideReassigning)
+    event = await only_event(desk, ride_id, RideReassigning)
     assert (event.round, event.previous_driver_id, event.reason) == (2, driver_id, "vehicle_problem")
     assert event.deadline_at == moment((await desk.read(ride_id))["deadline_at"]) > before
 
 
-async def test_offers_are_told_without_the_door(desk: Desk) -> None:
-    """The next driver also learns who refused and who did not answer before."""
+async def test_offer_events_have_rounded_places(desk: Desk) -> None:
+    """The event lists the drivers who rejected before and those who did not answer."""
     ride_id, (refuses_id, silent_id) = await desk.offered(2)
     await desk.reject(ride_id, refuses_id, "too_far")
     await desk.let_lapse(ride_id)
     await desk.settle(ride_id)
     third_id = await desk.new_driver()
     await desk.offer(ride_id, third_id)
-    rejected = await told_once(desk, ride_id, DriverRejected)
+    rejected = await only_event(desk, ride_id, DriverRejected)
     assert (rejected.driver_id, rejected.reason, rejected.attempt) == (refuses_id, "too_far", 1)
-    silent = await told_once(desk, ride_id, DriverTimeout)
+    silent = await only_event(desk, ride_id, DriverTimeout)
     assert (silent.driver_id, silent.ttl_expired, silent.attempt) == (silent_id, True, 2)
     found = [event for event in await desk.news(ride_id) if isinstance(event, CandidateFound)]
     (event,) = (event for event in found if event.driver_id == third_id)
@@ -160,11 +160,11 @@ async def test_offers_are_told_without_the_door(desk: Desk) -> None:
     assert event.attempt == 3
 
 
-async def test_a_cancellation_is_told_to_whoever_was_asked(desk: Desk) -> None:
+async def test_cancellation_event_reaches_every_offered_driver(desk: Desk) -> None:
     passenger_id = uuid4()
     ride_id, drivers = await desk.offered(2, passenger_id=passenger_id)
     await desk.cancel(ride_id, bearer("passenger", passenger_id), "changed_plans")
-    event = await told_once(desk, ride_id, RideCancelled)
+    event = await only_event(desk, ride_id, RideCancelled)
     assert (event.cancelled_by, event.reason, event.driver_id) == ("passenger", "changed_plans", None)
     lost = [event for event in await desk.news(ride_id) if isinstance(event, OfferCanceled)]
     assert {(event.driver_id, event.reason) for event in lost} == {
@@ -172,11 +172,11 @@ async def test_a_cancellation_is_told_to_whoever_was_asked(desk: Desk) -> None:
     }
 
 
-async def test_every_event_carries_its_round_and_its_number(desk: Desk) -> None:
+async def test_every_event_has_round_and_number(desk: Desk) -> None:
     ride_id, driver_id = await desk.accepted()
     await desk.give_up(ride_id, driver_id)
     rows = await desk.sql(
-        f"SELECT seq, headers->>'round' AS round, headers->>'seq' AS told_seq FROM ({TOLD}) AS o"
+        f"SELECT seq, headers->>'round' AS round, headers->>'seq' AS told_seq FROM ({EVENTS_SQL}) AS o"
         " WHERE aggregate_id = $1 ORDER BY seq",
         ride_id,
     )
@@ -184,7 +184,7 @@ async def test_every_event_carries_its_round_and_its_number(desk: Desk) -> None:
     assert [int(row["told_seq"]) for row in rows] == [1, 2, 3]
 
 
-async def test_two_rides_won_in_one_statement_are_both_told(desk: Desk) -> None:
+async def test_two_wins_in_one_statement_publish_both_events(desk: Desk) -> None:
     offered = [await desk.offered(2) for _ in range(2)]
     attempts = [attempt_at(ride, driver) for ride, drivers in offered for driver in drivers]
     await all_at_once(Acceptance(desk.database, RedisClient(None)), *attempts)

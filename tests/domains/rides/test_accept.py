@@ -1,4 +1,4 @@
-"""Acceptance: one claim, one winner, and every attempt on record."""
+"""Accepting a ride: one winner, and every attempt is recorded."""
 
 from collections import Counter
 from uuid import UUID, uuid4
@@ -16,7 +16,7 @@ from tests.domains.rides.desk import WAY, Desk
 PATHS = [(verb, path) for verb in ("POST", "PATCH") for path in ("/rides", "/v1/rides")]
 
 
-async def test_of_a_hundred_drivers_one_has_the_ride(desk: Desk) -> None:
+async def test_one_of_a_hundred_drivers_gets_the_ride(desk: Desk) -> None:
     ride_id, drivers = await desk.offered(100)
     answers = await desk.accept_all(ride_id, drivers)
     assert Counter(answer.status_code for answer in answers) == {200: 1, 409: 99}
@@ -31,7 +31,7 @@ async def test_of_a_hundred_drivers_one_has_the_ride(desk: Desk) -> None:
     assert (told["DriverAccepted"], told["OfferCanceled"]) == (1, 99)
 
 
-async def test_a_ride_from_request_to_completion(desk: Desk) -> None:
+async def test_ride_from_request_to_completion(desk: Desk) -> None:
     ride_id, (driver_id,) = await desk.offered(1)
     driver = bearer("driver", driver_id)
     assert (await desk.read(ride_id, driver))["seen_as"] == "offered"
@@ -74,7 +74,7 @@ async def test_both_verbs_and_both_paths_accept(desk: Desk, verb: str, path: str
         ({"idempotency_key": "in-both"}, {"idempotency-key": "in-both"}, "in-both"),
     ],
 )
-async def test_the_key_may_stand_in_the_body_the_header_or_both(
+async def test_key_can_be_in_the_body_the_header_or_both(
     desk: Desk, body: dict[str, str], headers: dict[str, str], kept: str
 ) -> None:
     ride_id, (driver_id,) = await desk.offered()
@@ -87,14 +87,14 @@ async def test_the_key_may_stand_in_the_body_the_header_or_both(
     assert attempt["idempotency_key"] == kept
 
 
-async def test_of_two_different_keys_the_bodys_counts(desk: Desk) -> None:
+async def test_key_in_the_body_takes_precedence(desk: Desk) -> None:
     ride_id, (driver_id,) = await desk.offered()
     answer = await desk.accept(ride_id, driver_id, "one", **{"idempotency-key": "two"})
     assert answer.status_code == 200
     assert [attempt["idempotency_key"] for attempt in await desk.attempts(ride_id)] == ["one"]
 
 
-async def test_without_a_key_all_attempts_at_one_offer_are_one(desk: Desk) -> None:
+async def test_attempts_without_a_key_count_as_one_per_offer(desk: Desk) -> None:
     ride_id, (driver_id,) = await desk.offered()
     first, again = [await desk.accept(ride_id, driver_id) for _ in range(2)]
     assert (first.status_code, first.content) == (200, again.content)
@@ -102,7 +102,7 @@ async def test_without_a_key_all_attempts_at_one_offer_are_one(desk: Desk) -> No
     assert attempt["idempotency_key"] == f"offer:{attempt['offer_id']}"
 
 
-async def test_the_same_attempt_many_times_at_once_has_one_effect_and_one_answer(desk: Desk) -> None:
+async def test_repeated_attempts_at_once_have_one_answer(desk: Desk) -> None:
     ride_id, (driver_id,) = await desk.offered()
     answers = await desk.accept_all(ride_id, [driver_id] * 60)
     assert {answer.status_code for answer in answers} == {200}
@@ -111,7 +111,7 @@ async def test_the_same_attempt_many_times_at_once_has_one_effect_and_one_answer
     assert (await desk.told(ride_id)).count("ride.accepted") == 1
 
 
-async def test_an_attempt_is_kept_with_its_request_its_agent_and_its_address(desk: Desk) -> None:
+async def test_attempt_records_request_agent_and_address(desk: Desk) -> None:
     ride_id, (driver_id,) = await desk.offered()
     headers = {"x-request-id": "seen-in-the-log", "user-agent": "Motorista/4.2 " + "x" * 300}
     await desk.accept(ride_id, driver_id, "k", **headers)
@@ -123,8 +123,8 @@ async def test_an_attempt_is_kept_with_its_request_its_agent_and_its_address(des
     assert (attempt["status"], attempt["ride_status"]) == ("SUCCESS", "ACCEPTED")
 
 
-async def test_a_callers_address_is_kept_without_its_zone(desk: Desk, parts: Parts) -> None:
-    """Sockets name the network card of link-local callers; the database's type knows no such thing."""
+async def test_caller_address_is_stored_without_its_zone(desk: Desk, parts: Parts) -> None:
+    """Sockets add the network card to link-local addresses; the type `inet` has no such zone."""
     ride_id, (driver_id,) = await desk.offered()
     transport = httpx.ASGITransport(app=build_app(parts, Health()), client=("fe80::1%eth0", 4321))
     async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
@@ -134,7 +134,7 @@ async def test_a_callers_address_is_kept_without_its_zone(desk: Desk, parts: Par
 
 
 @pytest.mark.parametrize("role", ["operator", "service"])
-async def test_operators_and_services_accept_in_a_drivers_name(desk: Desk, role: str) -> None:
+async def test_operators_and_services_can_accept_for_a_driver(desk: Desk, role: str) -> None:
     ride_id, (driver_id,) = await desk.offered()
     actor_id = uuid4()
     answer = await desk.api.post(
@@ -148,7 +148,7 @@ async def test_operators_and_services_accept_in_a_drivers_name(desk: Desk, role:
 
 
 @pytest.mark.parametrize("role", ["driver", "passenger", "worker"])
-async def test_nobody_else_accepts_in_a_drivers_name(desk: Desk, role: str) -> None:
+async def test_other_callers_cannot_accept_for_a_driver(desk: Desk, role: str) -> None:
     ride_id, (driver_id,) = await desk.offered()
     answer = await desk.api.post(
         f"/rides/{ride_id}/accept", json={"driver_id": str(driver_id)}, headers=bearer(role)
@@ -158,13 +158,13 @@ async def test_nobody_else_accepts_in_a_drivers_name(desk: Desk, role: str) -> N
     assert await desk.status(ride_id) == "OFFERED"
 
 
-async def test_an_operator_who_names_nobody_is_no_driver(desk: Desk) -> None:
+async def test_operator_without_a_driver_id_is_refused(desk: Desk) -> None:
     ride_id, _ = await desk.offered()
     answer = await desk.api.post(f"/rides/{ride_id}/accept", json={}, headers=desk.operator)
     assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
 
 
-async def test_attempts_are_read_a_page_at_a_time_in_their_order(desk: Desk) -> None:
+async def test_attempts_are_paged_in_order_of_arrival(desk: Desk) -> None:
     ride_id, drivers = await desk.offered(5)
     for driver_id in drivers:
         await desk.accept(ride_id, driver_id)
@@ -183,7 +183,7 @@ async def test_attempts_are_read_a_page_at_a_time_in_their_order(desk: Desk) -> 
     assert seen == [str(driver_id) for driver_id in drivers]
 
 
-async def test_what_attempts_came_to_is_counted(desk: Desk) -> None:
+async def test_attempt_outcomes_are_counted(desk: Desk) -> None:
     outcomes = ("accepted", "repeated", "ride_already_accepted", "offer_not_received", "ride_not_found")
 
     def counted() -> list[float]:

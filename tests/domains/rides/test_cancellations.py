@@ -1,4 +1,4 @@
-"""Calling a ride off, and giving it up: who may, with which reason, from where, and what is left."""
+"""Canceling a ride and giving it up: allowed callers, reasons and states, and the result."""
 
 import asyncio
 from uuid import UUID, uuid4
@@ -22,7 +22,7 @@ def verdict(answer: httpx.Response) -> tuple[int, str]:
 
 
 class Ride:
-    """A ride with the people around it."""
+    """A ride with its passenger and its driver."""
 
     def __init__(self, desk: Desk) -> None:
         self.desk, self.passenger_id = desk, uuid4()
@@ -46,8 +46,8 @@ class Ride:
 
 
 @pytest.mark.parametrize("actor", BY_PEOPLE)
-async def test_each_reason_is_for_those_who_may_give_it(desk: Desk, actor: Actor) -> None:
-    """In ARRIVING, where every reason has its place; the refusal says which there are."""
+async def test_cancel_reasons_depend_on_the_caller(desk: Desk, actor: Actor) -> None:
+    """In ARRIVING every reason is possible; the refusal lists the allowed ones."""
     ride = await Ride(desk).at("ARRIVING")
     for reason in REASONS:
         if reason in CANCEL_REASONS[actor]:
@@ -62,7 +62,7 @@ async def test_each_reason_is_for_those_who_may_give_it(desk: Desk, actor: Actor
 @pytest.mark.parametrize(
     ("actor", "reason"), [(actor, reason) for actor in BY_PEOPLE for reason in CANCEL_REASONS[actor]]
 )
-async def test_each_reason_leads_where_it_should(desk: Desk, actor: Actor, reason: CancelReason) -> None:
+async def test_cancel_reason_decides_the_next_status(desk: Desk, actor: Actor, reason: CancelReason) -> None:
     ride = await Ride(desk).at("ARRIVING")
     answer = await ride.canceled_by(actor, reason)
     gives_up = actor == "driver" and reason != "passenger_no_show"
@@ -79,7 +79,7 @@ async def test_each_reason_leads_where_it_should(desk: Desk, actor: Actor, reaso
 
 @pytest.mark.parametrize("status", ["SEARCHING", "OFFERED", "ACCEPTED", "ARRIVING", "STARTED", "COMPLETED"])
 @pytest.mark.parametrize("actor", ["passenger", "operator"])
-async def test_a_ride_is_called_off_until_it_has_started(desk: Desk, status: str, actor: Actor) -> None:
+async def test_ride_can_be_canceled_until_it_starts(desk: Desk, status: str, actor: Actor) -> None:
     ride = await Ride(desk).at(status)
     answer = await ride.canceled_by(actor, "other")
     if "CANCELED" not in MOVES[status]:
@@ -101,7 +101,7 @@ async def test_a_ride_is_called_off_until_it_has_started(desk: Desk, status: str
 
 
 @pytest.mark.parametrize("status", ["ACCEPTED", "ARRIVING", "STARTED", "COMPLETED"])
-async def test_a_driver_gives_a_ride_up_until_it_has_started(desk: Desk, status: str) -> None:
+async def test_driver_can_give_a_ride_up_until_it_starts(desk: Desk, status: str) -> None:
     ride = await Ride(desk).at(status)
     answer = await ride.canceled_by("driver", "unsafe")
     if status in ("STARTED", "COMPLETED"):
@@ -110,11 +110,11 @@ async def test_a_driver_gives_a_ride_up_until_it_has_started(desk: Desk, status:
     given_up = await desk.read(ride.id)
     assert (given_up["status"], given_up["round"]) == ("SEARCHING", 2)
     assert given_up["driver_id"] is given_up["accepted_at"] is given_up["arrived_at"] is None
-    # To them the ride is none of theirs any more.
+    # For this driver the ride does not exist any more.
     assert verdict(await ride.canceled_by("driver", "unsafe")) == (404, "ride_not_found")
 
 
-async def test_nobody_showed_up_only_where_somebody_waited(desk: Desk) -> None:
+async def test_no_show_needs_an_arrived_driver(desk: Desk) -> None:
     ride = await Ride(desk).at("ACCEPTED")
     assert verdict(await ride.canceled_by("driver", "passenger_no_show")) == (409, "ride_move_not_allowed")
     await desk.drive_to("ARRIVING", ride.id, ride.driver_id)
@@ -126,23 +126,23 @@ async def test_nobody_showed_up_only_where_somebody_waited(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("role", ["passenger", "driver", "worker"])
-async def test_to_strangers_there_is_nothing_to_cancel(desk: Desk, role: str) -> None:
+async def test_other_callers_cannot_cancel(desk: Desk, role: str) -> None:
     ride_id, _ = await desk.accepted()
     for reason in ("other", "changed_plans"):
         assert verdict(await desk.cancel(ride_id, bearer(role), reason)) == (404, "ride_not_found")
     assert await desk.status(ride_id) == "ACCEPTED"
 
 
-async def test_a_driver_with_an_offer_only_refuses_it(desk: Desk) -> None:
+async def test_driver_with_only_an_offer_cannot_cancel(desk: Desk) -> None:
     ride = await Ride(desk).at("OFFERED")
     assert verdict(await ride.canceled_by("driver", "too_far")) == (404, "ride_not_found")
 
 
-async def test_an_unknown_ride_cannot_be_canceled(desk: Desk) -> None:
+async def test_unknown_ride_cannot_be_canceled(desk: Desk) -> None:
     assert verdict(await desk.cancel(uuid4(), desk.operator)) == (404, "ride_not_found")
 
 
-async def test_a_repeat_with_the_same_key_gets_the_same_answer(desk: Desk) -> None:
+async def test_same_key_returns_the_same_answer(desk: Desk) -> None:
     ride = await Ride(desk).at("OFFERED")
     headers = bearer("passenger", ride.passenger_id) | {"idempotency-key": str(uuid4())}
     answers = [await desk.cancel(ride.id, headers) for _ in range(2)]
@@ -150,7 +150,7 @@ async def test_a_repeat_with_the_same_key_gets_the_same_answer(desk: Desk) -> No
     assert answers[0].content == answers[1].content
 
 
-async def test_of_two_cancellations_at_once_one_is_told(desk: Desk) -> None:
+async def test_simultaneous_cancellations_publish_one_event(desk: Desk) -> None:
     ride = await Ride(desk).at("ACCEPTED")
     answers = await asyncio.gather(
         ride.canceled_by("passenger", "changed_plans"), ride.canceled_by("operator", "operator_decision")
@@ -159,7 +159,7 @@ async def test_of_two_cancellations_at_once_one_is_told(desk: Desk) -> None:
     assert sum(isinstance(event, RideCancelled) for event in await desk.news(ride.id)) == 1
 
 
-async def test_what_an_operator_calls_off_is_audited_with_its_note_kept_from_the_parties(desk: Desk) -> None:
+async def test_operator_cancellation_is_audited_and_its_note_hidden(desk: Desk) -> None:
     ride = await Ride(desk).at("ACCEPTED")
     await desk.act(
         ride.id,
@@ -175,11 +175,11 @@ async def test_what_an_operator_calls_off_is_audited_with_its_note_kept_from_the
     assert "Chuva" not in seen.text
 
 
-async def test_one_who_lost_can_be_asked_again_after_the_winner_gave_up(desk: Desk) -> None:
+async def test_loser_can_get_an_offer_after_the_winner_gave_up(desk: Desk) -> None:
     ride_id, (winner_id, loser_id) = await desk.offered(2)
     await desk.accept(ride_id, winner_id)
     await desk.give_up(ride_id, winner_id)
-    for _ in range(2):  # however often: never the one who gave it up
+    for _ in range(2):  # never the driver who gave it up
         made = await desk.offer(ride_id, winner_id, loser_id)
         assert [UUID(one["driver_id"]) for one in made["offers"]] == [loser_id]
         assert made["offers"][0]["round"] == 2
