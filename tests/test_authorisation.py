@@ -19,7 +19,7 @@ from catraca.roles.api import build_app
 from catraca.roles.parts import Parts
 from tests.conftest import bearer
 from tests.domains.communities.places import a_body, fenced
-from tests.domains.people.someone import PASSWORD, Someone, link_for
+from tests.domains.people.person import PASSWORD, Person, link_for
 from tests.domains.scheduling.clinic import Clinic, open_clinic
 from tests.servers import on_one_stack
 
@@ -40,16 +40,16 @@ class Prepared:
     query: dict[str, str] = field(default_factory=dict)
 
 
-Prepare = Callable[[httpx.AsyncClient, Someone], Awaitable[Prepared]]
+Prepare = Callable[[httpx.AsyncClient, Person], Awaitable[Prepared]]
 
 
-async def the_owner(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+async def the_owner(api: httpx.AsyncClient, owner: Person) -> Prepared:
     """The path names the owner, whatever it calls the id."""
     await owner.known_to(api)
     return Prepared({"user_id": str(owner.id), "driver_id": str(owner.id)})
 
 
-async def a_device(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+async def a_device(api: httpx.AsyncClient, owner: Person) -> Prepared:
     return Prepared({"subscription_id": str(uuid4())})
 
 
@@ -60,38 +60,38 @@ A_DEVICE = {
 
 
 def with_body(body: object) -> Prepare:
-    async def prepare(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+    async def prepare(api: httpx.AsyncClient, owner: Person) -> Prepared:
         return Prepared((await the_owner(api, owner)).path, body)
 
     return prepare
 
 
-async def a_password(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+async def a_password(api: httpx.AsyncClient, owner: Person) -> Prepared:
     await owner.with_password(api)
     return Prepared(body={"email": owner.email, "password": PASSWORD})
 
 
-async def a_password_link(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+async def a_password_link(api: httpx.AsyncClient, owner: Person) -> Prepared:
     await owner.with_email(api)
     return Prepared(body={"token": await link_for(api, owner), "password": PASSWORD})
 
 
-async def a_newcomer(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+async def a_newcomer(api: httpx.AsyncClient, owner: Person) -> Prepared:
     return Prepared(body={"name": "Ana", "email": owner.email})
 
 
-async def a_file(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+async def a_file(api: httpx.AsyncClient, owner: Person) -> Prepared:
     return Prepared(file=f"name,email\nAna,{owner.email}\n".encode())
 
 
-async def a_sign_up(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+async def a_sign_up(api: httpx.AsyncClient, owner: Person) -> Prepared:
     """Its owner is the caller with its token."""
     taken = (await api.post("/v1/users", json={"name": "Ana", "email": owner.email})).json()
     owner.headers = {"authorization": f"Bearer {taken['status_token']}"}
     return Prepared({"user_id": taken["id"]})
 
 
-async def at_work(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+async def at_work(api: httpx.AsyncClient, owner: Person) -> Prepared:
     """The owner is a driver, online, and somewhere."""
     prepared = await the_owner(api, owner)
     status = f"/v1/location/drivers/{owner.id}/status"
@@ -99,20 +99,20 @@ async def at_work(api: httpx.AsyncClient, owner: Someone) -> Prepared:
     return Prepared(prepared.path, {"lat": -12.9777, "lng": -38.5016})
 
 
-async def many_pings(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+async def many_pings(api: httpx.AsyncClient, owner: Person) -> Prepared:
     return Prepared(body=[{"driver_id": str(owner.id), "lat": -12.9777, "lng": -38.5016}])
 
 
-async def a_place(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+async def a_place(api: httpx.AsyncClient, owner: Person) -> Prepared:
     return Prepared(query={"lat": "-12.9777", "lng": "-38.5016"})
 
 
-async def a_lock(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+async def a_lock(api: httpx.AsyncClient, owner: Person) -> Prepared:
     prepared = await the_owner(api, owner)
     return Prepared(prepared.path, {"ride_id": str(LETTER_ID)})
 
 
-async def held_lock(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+async def held_lock(api: httpx.AsyncClient, owner: Person) -> Prepared:
     prepared = await the_owner(api, owner)
     return Prepared(prepared.path, query={"ride_id": str(LETTER_ID)})
 
@@ -120,42 +120,42 @@ async def held_lock(api: httpx.AsyncClient, owner: Someone) -> Prepared:
 WAY = {"pickup_lat": -12.9777, "pickup_lon": -38.5016, "dropoff_lat": -13.0102, "dropoff_lon": -38.5326}
 
 
-async def a_way(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+async def a_way(api: httpx.AsyncClient, owner: Person) -> Prepared:
     return Prepared(body=WAY)
 
 
-async def an_own_ride(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+async def an_own_ride(api: httpx.AsyncClient, owner: Person) -> Prepared:
     """The owner is its passenger."""
     ride = await api.post("/v1/rides", json=WAY, headers=owner.headers)
     return Prepared({"ride_id": ride.json()["ride_id"]}, {"reason": "other"})
 
 
-async def for_the_owner(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+async def for_the_owner(api: httpx.AsyncClient, owner: Person) -> Prepared:
     """A ride for the owner, requested by any caller."""
     await owner.known_to(api)
     place = {"passengerLat": -12.9777, "passengerLng": -38.5016}
     return Prepared(body={"passengerId": str(owner.id), "type": "normal", **place})
 
 
-async def a_ride_to_share(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+async def a_ride_to_share(api: httpx.AsyncClient, owner: Person) -> Prepared:
     return Prepared((await an_own_ride(api, owner)).path, {"ttl_seconds": 60})
 
 
-async def a_shared_ride(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+async def a_shared_ride(api: httpx.AsyncClient, owner: Person) -> Prepared:
     """The owner is its passenger, and has made a link to it."""
     prepared = await a_ride_to_share(api, owner)
     made = await api.post(f"/v1/rides/{prepared.path['ride_id']}/shares", headers=owner.headers)
     return Prepared(prepared.path | {"share_id": made.json()["id"], "token": made.json()["token"]})
 
 
-async def offers_of_it(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+async def offers_of_it(api: httpx.AsyncClient, owner: Person) -> Prepared:
     return Prepared((await an_own_ride(api, owner)).path, {"driver_ids": [str(owner.id)]})
 
 
-async def an_offered_ride(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+async def an_offered_ride(api: httpx.AsyncClient, owner: Person) -> Prepared:
     """The owner is a driver who may have it."""
     await owner.known_to(api)
-    prepared = await offers_of_it(api, Someone("passenger"))
+    prepared = await offers_of_it(api, Person("passenger"))
     path = f"/v1/rides/{prepared.path['ride_id']}/offers"
     made = await api.post(path, json={"driver_ids": [str(owner.id)]}, headers=bearer("operator"))
     assert len(made.json()["offers"]) == 1, made.text
@@ -165,7 +165,7 @@ async def an_offered_ride(api: httpx.AsyncClient, owner: Someone) -> Prepared:
 def driven(*verbs: str) -> Prepare:
     """The owner is its driver, and has got as far as these verbs take it."""
 
-    async def prepare(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+    async def prepare(api: httpx.AsyncClient, owner: Person) -> Prepared:
         prepared = await an_offered_ride(api, owner)
         for verb in ("accept", *verbs):
             path = f"/v1/rides/{prepared.path['ride_id']}/{verb}"
@@ -176,17 +176,17 @@ def driven(*verbs: str) -> Prepare:
 
 
 def of_a_letter(body: object = None) -> Prepare:
-    async def prepare(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+    async def prepare(api: httpx.AsyncClient, owner: Person) -> Prepared:
         return Prepared({"letter_id": str(LETTER_ID)}, body)
 
     return prepare
 
 
-async def a_fence(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+async def a_fence(api: httpx.AsyncClient, owner: Person) -> Prepared:
     return Prepared(body=a_body())
 
 
-async def a_village(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+async def a_village(api: httpx.AsyncClient, owner: Person) -> Prepared:
     """As it is, and what would leave it so."""
     made = await fenced(api)
     path = {"community_id": made["community_id"], "version": "1"}
@@ -212,7 +212,7 @@ Wanted = Callable[[Clinic], object]
 def at_a_clinic(body: Wanted | None = None) -> Prepare:
     """The owner is a worker there, and has a day off, as has the room."""
 
-    async def prepare(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+    async def prepare(api: httpx.AsyncClient, owner: Person) -> Prepared:
         await owner.known_to(api)
         clinic = await open_clinic(api, cast(Parts, None))
         worker_id, room_id = await clinic.worker(user_id=str(owner.id)), await clinic.room()
@@ -228,20 +228,20 @@ def a_day_off(clinic: Clinic, days: int = 7) -> dict[str, str]:
     return {"starts_at": clinic.at("00:00", days=days), "ends_at": clinic.at("00:00", days=days + 1)}
 
 
-async def a_closed_room(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+async def a_closed_room(api: httpx.AsyncClient, owner: Person) -> Prepared:
     clinic = await open_clinic(api, cast(Parts, None))
     room_id = await clinic.room()
     closed = await clinic.done("POST", f"/rooms/{room_id}/time-off", a_day_off(clinic))
     return Prepared({"room_id": str(room_id), "time_off_id": closed["time_off_id"]})
 
 
-async def what_is_free(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+async def what_is_free(api: httpx.AsyncClient, owner: Person) -> Prepared:
     clinic = await open_clinic(api, cast(Parts, None))
     day = {"from": clinic.at("00:00"), "to": clinic.at("23:00"), "starts_at": clinic.at("09:00")}
     return Prepared(query={"service_id": str(clinic.service_id), **day})
 
 
-async def a_time_for_the_owner(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+async def a_time_for_the_owner(api: httpx.AsyncClient, owner: Person) -> Prepared:
     """A time to book or hold, requested by any caller; and the owner's list."""
     await owner.known_to(api)
     clinic = await open_clinic(api, cast(Parts, None))
@@ -252,7 +252,7 @@ async def a_time_for_the_owner(api: httpx.AsyncClient, owner: Someone) -> Prepar
 def booked_by_the_owner(body: Wanted | None = None) -> Prepare:
     """The owner is its client, and of another that is held."""
 
-    async def prepare(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+    async def prepare(api: httpx.AsyncClient, owner: Person) -> Prepared:
         clinic = await open_clinic(api, cast(Parts, None))
         booked = await clinic.booked(owner.id, clinic.at("09:00"))
         held = await clinic.held(owner.id, clinic.at("11:00"))
@@ -262,7 +262,7 @@ def booked_by_the_owner(body: Wanted | None = None) -> Prepare:
     return prepare
 
 
-async def with_the_owner(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+async def with_the_owner(api: httpx.AsyncClient, owner: Person) -> Prepared:
     """The owner is its worker."""
     await owner.known_to(api)
     clinic = await open_clinic(api, cast(Parts, None))
@@ -271,7 +271,7 @@ async def with_the_owner(api: httpx.AsyncClient, owner: Someone) -> Prepared:
     return Prepared({"appointment_id": booked["appointment_id"]})
 
 
-async def two_to_swap(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+async def two_to_swap(api: httpx.AsyncClient, owner: Person) -> Prepared:
     """The owner is both's client."""
     clinic = await open_clinic(api, cast(Parts, None))
     ids = [
@@ -280,7 +280,7 @@ async def two_to_swap(api: httpx.AsyncClient, owner: Someone) -> Prepared:
     return Prepared({"appointment_id": ids[0]}, {"appointment_id": ids[1]})
 
 
-async def an_agenda_to_link(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+async def an_agenda_to_link(api: httpx.AsyncClient, owner: Person) -> Prepared:
     """The owner is the worker whose it is, and has made one address of it."""
     await owner.known_to(api)
     body = {"name": "Ana", "time_zone": "UTC", "user_id": str(owner.id)}
@@ -291,14 +291,14 @@ async def an_agenda_to_link(api: httpx.AsyncClient, owner: Someone) -> Prepared:
     return Prepared({"worker_id": worker_id, "token": token})
 
 
-async def an_appointment_to_keep(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+async def an_appointment_to_keep(api: httpx.AsyncClient, owner: Person) -> Prepared:
     """The owner is its client."""
     clinic = await open_clinic(api, cast(Parts, None))
     booked = await clinic.booked(owner.id, clinic.at("09:00"))
     return Prepared({"appointment_id": booked["appointment_id"]})
 
 
-async def a_series(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+async def a_series(api: httpx.AsyncClient, owner: Person) -> Prepared:
     """The owner is its client; the body would make another."""
     clinic = await open_clinic(api, cast(Parts, None))
     body = clinic.wish(clinic.at("09:00"), every="week", count=2)
@@ -308,11 +308,11 @@ async def a_series(api: httpx.AsyncClient, owner: Someone) -> Prepared:
     )
 
 
-async def no_reason(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+async def no_reason(api: httpx.AsyncClient, owner: Person) -> Prepared:
     return Prepared((await a_series(api, owner)).path)
 
 
-async def a_place_in_line(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+async def a_place_in_line(api: httpx.AsyncClient, owner: Person) -> Prepared:
     """The owner's; the body would make another."""
     clinic = await open_clinic(api, cast(Parts, None))
     body = {"service_id": str(clinic.service_id), "from": clinic.at("09:00"), "to": clinic.at("10:00")}
@@ -320,7 +320,7 @@ async def a_place_in_line(api: httpx.AsyncClient, owner: Someone) -> Prepared:
     return Prepared({"entry_id": made.json()["entry_id"]}, body)
 
 
-async def an_asset(api: httpx.AsyncClient, owner: Someone) -> Prepared:
+async def an_asset(api: httpx.AsyncClient, owner: Person) -> Prepared:
     return Prepared({"name": "swagger-ui.css"})
 
 
@@ -341,7 +341,7 @@ class Case:
     def status_for(self, caller: Caller) -> int:
         return self.own if caller == "owner" else getattr(self, caller)
 
-    def headers_of(self, caller: Caller, owner: Someone) -> dict[str, str]:
+    def headers_of(self, caller: Caller, owner: Person) -> dict[str, str]:
         return {
             "nobody": {},
             "stranger": bearer(self.stranger_role),
@@ -578,7 +578,7 @@ async def test_routes_and_rows_match(parts: Parts) -> None:
 async def test_each_caller_gets_the_expected_status(
     api: httpx.AsyncClient, case: Case, caller: Caller
 ) -> None:
-    owner = Someone(case.owner)
+    owner = Person(case.owner)
     prepared = await case.prepare(api, owner)
     method, path = case.route.split(" ")
     sent: dict[str, Any] = {} if prepared.body is None else {"json": prepared.body}
@@ -595,7 +595,7 @@ async def test_each_caller_gets_the_expected_status(
 
 
 async def test_services_may_read_people_only(api: httpx.AsyncClient) -> None:
-    ana = await Someone().known_to(api)
+    ana = await Person().known_to(api)
     service = bearer("service")
     assert (await api.get(f"/v1/users/{ana.id}", headers=service)).status_code == 200
     assert (await api.delete(f"/v1/users/{ana.id}", headers=service)).status_code == 403

@@ -1,4 +1,4 @@
-"""`catraca audit`: the audit log for whoever sits at the machine."""
+"""`catraca audit` on a real database."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from catraca.platform.database import Database, audit
 from tests.servers import Stack
 from tests.support.forked import type_in
 
-# What is found is tried on both stacks elsewhere; what the command says is not the server's.
+# The queries are tested elsewhere on both stacks; the output does not depend on the server.
 pytestmark = pytest.mark.parametrize("stack", ["embedded"], indirect=True)
 
 Typed = Callable[..., Awaitable[tuple[int, str, str]]]
@@ -21,7 +21,7 @@ ANA, RIDE = uuid4(), uuid4()
 
 @pytest.fixture
 async def typed(stack: Stack, tmp_path: Path) -> Typed:
-    """A shell in front of a database in which two things were done."""
+    """Runs the command on a database with two entries."""
     url = await stack.migrated_database(f"audit-{uuid4().hex[:8]}")
     database = await Database.open(url)
     async with database.transaction() as db:
@@ -47,13 +47,13 @@ async def typed(stack: Stack, tmp_path: Path) -> Typed:
     return typed_in
 
 
-async def test_it_tells_what_was_done_as_a_table_and_as_the_api_does(typed: Typed) -> None:
+async def test_entries_are_printed_as_table_and_json(typed: Typed) -> None:
     code, said, _ = await typed()
     assert code == 0
     assert said.index("ride.canceled") < said.index("password_link_issued"), "the newest first"
     assert str(RIDE) in said
     assert str(ANA) in said
-    assert "un\ufffd[31msafe" in said, "what others wrote is shown, never obeyed"
+    assert "un\ufffd[31msafe" in said, "control characters are replaced"
     code, said, _ = await typed("--limit", 1)
     assert "password_link_issued" not in said
     following = said.split("--before ")[1].split()[0]
@@ -62,7 +62,7 @@ async def test_it_tells_what_was_done_as_a_table_and_as_the_api_does(typed: Type
     assert ([item["action"] for item in page["items"]], page["next"]) == (["password_link_issued"], None)
 
 
-async def test_each_option_leaves_out_what_does_not_fit(typed: Typed) -> None:
+async def test_each_option_selects_matching_entries(typed: Typed) -> None:
     for options, count in [
         (["--action", "ride.*"], 1),
         (["--subject-kind", "user"], 1),
@@ -76,7 +76,7 @@ async def test_each_option_leaves_out_what_does_not_fit(typed: Typed) -> None:
     assert (await typed("--action", "user.*"))[:2] == (0, "No entries match.\n")
 
 
-async def test_what_cannot_be_asked_is_refused_in_a_line(typed: Typed) -> None:
+async def test_invalid_options_are_refused_in_one_line(typed: Typed) -> None:
     for options in (["--action", "ride*"], ["--from", "yesterday"]):
         code, said, errors = await typed(*options)
         assert (code, said, errors.count("\n")) == (2, "", 1), options

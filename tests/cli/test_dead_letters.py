@@ -1,4 +1,4 @@
-"""`catraca dead-letters`: what an operator does at the machine, on a real database."""
+"""`catraca dead-letters` on a real database."""
 
 import json
 import os
@@ -10,24 +10,24 @@ from uuid import uuid4
 import pytest
 
 from catraca.platform.database import Database
-from tests.domains.dead_letters.letters import audited, bury, execute, of, replays, stored
+from tests.domains.dead_letters.example_letters import audited, bury, execute, of, replays, stored
 from tests.servers import Stack
 from tests.support.forked import type_in
 
-# What the commands do is the service's, which is tried on both stacks; what they say is not the server's.
+# The service is tested elsewhere on both stacks; the output does not depend on the server.
 pytestmark = pytest.mark.parametrize("stack", ["embedded"], indirect=True, scope="session")
 
 
 @dataclass
 class Machine:
-    """A database with letters, and a shell in front of it."""
+    """A database with letters, and the commands on it."""
 
     url: str
     folder: Path
     database: Database
 
     async def type(self, *arguments: object, stdin: bytes = b"") -> tuple[int, str, str]:
-        """`catraca dead-letters ...`; answers its exit code and what it said."""
+        """Run `catraca dead-letters ...`; returns exit code, output and errors."""
         environment = {
             "PATH": os.environ["PATH"],
             "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
@@ -53,7 +53,7 @@ async def machine(url: str, tmp_path: Path) -> AsyncIterator[Machine]:
     await database.close()
 
 
-async def test_from_the_count_to_the_mended_message(machine: Machine) -> None:
+async def test_commands_count_show_edit_and_replay_a_letter(machine: Machine) -> None:
     letter_id = await bury(machine.database, b'{"name": "Ana"')
     await bury(machine.database, reason="ride_unknown")
     code, said, _ = await machine.type("groups")
@@ -75,7 +75,7 @@ async def test_from_the_count_to_the_mended_message(machine: Machine) -> None:
     assert {(line["actor_id"], line["data"]["by"]) for line in done} == {(None, "command line")}
 
 
-async def test_many_are_shown_then_replayed(machine: Machine) -> None:
+async def test_bulk_replay_asks_for_confirmation(machine: Machine) -> None:
     for body in (b"{}", b"{}", b"{}", b"{"):
         await bury(machine.database, body)
     many = ["replay", "--queue", "audit_log_queue", "--rate", 1]
@@ -85,14 +85,14 @@ async def test_many_are_shown_then_replayed(machine: Machine) -> None:
         "Would replay: 3 of 4 letters; sent over 2 s; 1 cannot be replayed (not JSON, or the queue is gone)\n"
     )
     code, said, complaint = await machine.type(*many)
-    assert (code, said, "--yes" in complaint) == (2, "", True), "nobody is there to be asked"
+    assert (code, said, "--yes" in complaint) == (2, "", True), "there is no terminal for a question"
     assert await replays(machine.database) == []
     code, said, _ = await machine.type(*many, "--yes")
     assert (code, said.startswith("Replayed: 3 of 4 letters; sent over 2 s")) == (0, True)
     assert len(await replays(machine.database)) == 3
 
 
-async def test_discards_need_a_reason_and_say_what_they_did(machine: Machine) -> None:
+async def test_discard_needs_a_reason_and_prints_the_result(machine: Machine) -> None:
     one, other = await bury(machine.database), await bury(machine.database)
     code, _, complaint = await machine.type("discard", one)
     assert (code, "because" in complaint) == (2, True)
@@ -104,7 +104,7 @@ async def test_discards_need_a_reason_and_say_what_they_did(machine: Machine) ->
     assert (await of(machine.database, other))["decision_reason"] == "all of them"
 
 
-async def test_programs_get_json(machine: Machine) -> None:
+async def test_json_output_is_the_same_as_the_api(machine: Machine) -> None:
     letter_id = await bury(machine.database, b'{"name": "Ana"}')
     code, said, _ = await machine.type("groups", "--json")
     assert (code, json.loads(said)["items"][0]["count"]) == (0, 1)
@@ -115,7 +115,7 @@ async def test_programs_get_json(machine: Machine) -> None:
     assert (code, json.loads(said)["body"]) == (0, {"form": "json", "value": {"name": "Ana"}})
 
 
-async def test_what_strangers_wrote_does_not_drive_the_terminal(machine: Machine) -> None:
+async def test_foreign_text_cannot_control_the_terminal(machine: Machine) -> None:
     letter_id = await bury(
         machine.database, b'{"a": "\x1b[31m[red]', reason="\x1b]0;x\x07[bold]", key="\x1b[2J"
     )
@@ -141,7 +141,7 @@ async def test_what_strangers_wrote_does_not_drive_the_terminal(machine: Machine
         (["replay", "--all", "--rate", "0"], 2, "rate"),
     ],
 )
-async def test_what_cannot_work_is_refused_with_the_remedy(
+async def test_invalid_arguments_are_refused_with_the_remedy(
     machine: Machine, arguments: list[str], code: int, word: str
 ) -> None:
     found, said, complaint = await machine.type(*arguments)
@@ -150,7 +150,7 @@ async def test_what_cannot_work_is_refused_with_the_remedy(
     assert "Traceback" not in complaint
 
 
-async def test_an_empty_database_and_one_that_is_away_are_told_apart(machine: Machine, stack: Stack) -> None:
+async def test_missing_schema_and_unreachable_server_differ(machine: Machine, stack: Stack) -> None:
     machine.url = await stack.new_database(f"letters-{uuid4().hex[:8]}")
     code, _, complaint = await machine.type("groups")
     assert (code, "catraca migrate" in complaint) == (2, True)

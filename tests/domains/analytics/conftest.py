@@ -1,4 +1,4 @@
-"""A database in which nothing has been counted yet, and an API on it."""
+"""A database without counts, and an API on it."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""Where too many searches fail, it is told: once for each region and window, when and if it is so."""
+"""Alerts: once per region and window with too many failed searches."""
 
 import asyncio
 import random
@@ -14,8 +14,16 @@ from catraca.domains.analytics.model import cell_of, center_of, name_of, region_
 from catraca.events import MatchingTimeout
 from catraca.platform.database import Database
 from catraca.platform.event import Event
-from tests.domains.analytics.counting import RULE, count, count_in_vain, rows, told
-from tests.domains.analytics.news import FAR, HERE, NEARBY, NOON, failed, matched, requested
+from tests.domains.analytics.counts import RULE, count, count_and_roll_back, published, rows
+from tests.domains.analytics.example_events import (
+    FAR,
+    HERE,
+    NEARBY,
+    NOON,
+    failed,
+    matched,
+    requested,
+)
 
 HOUR = timedelta(hours=1)
 
@@ -24,16 +32,16 @@ def ended(well: int, badly: int, **where: Any) -> list[Event]:
     return [*(matched(**where) for _ in range(well)), *(failed(**where) for _ in range(badly))]
 
 
-async def test_it_is_told_where_when_and_how_much(figures: Database) -> None:
+async def test_alert_is_published_with_region_window_and_counts(figures: Database) -> None:
     with capture_logs() as lines:
         await count(figures, *ended(6, 3), failed(pickup=NEARBY, kind=MatchingTimeout))
     region = region_of(cell_of(HERE))
     ((alert),) = await rows(figures, "SELECT * FROM demand_alerts")
-    (news,) = await told(figures)
+    (event,) = await published(figures)
     center = center_of(region)
-    assert news == {
+    assert event == {
         "event_type": "analytics.matches_failing",
-        "timestamp": news["timestamp"],
+        "timestamp": event["timestamp"],
         "alert_id": str(alert["id"]),
         "region": name_of(region),
         "center": {"lat": center.lat, "lng": center.lng},
@@ -60,37 +68,37 @@ async def test_it_is_told_where_when_and_how_much(figures: Database) -> None:
         (10, 0, False),
     ],
 )
-async def test_it_is_told_beyond_the_limit_and_from_the_least_number_on(
+async def test_alert_is_due_above_the_limit_and_minimum(
     figures: Database, well: int, badly: int, tells: bool
 ) -> None:
     """More than 10 % of at least 10 searches: 1 of 10 is not more, 9 are too few."""
     await count(figures, *ended(well, badly))
-    assert (len(await told(figures)) == 1) is tells
+    assert (len(await published(figures)) == 1) is tells
 
 
-async def test_requests_are_no_ends_of_searches(figures: Database) -> None:
+async def test_requests_do_not_count_as_ended_searches(figures: Database) -> None:
     await count(figures, *ended(0, 9), *(requested() for _ in range(50)))
-    assert await told(figures) == []
+    assert await published(figures) == []
 
 
-async def test_once_for_each_region_and_window(figures: Database) -> None:
+async def test_alert_is_published_once_per_region_and_window(figures: Database) -> None:
     for _ in range(3):
         await count(figures, *ended(0, 10))
-    assert len(await told(figures)) == 1
+    assert len(await published(figures)) == 1
     # Better for a while, then worse again: the window has had its alert.
     await count(figures, *ended(500, 0))
     await count(figures, *ended(0, 500))
-    assert len(await told(figures)) == 1
+    assert len(await published(figures)) == 1
     await count(figures, *ended(0, 10, at=NOON + HOUR))
     await count(figures, *ended(0, 10, pickup=FAR))
-    assert [(news["region"], news["window_starts_at"]) for news in await told(figures)] == [
+    assert [(event["region"], event["window_starts_at"]) for event in await published(figures)] == [
         (name_of(region_of(cell_of(HERE))), "2031-05-30T12:00:00Z"),
         (name_of(region_of(cell_of(HERE))), "2031-05-30T13:00:00Z"),
         (name_of(region_of(cell_of(FAR))), "2031-05-30T12:00:00Z"),
     ]
 
 
-async def test_a_second_alert_of_one_window_is_refused_by_the_schema(figures: Database) -> None:
+async def test_constraint_refuses_a_second_alert_of_a_window(figures: Database) -> None:
     await count(figures, *ended(0, 10))
     with pytest.raises(asyncpg.UniqueViolationError, match="one_alert_a_region_and_window"):
         async with figures.connection() as db:
@@ -101,48 +109,46 @@ async def test_a_second_alert_of_one_window_is_refused_by_the_schema(figures: Da
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_whoever_brings_the_last_one_needed_tells_however_many_count_at_once(
-    figures: Database, seed: int
-) -> None:
+async def test_concurrent_counts_publish_one_alert(figures: Database, seed: int) -> None:
     """Ten transactions with one failure each: only together are they enough, and none sees the others'."""
     chance = random.Random(seed)
     events = ended(0, 10)
     chance.shuffle(events)
     await asyncio.gather(*(count(figures, event) for event in events))
-    (news,) = await told(figures)
-    assert (news["matched"], news["failed"]) == (0, 10)
+    (event,) = await published(figures)
+    assert (event["matched"], event["failed"]) == (0, 10)
 
 
 @pytest.mark.parametrize("seconds", [1, 90, 420, 5 * 3600, 7 * 86400])
-async def test_a_window_may_be_of_any_length(figures: Database, seconds: int) -> None:
+async def test_windows_can_have_any_length(figures: Database, seconds: int) -> None:
     rule = replace(RULE, window=timedelta(seconds=seconds))
     start = datetime.fromtimestamp(NOON.timestamp() // seconds * seconds, NOON.tzinfo)
     within, after = start + rule.window - timedelta(microseconds=1), start + rule.window
     # Nine of one window and one of the next make no ten.
     await count(figures, *ended(0, 9, at=within), *ended(0, 1, at=after), rule=rule)
-    assert await told(figures) == []
+    assert await published(figures) == []
     await count(figures, *ended(0, 1, at=start), rule=rule)
-    (news,) = await told(figures)
-    assert datetime.fromisoformat(news["window_starts_at"]) == start
-    assert datetime.fromisoformat(news["window_ends_at"]) == after
+    (event,) = await published(figures)
+    assert datetime.fromisoformat(event["window_starts_at"]) == start
+    assert datetime.fromisoformat(event["window_ends_at"]) == after
 
 
-async def test_windows_of_another_length_begin_anew(figures: Database) -> None:
-    """Whoever changes the setting does not mix what was counted under the one before."""
+async def test_windows_of_another_length_start_at_zero(figures: Database) -> None:
+    """Counts under another setting are not mixed."""
     await count(figures, *ended(0, 9))
     await count(figures, *ended(0, 9), rule=replace(RULE, window=timedelta(minutes=30)))
-    assert await told(figures) == []
+    assert await published(figures) == []
 
 
-async def test_an_alert_that_is_undone_is_told_to_nobody(figures: Database) -> None:
+async def test_rolled_back_alert_is_not_published(figures: Database) -> None:
     with capture_logs() as lines:
-        await count_in_vain(figures, *ended(0, 10))
-    assert await told(figures) == []
+        await count_and_roll_back(figures, *ended(0, 10))
+    assert await published(figures) == []
     assert lines == []
 
 
-async def test_at_none_percent_every_failure_counts_and_at_a_hundred_none(figures: Database) -> None:
+async def test_limits_of_0_and_100_percent_work(figures: Database) -> None:
     await count(figures, *ended(0, 10), rule=replace(RULE, percent=100))
-    assert await told(figures) == []
+    assert await published(figures) == []
     await count(figures, *ended(99, 1), rule=replace(RULE, percent=0))
-    assert len(await told(figures)) == 1
+    assert len(await published(figures)) == 1

@@ -1,4 +1,4 @@
-"""What `catraca doctor --invariants` watches of figures: it holds, and each breach is seen."""
+"""The doctor rules of analytics."""
 
 from uuid import uuid4
 
@@ -22,7 +22,7 @@ async def broken(database: Database) -> set[str]:
     return {verdict.rule.name for verdict in verdicts if verdict.state == "broken"}
 
 
-async def test_the_rules_hold_and_each_breach_is_seen(stack: Stack) -> None:
+async def test_rules_hold_and_each_breach_is_found(stack: Stack) -> None:
     database = await Database.open(await stack.migrated_database(f"figures-{uuid4().hex[:8]}"))
     assert await broken(database) == set()
     assert set(BREACHES) == {rule.name for rule in analytics.INVARIANTS}

@@ -31,7 +31,7 @@ from catraca.events import MatchingTimeout, NoDriversAvailable, RideMatched, Rid
 from catraca.events.catalogue import example_of
 from catraca.events.rides import Point
 from catraca.platform.event import Event
-from tests.domains.analytics.news import NOON, failed, matched, reassigning, requested
+from tests.domains.analytics.example_events import NOON, failed, matched, reassigning, requested
 
 LATS = st.floats(-89, 89)
 LNGS = st.floats(-180, 180)
@@ -52,7 +52,7 @@ FACTS = st.builds(
 )
 
 
-def test_each_event_adds_what_it_tells_of_at_its_own_time() -> None:
+def test_each_event_adds_its_fact_at_its_own_time() -> None:
     at = NOON + timedelta(minutes=5)
     assert fact_of(requested(at=at)) == Fact(kind="requests", at=at, cell=cell_of(Point(-23.55, -46.63)))
     assert fact_of(reassigning(at=at)) == Fact(kind="reassigned", at=at, cell=cell_of(Point(-23.55, -46.63)))
@@ -64,27 +64,27 @@ def test_each_event_adds_what_it_tells_of_at_its_own_time() -> None:
         assert told.timestamp != at, "else it might be that time instead"
 
 
-def test_a_clock_set_back_makes_no_match_before_its_search() -> None:
+def test_match_time_is_never_negative() -> None:
     fact = fact_of(matched(waited=-timedelta(seconds=3)))
     assert fact is not None
     assert fact.match_ms == 0
 
 
-def test_only_requests_and_ends_of_searches_have_a_place() -> None:
+def test_only_requests_and_ended_searches_have_facts() -> None:
     placed = {RideRequested, RideReassigning, RideMatched, MatchingTimeout, NoDriversAvailable}
     kinds = [kind for kinds in EVENTS.values() for kind in kinds]
     assert {kind for kind in kinds if fact_of(example_of(kind)) is not None} == placed
 
 
 @given(LATS, LNGS)
-def test_a_cell_lies_in_its_region(lat: float, lng: float) -> None:
+def test_cell_lies_in_its_region(lat: float, lng: float) -> None:
     cell = cell_of(Point(lat, lng))
     assert h3.get_resolution(name_of(cell)) == CELL_RESOLUTION
     assert h3.cell_to_parent(name_of(cell), 5) == name_of(region_of(cell))
 
 
-def test_a_ride_is_asked_for_and_found_in_the_same_cell() -> None:
-    """Requests tell the door, the others the neighbourhood: in this street, some doors lie over the edge."""
+def test_request_and_match_have_the_same_cell() -> None:
+    """Requests have the exact pickup, other events a rounded one, here near the edge of a cell."""
     edges = 0
     for number in range(1000):
         door = Point(-23.55 + number * 0.0001, -46.63)
@@ -96,7 +96,7 @@ def test_a_ride_is_asked_for_and_found_in_the_same_cell() -> None:
 
 
 @given(LATS, LNGS, LATS, LNGS, st.integers(0, CELL_RESOLUTION))
-def test_a_larger_cell_holds_those_between_its_bounds_and_no_other(
+def test_larger_cell_contains_the_cells_in_its_bounds(
     lat: float, lng: float, other_lat: float, other_lng: float, resolution: int
 ) -> None:
     cell = cell_of(Point(lat, lng))
@@ -110,18 +110,18 @@ def test_a_larger_cell_holds_those_between_its_bounds_and_no_other(
 
 
 @given(st.from_regex("[0-9a-f]{13}", fullmatch=True), st.integers(0, CELL_RESOLUTION))
-def test_bounds_of_a_cell_that_does_not_exist_are_numbers_still(digits: str, resolution: int) -> None:
+def test_invalid_cell_names_have_bounds(digits: str, resolution: int) -> None:
     lowest, highest = cells_within(f"8{resolution}{digits}")
     assert 0 <= lowest <= highest < 2**63
 
 
-def test_the_middle_of_a_cell_lies_in_it() -> None:
+def test_centre_of_a_cell_lies_in_it() -> None:
     cell = cell_of(Point(-23.55, -46.63))
     assert cell_of(center_of(cell)) == cell
 
 
 @given(MOMENTS, LENGTHS)
-def test_each_moment_lies_in_one_window_of_its_length(moment: datetime, length: timedelta) -> None:
+def test_each_time_lies_in_one_window(moment: datetime, length: timedelta) -> None:
     start = start_of(moment, length)
     assert start <= moment < start + length
     assert start_of(start, length) == start
@@ -139,7 +139,7 @@ def test_sums_do_not_depend_on_the_order(facts: list[Fact], chance: object, leng
 
 
 @given(st.lists(FACTS, max_size=40), LENGTHS)
-def test_nothing_is_lost_or_counted_twice(facts: list[Fact], length: timedelta) -> None:
+def test_facts_are_counted_exactly_once(facts: list[Fact], length: timedelta) -> None:
     hours, windows = by_hour(facts).values(), by_window(facts, length).values()
     told = Counter(fact.kind for fact in facts)
     for what in ("requests", "reassigned", "matched", "failed"):
@@ -153,7 +153,7 @@ def test_nothing_is_lost_or_counted_twice(facts: list[Fact], length: timedelta) 
     )
 
 
-def test_an_hour_begins_with_its_first_moment() -> None:
+def test_hour_includes_its_start() -> None:
     one, other = (
         Fact(kind="requests", at=NOON + timedelta(microseconds=late), cell=Cell(1)) for late in (-1, 0)
     )
@@ -166,11 +166,11 @@ def test_an_hour_begins_with_its_first_moment() -> None:
 @pytest.mark.parametrize(
     ("ends", "percent"), [((0, 0), None), ((3, 1), 25.0), ((2, 1), 33.3), ((0, 4), 100.0)]
 )
-def test_percentages_are_of_what_ended(ends: tuple[int, int], percent: float | None) -> None:
+def test_percentages_are_of_ended_searches(ends: tuple[int, int], percent: float | None) -> None:
     assert percent_failed(matched=ends[0], failed=ends[1]) == percent
 
 
-def test_the_window_of_a_search_is_that_of_its_end() -> None:
+def test_window_of_a_search_is_that_of_its_end() -> None:
     started = fact_of(matched(at=NOON, waited=timedelta(hours=2), ride_id=uuid4()))
     assert started is not None
     ((window, _),) = by_window([started], timedelta(hours=1)).items()

@@ -17,7 +17,7 @@ from catraca.platform.redaction import is_personal
 from catraca.roles.parts import Parts
 from catraca.settings import Settings
 from tests.conftest import bearer, free_port, listening
-from tests.domains.people.someone import Someone
+from tests.domains.people.person import Person
 from tests.servers import Stack, until
 from tests.support.roles import own_parts, working
 
@@ -61,7 +61,7 @@ async def lines_about(parts: Parts, subject_id: UUID) -> list[dict[str, Any]]:
 
 
 async def sent_about(parts: Parts, user_id: UUID) -> Message:
-    """What was told of a person; a consumer may have it before the relay has put it away."""
+    """Events about a user, sent or not: a consumer may be faster than the relay."""
 
     async def put_away() -> Any:
         async with parts.database.connection() as db:
@@ -78,10 +78,8 @@ async def sent_about(parts: Parts, user_id: UUID) -> Message:
     )
 
 
-async def test_a_first_token_becomes_one_line_however_often_it_is_told(
-    parts: Parts, client: httpx.AsyncClient
-) -> None:
-    ana = Someone("driver")
+async def test_first_use_adds_one_entry_for_many_deliveries(parts: Parts, client: httpx.AsyncClient) -> None:
+    ana = Person("driver")
     async with working(parts, CREW):
         answers = await asyncio.gather(*(client.get("/v1/me", headers=ana.headers) for _ in range(20)))
         assert {answer.status_code for answer in answers} == {200}
@@ -89,7 +87,7 @@ async def test_a_first_token_becomes_one_line_however_often_it_is_told(
         message = await sent_about(parts, ana.id)
         # What a relay does that dies between sending and putting away.
         assert await parts.bus.publish([message] * 3) == [None] * 3
-        rui = await Someone().known_to(client)
+        rui = await Person().known_to(client)
         await until(lambda: lines_about(parts, rui.id))
     assert await lines_about(parts, ana.id) == [line]
     assert (line["actor_id"], line["action"], line["subject_kind"]) == (None, "user.created", "user")
@@ -97,10 +95,8 @@ async def test_a_first_token_becomes_one_line_however_often_it_is_told(
     assert line["request_id"] in {answer.headers["x-request-id"] for answer in answers}
 
 
-async def test_an_erased_person_leaves_nothing_in_what_was_told(
-    parts: Parts, client: httpx.AsyncClient
-) -> None:
-    ana = Someone("driver")
+async def test_erased_user_leaves_nothing_in_sent_events(parts: Parts, client: httpx.AsyncClient) -> None:
+    ana = Person("driver")
     profile = {"name": "Severino Lacerda", "email": ana.email, "phone": "+5571987654321"}
     car = {"vehicle": "Fiat Cronos", "plate": "ABC1D23"}
     async with working(parts, CREW):
@@ -138,8 +134,8 @@ def readable(body: str | None) -> str:
     return bytes.fromhex(body[2:]).decode() if body and body.startswith("\\x") else ""
 
 
-async def test_an_export_tells_that_the_person_was_told_of(parts: Parts, client: httpx.AsyncClient) -> None:
-    ana = await Someone().known_to(client)
+async def test_export_includes_the_user_created_entry(parts: Parts, client: httpx.AsyncClient) -> None:
+    ana = await Person().known_to(client)
     async with working(parts, ["relay", "housekeeper"]):
         await until(lambda: lines_about(parts, ana.id))
     await client.post(f"/v1/users/{ana.id}/password-link", headers=bearer("operator"))
@@ -148,7 +144,7 @@ async def test_an_export_tells_that_the_person_was_told_of(parts: Parts, client:
     assert sections["people"]["id"] == str(ana.id)
 
 
-def test_no_event_has_a_field_for_what_is_a_persons() -> None:
+def test_events_have_no_fields_for_personal_data() -> None:
     """The log and what was sent are kept for long, and an erasure does not reach them."""
     _, schemas = msgspec.json.schema_components(EVENTS)
     fields = {field for schema in schemas.values() for field in schema.get("properties", ())}
@@ -156,7 +152,7 @@ def test_no_event_has_a_field_for_what_is_a_persons() -> None:
     assert not {field for field in fields if is_personal(field) or PERSONAL_WORDS & set(field.split("_"))}
 
 
-async def test_a_line_about_nothing_of_ours_names_the_event_itself(stack: Stack, settings: Settings) -> None:
+async def test_entry_without_a_subject_names_the_event(stack: Stack, settings: Settings) -> None:
     message = Message(id=uuid4(), exchange="users.events", key="user.created", body=b"\xff")
     async with own_parts(stack, settings) as parts, working(parts, ["housekeeper"]):
         assert await parts.bus.publish([message]) == [None]

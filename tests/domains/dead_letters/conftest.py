@@ -1,4 +1,4 @@
-"""A database in which nobody else's letters are, and an API on it."""
+"""A database for dead letters only, and an API on it."""
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
@@ -16,20 +16,20 @@ from catraca.roles.api import build_app
 from catraca.roles.parts import Parts
 from catraca.roles.replay_targets import replay_targets
 from catraca.settings import Settings
-from tests.domains.dead_letters.letters import STRICT, execute
+from tests.domains.dead_letters.example_letters import STRICT, execute
 from tests.servers import Stack
 from tests.support.http import serving
 from tests.support.roles import own_parts
 
 
 @dataclass
-class Told:
-    """What `STRICT` was told of: letters that nobody will replay."""
+class DiscardLog:
+    """Letters for which `on_discard` of `STRICT` was called."""
 
     letters: list[OpenLetter] = field(default_factory=list)
 
-    async def hear(self, db: Db, letters: Sequence[OpenLetter]) -> None:
-        await db.execute("SELECT")  # the transaction is open
+    async def add(self, db: Db, letters: Sequence[OpenLetter]) -> None:
+        await db.execute("SELECT")  # fails without an open transaction
         self.letters += letters
 
 
@@ -49,25 +49,25 @@ async def database(own: Parts) -> Database:
 
 
 @pytest.fixture(scope="session")
-def all_told() -> Told:
-    return Told()
+def discard_log() -> DiscardLog:
+    return DiscardLog()
 
 
 @pytest.fixture
-def told(all_told: Told) -> Told:
-    all_told.letters.clear()
-    return all_told
+def discards(discard_log: DiscardLog) -> DiscardLog:
+    discard_log.letters.clear()
+    return discard_log
 
 
 @pytest.fixture(scope="session")
-def targets(own: Parts, all_told: Told) -> ReplayTargets:
-    """Those of the real queues, and of one that is particular about its messages."""
+def targets(own: Parts, discard_log: DiscardLog) -> ReplayTargets:
+    """The real queues, and one that accepts `user.created` only."""
     strict = EventHandlers[()](STRICT)
 
     @strict(UserCreated)
     async def welcome(_db: Db, _event: UserCreated, _message: Message) -> None: ...
 
-    return {**replay_targets(own.topology), STRICT: ReplayTarget(strict.check, all_told.hear)}
+    return {**replay_targets(own.topology), STRICT: ReplayTarget(strict.check, discard_log.add)}
 
 
 @pytest.fixture(scope="session")

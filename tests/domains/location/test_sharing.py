@@ -19,7 +19,7 @@ from catraca.platform.errors import Refusal
 from tests.conftest import bearer
 from tests.domains.location.outages import stopped
 from tests.domains.location.town import LAT, LNG, Town, somebody, spot
-from tests.domains.people.someone import Someone
+from tests.domains.people.person import Person
 from tests.domains.rides.desk import SE
 from tests.servers import until
 from tests.support.http import served
@@ -127,9 +127,9 @@ async def test_before_a_driver_has_accepted_only_the_status_is_shown(town: Town)
 
 async def test_while_it_is_under_way_the_trip_can_be_followed(town: Town) -> None:
     ride_id, passenger_id, driver_id, path = await a_shared_drive(town, pickup_address="Praça da Sé, 3")
-    ana = Someone("passenger", passenger_id)
+    ana = Person("passenger", passenger_id)
     assert (await ana.change(town.api, name="Ana Maria de Jesus", phone="+5571987654321")).status_code == 200
-    severino = Someone("driver", driver_id)
+    severino = Person("driver", driver_id)
     car = {"vehicle": "Fiat Uno", "plate": "QKT4B07"}
     assert (await severino.change(town.api, name="Severino Lacerda", driver=car)).status_code == 200
 

@@ -22,7 +22,7 @@ from catraca.platform.event import Event
 from catraca.platform.ids import new_id
 from catraca.roles.api import hub_of
 from catraca.roles.parts import Parts
-from tests.domains.people.someone import Someone
+from tests.domains.people.person import Person
 from tests.support.http import Served
 
 # Beyond this something is stuck.
@@ -142,8 +142,8 @@ class Room:
     def database(self) -> Database:
         return self.parts.database
 
-    async def newcomer(self, role: str = "passenger", **fields: str) -> Someone:
-        someone = await Someone(role).known_to(self.api)
+    async def newcomer(self, role: str = "passenger", **fields: str) -> Person:
+        someone = await Person(role).known_to(self.api)
         if fields:
             assert (await someone.change(self.api, **fields)).status_code == 200
         return someone
@@ -163,13 +163,13 @@ class Room:
         notifier = self.notifier(loudly=loudly)
         return await self.database.run(lambda db: notifier.notify(db, sources))
 
-    async def tell_some(self, someone: Someone, count: int, *, loudly: bool = True) -> list[Notification]:
+    async def tell_some(self, someone: Person, count: int, *, loudly: bool = True) -> list[Notification]:
         return await self.tell(*(started(someone.id) for _ in range(count)), loudly=loudly)
 
-    def device(self, someone: Someone, since: int | None = None, **options: Any) -> Any:
+    def device(self, someone: Person, since: int | None = None, **options: Any) -> Any:
         return opened(self.url, someone.headers, query="" if since is None else f"since={since}", **options)
 
-    async def frames_of(self, someone: Someone) -> list[str]:
+    async def frames_of(self, someone: Person) -> list[str]:
         """The person's rows as sockets carry them."""
         rows = await self.sql(
             "SELECT user_id, seq, type, data::text AS data, created_at, read_at FROM notifications"
@@ -178,7 +178,7 @@ class Room:
         )
         return [Notification(**row).frame() for row in rows]
 
-    async def ticket(self, someone: Someone) -> str:
+    async def ticket(self, someone: Person) -> str:
         answer = await self.api.post("/v1/ws/ticket", headers=someone.headers)
         assert answer.status_code == 201, answer.text
         return answer.json()["ticket"]

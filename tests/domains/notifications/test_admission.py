@@ -16,7 +16,7 @@ from catraca.roles.parts import Parts
 from tests.conftest import bearer
 from tests.domains.notifications.devices import Device, Room, opened, refusal
 from tests.domains.notifications.wire import answer_to, head, wire_to
-from tests.domains.people.someone import Someone
+from tests.domains.people.person import Person
 from tests.domains.rides.desk import Desk
 from tests.servers import on_one_stack, until
 from tests.support.http import served
@@ -132,7 +132,7 @@ async def test_expired_ticket_is_refused(room: Room) -> None:
         assert await refusal(room.url, query=f"ticket={ticket}") == (401, code)
 
 
-async def sign_out(room: Room, someone: Someone) -> None:
+async def sign_out(room: Room, someone: Person) -> None:
     path = f"/v1/users/{someone.id}/sign-out"
     answer = await room.api.post(path, headers=bearer("operator"))
     assert answer.status_code in (200, 204), answer.text
@@ -178,7 +178,7 @@ async def test_unauthenticated_attempts_are_rate_limited(parts: Parts) -> None:
 
 async def test_sockets_count_in_the_callers_rate_limit(parts: Parts) -> None:
     async with served(parts, rate_limit_principal="3/minute") as here, here.client() as client:
-        url, ana = f"http://127.0.0.1:{here.port}", Someone()
+        url, ana = f"http://127.0.0.1:{here.port}", Person()
         given = await client.post("/v1/ws/ticket", headers=ana.headers)
         assert await is_let_in(url, ana.headers)
         assert await is_let_in(url, {}, f"ticket={given.json()['ticket']}")

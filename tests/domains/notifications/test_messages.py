@@ -25,7 +25,7 @@ from catraca.roles.parts import Parts
 from catraca.settings import Settings
 from tests.conftest import bearer
 from tests.domains.notifications.devices import Room, started
-from tests.domains.people.someone import Someone
+from tests.domains.people.person import Person
 from tests.domains.rides.desk import Desk
 from tests.servers import Stack, on_one_stack, until
 from tests.support.roles import own_parts, working
@@ -35,18 +35,18 @@ pytestmark = on_one_stack
 MONTH = timedelta(days=30)
 
 
-async def seqs_of(room: Room, someone: Someone) -> list[int]:
+async def seqs_of(room: Room, someone: Person) -> list[int]:
     rows = await room.sql("SELECT seq FROM notifications WHERE user_id = $1 ORDER BY seq", someone.id)
     return [row["seq"] for row in rows]
 
 
-async def ask(room: Room, someone: Someone, **query: Any) -> Any:
+async def ask(room: Room, someone: Person, **query: Any) -> Any:
     answer = await room.api.get("/v1/notifications", params=query, headers=someone.headers)
     assert answer.status_code == 200, answer.text
     return answer.json()
 
 
-async def read(room: Room, someone: Someone, **body: Any) -> Any:
+async def read(room: Room, someone: Person, **body: Any) -> Any:
     answer = await room.api.post("/v1/notifications/read", json=body, headers=someone.headers)
     assert answer.status_code == 200, answer.text
     return answer.json()
@@ -66,7 +66,7 @@ async def test_concurrent_inserts_leave_no_gap(room: Room) -> None:
         await room.tell(*(started(one.id) for one in some), loudly=False)
         told.extend(some)
 
-    told: list[Someone] = []
+    told: list[Person] = []
     await asyncio.gather(*(tell_in_some_order() for _ in range(40)))
     for one in crowd:
         assert await seqs_of(room, one) == list(range(1, told.count(one) + 1))

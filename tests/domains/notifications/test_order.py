@@ -18,7 +18,7 @@ from catraca.domains.notifications.sockets.session import Session
 from catraca.platform.auth import Principal
 from catraca.platform.clock import now
 from tests.domains.notifications.devices import Room
-from tests.domains.people.someone import Someone
+from tests.domains.people.person import Person
 from tests.servers import on_one_stack, until
 
 pytestmark = on_one_stack
@@ -61,7 +61,7 @@ class Peer:
         await self.hub.join(self.session, since=self.seqs[-1] if self.seqs else 0)
 
 
-async def step(room: Room, someone: Someone, peer: Peer, what: str, number: int) -> None:
+async def step(room: Room, someone: Person, peer: Peer, what: str, number: int) -> None:
     assert peer.session is not None
     match what:
         case "tell":

@@ -17,7 +17,7 @@ from catraca.platform.embedded.children import end_with_parent
 from tests.conftest import SECRET, bearer, free_port
 from tests.domains.notifications.devices import opened, refusal
 from tests.domains.notifications.wire import CONTINUED, PING, TEXT, frame, wire_to
-from tests.domains.people.someone import Someone
+from tests.domains.people.person import Person
 from tests.servers import Stack, on_one_stack, until
 from tests.storms.processes import is_ready
 
@@ -105,7 +105,7 @@ async def test_unauthenticated_clients_do_not_grow_memory(server: Server) -> Non
 
 
 async def test_logs_and_metrics_contain_no_personal_data(server: Server) -> None:
-    ana, secret = Someone(), f"secret-{uuid4()}"
+    ana, secret = Person(), f"secret-{uuid4()}"
     token = ana.headers["authorization"].removeprefix("Bearer ")
     async with httpx.AsyncClient(base_url=server.url) as client:
         ticket = (await client.post("/v1/ws/ticket", headers=ana.headers)).json()["ticket"]

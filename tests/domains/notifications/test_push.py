@@ -18,7 +18,7 @@ from catraca.platform.clock import now
 from catraca.platform.event import Event
 from catraca.roles.parts import Parts
 from catraca.settings import Settings
-from tests.domains.people.someone import Someone
+from tests.domains.people.person import Person
 from tests.servers import Stack, until
 from tests.support.http import served
 from tests.support.push_service import Browser, PushService, push_service
@@ -35,18 +35,18 @@ class Office:
     api: httpx.AsyncClient
     service: PushService
 
-    async def subscribed(self, someone: Someone) -> tuple[Browser, str]:
+    async def subscribed(self, someone: Person) -> tuple[Browser, str]:
         browser = Browser(f"{self.service.origin}/send/{uuid4()}")
         answer = await self.subscribe(someone, browser)
         assert answer.status_code == 201, answer.text
         return browser, answer.json()["id"]
 
-    async def subscribe(self, someone: Someone, browser: Browser) -> httpx.Response:
+    async def subscribe(self, someone: Person, browser: Browser) -> httpx.Response:
         return await self.api.post(
             "/v1/push/subscriptions", headers=someone.headers, json=browser.subscription
         )
 
-    async def devices(self, someone: Someone) -> list[str]:
+    async def devices(self, someone: Person) -> list[str]:
         answer = await self.api.get("/v1/push/subscriptions", headers=someone.headers)
         return [device["id"] for device in answer.json()["items"]]
 
@@ -89,8 +89,8 @@ async def fresh(office: Office) -> None:
     office.service.status = 201
 
 
-async def a_passenger(office: Office, **fields: object) -> Someone:
-    someone = await Someone().known_to(office.api)
+async def a_passenger(office: Office, **fields: object) -> Person:
+    someone = await Person().known_to(office.api)
     if fields:
         assert (await someone.change(office.api, **fields)).status_code == 200
     return someone
@@ -145,7 +145,7 @@ async def test_acknowledged_and_quiet_types_are_not_pushed(office: Office) -> No
     assert office.service.taken == []
 
 
-async def an_appointment(office: Office, client: Someone, worker: Someone, starts_in: timedelta) -> Event:
+async def an_appointment(office: Office, client: Person, worker: Person, starts_in: timedelta) -> Event:
     """The client has called it off."""
     service_id, worker_id = uuid4(), uuid4()
     async with office.parts.database.transaction() as db:

@@ -1,4 +1,4 @@
-"""A desk for each bus, on a database in which nobody else signs up."""
+"""A harness for each bus, with its own database."""
 
 from collections.abc import AsyncIterator
 
@@ -6,7 +6,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from catraca.settings import Settings
-from tests.domains.onboarding.desk import QUICK, Desk
+from tests.domains.onboarding.harness import QUICK, SignUpHarness
 from tests.servers import Stack
 from tests.support.http import served
 from tests.support.roles import own_parts
@@ -14,22 +14,24 @@ from tests.support.roles import own_parts
 
 @pytest.fixture(scope="session")
 def broker_url(stack: Stack, request: pytest.FixtureRequest) -> str | None:
-    """The servers' stack has a broker, and starts it only here."""
+    """RabbitMQ for the servers stack; started on first use."""
     return request.getfixturevalue("amqp_url") if stack.name == "servers" else None
 
 
 @pytest.fixture(scope="session")
-async def office(stack: Stack, settings: Settings, broker_url: str | None) -> AsyncIterator[Desk]:
+async def shared_harness(
+    stack: Stack, settings: Settings, broker_url: str | None
+) -> AsyncIterator[SignUpHarness]:
     async with (
         own_parts(stack, settings, amqp_url=broker_url, **QUICK) as parts,
         served(parts) as here,
         here.client() as client,
     ):
-        yield Desk(parts, client)
+        yield SignUpHarness(parts, client)
 
 
 @pytest.fixture
-async def desk(office: Desk) -> AsyncIterator[Desk]:
-    with capture_logs() as office.log:  # printed for people to read, every traceback would take a second
-        await office.empty()
-        yield office
+async def harness(shared_harness: SignUpHarness) -> AsyncIterator[SignUpHarness]:
+    with capture_logs() as shared_harness.log:  # printing a traceback takes a second
+        await shared_harness.empty()
+        yield shared_harness

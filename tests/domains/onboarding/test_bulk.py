@@ -1,4 +1,4 @@
-"""A whole file of sign-ups: by HTTP as it comes, and from the command line."""
+"""Files of sign-ups, by HTTP and from the command line."""
 
 import asyncio
 import json
@@ -16,45 +16,45 @@ from catraca.domains.onboarding import service
 from catraca.platform.auth import sign_token
 from catraca.platform.bus import Message, QueueFull
 from catraca.platform.http.server import ServerLimits
-from tests.domains.onboarding.desk import Desk, an_address, on_both_buses
+from tests.domains.onboarding.harness import SignUpHarness, new_address, on_both_buses
 from tests.servers import until
 
 PATH = "/v1/users/bulk"
 CSV, JSONL = "text/csv; charset=utf-8", "application/x-ndjson"
 
-# The bus is none of its business: what it knows is a function that publishes.
+# These tests need no particular bus: the code calls a function that publishes.
 on_one_bus = pytest.mark.parametrize("stack", ["embedded"], indirect=True, scope="session")
 
 
-def as_operator(desk: Desk, **headers: str) -> dict[str, str]:
-    secret = desk.parts.settings.signing_secret()
+def as_operator(harness: SignUpHarness, **headers: str) -> dict[str, str]:
+    secret = harness.parts.settings.signing_secret()
     token = sign_token(secret, subject=uuid4(), roles=["operator"], lifetime=timedelta(hours=1))
     return {"authorization": f"Bearer {token}", **headers}
 
 
-async def send(desk: Desk, body: bytes, kind: str, **headers: str) -> httpx.Response:
-    given = as_operator(desk) | headers
-    return await desk.api.post(PATH, content=body, headers={"content-type": kind, **given})
+async def send(harness: SignUpHarness, body: bytes, kind: str, **headers: str) -> httpx.Response:
+    given = as_operator(harness) | headers
+    return await harness.api.post(PATH, content=body, headers={"content-type": kind, **given})
 
 
-async def names(desk: Desk, *addresses: str) -> list[str]:
-    rows = await desk.fetch("SELECT name FROM users WHERE email = ANY ($1) ORDER BY name", list(addresses))
+async def names(harness: SignUpHarness, *addresses: str) -> list[str]:
+    rows = await harness.fetch("SELECT name FROM users WHERE email = ANY ($1) ORDER BY name", list(addresses))
     return [row["name"] for row in rows]
 
 
 @on_both_buses
-async def test_good_lines_become_people_and_bad_ones_are_told_of(desk: Desk) -> None:
-    rosa, jose = an_address(), an_address()
+async def test_valid_lines_become_users_and_others_are_reported(harness: SignUpHarness) -> None:
+    rosa, jose = new_address(), new_address()
     lines = [
         {"name": "Rosa", "email": rosa},
         {"name": "Sem arroba", "email": "nobody"},
-        {"name": " ", "email": an_address()},
+        {"name": " ", "email": new_address()},
         {"nome": "Ana"},
         {"name": "José", "email": jose, "note": "more than we ask for"},
     ]
     body = "\n".join([*map(json.dumps, lines), "", "{not json", "x" * 20_000]).encode()
-    async with desk.ingesting():
-        answer = await send(desk, body, JSONL)
+    async with harness.ingesting():
+        answer = await send(harness, body, JSONL)
         assert answer.status_code == 200, answer.text
         assert answer.json() == {
             "lines": 8,
@@ -68,36 +68,36 @@ async def test_good_lines_become_people_and_bad_ones_are_told_of(desk: Desk) -> 
                 {"line": 8, "code": "body_too_large"},
             ],
         }
-        await until(desk.is_empty)
-    assert await names(desk, rosa, jose) == ["José", "Rosa"]
+        await until(harness.is_empty)
+    assert await names(harness, rosa, jose) == ["José", "Rosa"]
 
 
 @pytest.mark.parametrize(
     "heading", ["name,email", "email;nome", "\ufeffE-mail;Telefone;Nome", '"nome","email"']
 )
 @on_both_buses
-async def test_a_spreadsheet_says_which_column_is_which(desk: Desk, heading: str) -> None:
-    address = an_address()
+async def test_csv_heading_names_the_columns(harness: SignUpHarness, heading: str) -> None:
+    address = new_address()
     cells = {"name": "Conceição", "nome": "Conceição", "email": address, "e-mail": address, "telefone": "1"}
     separator = ";" if ";" in heading else ","
     row = separator.join(cells[cell.strip('\ufeff"').lower()] for cell in heading.split(separator))
-    async with desk.ingesting():
-        answer = await send(desk, f"{heading}\r\n{row}\r\n".encode(), CSV)
+    async with harness.ingesting():
+        answer = await send(harness, f"{heading}\r\n{row}\r\n".encode(), CSV)
         assert (answer.json()["accepted"], answer.json()["refused"]) == (1, 0)
-        await until(desk.is_empty)
-    assert await names(desk, address) == ["Conceição"]
+        await until(harness.is_empty)
+    assert await names(harness, address) == ["Conceição"]
 
 
 @on_both_buses
-async def test_a_file_sent_again_with_its_key_signs_nobody_up_twice(desk: Desk) -> None:
-    body = f'name,email\nRosa,{an_address()}\n"Lima, Ana",{an_address()}\n'.encode()
-    headers = as_operator(desk, **{"idempotency-key": "march"})
-    async with desk.ingesting():
+async def test_repeated_file_with_its_key_adds_no_user_twice(harness: SignUpHarness) -> None:
+    body = f'name,email\nRosa,{new_address()}\n"Lima, Ana",{new_address()}\n'.encode()
+    headers = as_operator(harness, **{"idempotency-key": "march"})
+    async with harness.ingesting():
         for _ in range(2):
-            assert (await send(desk, body, CSV, **headers)).json()["accepted"] == 2
-            await until(desk.is_empty)
-    rejected = await desk.fetch("SELECT id FROM sign_ups WHERE rejected IS NOT NULL")
-    assert (len(await desk.fetch("SELECT id FROM sign_ups")), len(rejected)) == (2, 0)
+            assert (await send(harness, body, CSV, **headers)).json()["accepted"] == 2
+            await until(harness.is_empty)
+    rejected = await harness.fetch("SELECT id FROM sign_ups WHERE rejected IS NOT NULL")
+    assert (len(await harness.fetch("SELECT id FROM sign_ups")), len(rejected)) == (2, 0)
 
 
 @pytest.mark.parametrize(
@@ -108,17 +108,17 @@ async def test_a_file_sent_again_with_its_key_signs_nobody_up_twice(desk: Desk) 
     ],
 )
 @on_one_bus
-async def test_what_is_no_such_file_is_refused(
-    desk: Desk, kind: str, body: bytes, status: int, code: str
+async def test_invalid_files_are_refused(
+    harness: SignUpHarness, kind: str, body: bytes, status: int, code: str
 ) -> None:
-    answer = await send(desk, body, kind)
+    answer = await send(harness, body, kind)
     assert (answer.status_code, answer.json()["code"]) == (status, code)
-    assert await desk.is_empty()
+    assert await harness.is_empty()
 
 
 @on_one_bus
-async def test_while_the_queue_is_full_the_file_waits_and_then_says_so(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+async def test_import_waits_for_a_full_queue_then_fails(
+    harness: SignUpHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(service, "IMPORT_PAUSES_SECONDS", (0.01,) * 3)
     tries: list[int] = []
@@ -138,8 +138,8 @@ async def _pieces(body: bytes) -> AsyncIterator[bytes]:
 
 
 @on_one_bus
-async def test_a_long_file_is_never_held_as_a_whole(desk: Desk) -> None:
-    """What comes next is asked for only when what came before has been queued."""
+async def test_long_file_is_never_held_in_memory(harness: SignUpHarness) -> None:
+    """The next part is read only after the last one was queued."""
     sent = queued = 0
     ahead: list[int] = []
 
@@ -161,11 +161,11 @@ async def test_a_long_file_is_never_held_as_a_whole(desk: Desk) -> None:
 
 
 @on_one_bus
-async def test_a_file_larger_than_any_other_body_is_taken(desk: Desk) -> None:
-    lines = [f'{{"name": "Ana", "email": "{an_address()}"}}' for _ in range(15_000)]
+async def test_file_larger_than_the_body_limit_is_accepted(harness: SignUpHarness) -> None:
+    lines = [f'{{"name": "Ana", "email": "{new_address()}"}}' for _ in range(15_000)]
     body = "\n".join(lines).encode()
     assert len(body) > ServerLimits().message_bytes
-    answer = await send(desk, body, JSONL)
+    answer = await send(harness, body, JSONL)
     assert (answer.status_code, answer.json()["accepted"]) == (200, 15_000)
 
 
@@ -177,8 +177,8 @@ async def _imported(publish: service.PublishMany, file: AsyncIterator[bytes]) ->
     )
 
 
-def run(desk: Desk, *arguments: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    settings = desk.parts.settings
+def run(harness: SignUpHarness, *arguments: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    settings = harness.parts.settings
     found = {
         "CATRACA_DATABASE_URL": settings.servers.database_url,
         "CATRACA_AMQP_URL": settings.servers.amqp_url,
@@ -199,34 +199,36 @@ async def in_thread(call: Callable[[], subprocess.CompletedProcess[bytes]]):
 
 
 @on_both_buses
-async def test_the_command_line_takes_a_file_twice_and_signs_up_once(desk: Desk, tmp_path: Path) -> None:
-    rosa = an_address()
+async def test_command_imports_a_file_twice_and_adds_users_once(
+    harness: SignUpHarness, tmp_path: Path
+) -> None:
+    rosa = new_address()
     file, refused = tmp_path / "people.csv", tmp_path / "refused.txt"
     file.write_text(f"nome;email\nRosa;{rosa}\nNinguém;no-address\n")
-    async with desk.ingesting():
+    async with harness.ingesting():
         for _ in range(2):
-            done = await in_thread(lambda: run(desk, str(file), "--refused", str(refused)))
+            done = await in_thread(lambda: run(harness, str(file), "--refused", str(refused)))
             assert done.returncode == 1, done.stderr
             assert done.stdout.decode() == "1 queued, 1 refused, of 3 lines.\n"
-            await until(desk.is_empty)
+            await until(harness.is_empty)
     assert refused.read_text() == "line 3: email_malformed\n"
-    assert await names(desk, rosa) == ["Rosa"]
-    assert len(await desk.fetch("SELECT id FROM sign_ups")) == 1
+    assert await names(harness, rosa) == ["Rosa"]
+    assert len(await harness.fetch("SELECT id FROM sign_ups")) == 1
 
 
 @on_one_bus
-async def test_the_command_line_reads_a_pipe_and_says_what_it_lacks(desk: Desk) -> None:
-    line = json.dumps({"name": "Ana", "email": an_address()}).encode()
-    done = await in_thread(lambda: run(desk, "-", "--format", "jsonl", given=line))
+async def test_command_reads_a_pipe_and_asks_for_a_format(harness: SignUpHarness) -> None:
+    line = json.dumps({"name": "Ana", "email": new_address()}).encode()
+    done = await in_thread(lambda: run(harness, "-", "--format", "jsonl", given=line))
     assert (done.returncode, done.stdout) == (0, b"1 queued, 0 refused, of 1 lines.\n")
-    lost = await in_thread(lambda: run(desk, "-"))
+    lost = await in_thread(lambda: run(harness, "-"))
     assert lost.returncode == 2
     assert b"give --format csv or jsonl" in lost.stderr
 
 
 @on_one_bus
-async def test_the_command_line_says_in_a_line_what_is_wrong_with_a_file(desk: Desk) -> None:
-    done = await in_thread(lambda: run(desk, "-", "--format", "csv", given=b"first,second\nRosa,x\n"))
+async def test_command_reports_a_bad_file_in_one_line(harness: SignUpHarness) -> None:
+    done = await in_thread(lambda: run(harness, "-", "--format", "csv", given=b"first,second\nRosa,x\n"))
     assert done.returncode == 2
     assert b'The first line of a CSV file must name the columns "name" and "email".' in done.stderr
     assert b"Traceback" not in done.stderr

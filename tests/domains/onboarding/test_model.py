@@ -1,4 +1,4 @@
-"""Sign-ups as values: what a message may say, and the keys by which a sign-up is known again."""
+"""Sign-ups as values: message bodies, ids and tokens."""
 
 import base64
 from uuid import UUID, uuid4
@@ -33,7 +33,7 @@ def asked_for(request: tuple[UUID, str, str]) -> tuple[UUID, str, str]:
 
 
 @given(REQUESTS, REQUESTS)
-def test_two_requests_share_neither_message_nor_token(
+def test_different_requests_have_different_ids_and_tokens(
     one: tuple[UUID, str, str], other: tuple[UUID, str, str]
 ) -> None:
     is_same = asked_for(one) == asked_for(other)
@@ -42,14 +42,14 @@ def test_two_requests_share_neither_message_nor_token(
 
 
 @given(st.uuids(), NAMES, st.integers(0, 20))
-def test_what_stands_where_in_a_request_makes_a_difference(sign_up_id: UUID, text: str, cut: int) -> None:
+def test_fields_of_a_request_are_not_interchangeable(sign_up_id: UUID, text: str, cut: int) -> None:
     one = SEAL.request_id(sign_up_id, name=text[:cut], email=text[cut:])
     other = SEAL.request_id(sign_up_id, name=text[: cut + 1], email=text[cut + 1 :])
     assert (one == other) == (cut >= len(text))
 
 
 @given(REQUESTS)
-def test_a_token_opens_what_it_was_made_for(request: tuple[UUID, str, str]) -> None:
+def test_token_opens_its_own_sign_up(request: tuple[UUID, str, str]) -> None:
     sign_up = sealed(request)
     assert SEAL.open_token(sign_up.id, SEAL.status_token(sign_up)) == sign_up.request_id
     assert SEAL.open_token(uuid4(), SEAL.status_token(sign_up)) is None
@@ -57,35 +57,37 @@ def test_a_token_opens_what_it_was_made_for(request: tuple[UUID, str, str]) -> N
 
 
 @given(REQUESTS, st.integers(0, 47), st.integers(1, 255))
-def test_one_changed_bit_closes_a_token(request: tuple[UUID, str, str], place: int, change: int) -> None:
+def test_token_with_a_changed_bit_is_invalid(
+    request: tuple[UUID, str, str], own_servers: int, change: int
+) -> None:
     sign_up = sealed(request)
     raw = bytearray(base64.urlsafe_b64decode(SEAL.status_token(sign_up)))
-    raw[place] ^= change
+    raw[own_servers] ^= change
     assert SEAL.open_token(sign_up.id, base64.urlsafe_b64encode(raw).decode()) is None
 
 
 @given(st.uuids(), st.text() | st.binary().map(lambda raw: base64.urlsafe_b64encode(raw).decode()))
-def test_no_other_text_opens_anything(sign_up_id: UUID, text: str) -> None:
+def test_other_texts_are_not_tokens(sign_up_id: UUID, text: str) -> None:
     assert SEAL.open_token(sign_up_id, text) is None
 
 
 @given(
     REQUESTS, st.sampled_from(["{}=", "{}==", "{}====", "{}\n", " {}", "{}AAAA", "{}A", "={}", "\ud800{}"])
 )
-def test_a_token_with_anything_around_it_opens_nothing(request: tuple[UUID, str, str], around: str) -> None:
+def test_token_with_extra_characters_is_invalid(request: tuple[UUID, str, str], around: str) -> None:
     sign_up = sealed(request)
     assert SEAL.open_token(sign_up.id, around.format(SEAL.status_token(sign_up))) is None
 
 
 @given(KEYS, KEYS)
-def test_a_key_has_one_id_and_no_other_key_has_it(one: str, other: str) -> None:
+def test_each_key_has_its_own_id(one: str, other: str) -> None:
     assert (SEAL.id_for(one) == SEAL.id_for(other)) == (one == other)
     assert SEAL.id_for(one) != OTHER_SEAL.id_for(one)
     assert SEAL.id_for(one).version == 4
 
 
 @given(st.uuids(), TEXTS, EMAILS, st.sampled_from(["pt-BR", "en"]), KEYS | st.none())
-def test_what_the_door_takes_the_queue_reads_unchanged(
+def test_accepted_sign_up_is_read_unchanged_from_the_queue(
     request_id: UUID, name: str, email: str, language: str, key: str | None
 ) -> None:
     try:
@@ -115,7 +117,7 @@ ALMOST = st.fixed_dictionaries(
 
 
 @given(st.binary(max_size=300) | JSON_VALUES.map(msgspec.json.encode) | ALMOST)
-def test_whatever_the_queue_holds_is_a_sign_up_or_a_bad_one(body: bytes) -> None:
+def test_every_body_is_a_sign_up_or_refused(body: bytes) -> None:
     try:
         read = read_sign_up(body, request_id=uuid4())
     except BadSignUp:
@@ -156,13 +158,13 @@ ID = "0198a7f0-5d2e-7c41-9f0a-3b1c2d4e5f60"
         (b'{"name": "' + b"a" * 16 * 1024 + b'"}', "body_too_large"),
     ],
 )
-def test_a_bad_sign_up_says_why(body: bytes, code: str) -> None:
+def test_bad_sign_up_has_a_code(body: bytes, code: str) -> None:
     with pytest.raises(BadSignUp) as bad:
         read_sign_up(body, request_id=uuid4())
     assert bad.value.code == code
 
 
-def test_fields_of_a_later_version_are_passed_over() -> None:
+def test_unknown_fields_are_ignored() -> None:
     body = {"id": ID, "name": " Joa\u0303o", "email": "joao@example.com", "phone": "+5571987654321"}
     read = read_sign_up(msgspec.json.encode(body), request_id=UUID(ID))
     assert (read.id, read.name, read.language) == (UUID(ID), "João", "pt-BR")

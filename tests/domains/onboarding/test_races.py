@@ -12,7 +12,7 @@ from catraca.domains.onboarding.model import SignUp
 from catraca.domains.onboarding.service import write_sign_ups
 from catraca.platform.database.transactions import RETRIED_TRANSACTIONS
 from catraca.roles.parts import open_parts
-from tests.domains.onboarding.desk import Desk, an_address, on_both_buses, sound
+from tests.domains.onboarding.harness import SignUpHarness, new_address, on_both_buses, valid_message
 from tests.servers import until
 from tests.support.roles import working
 
@@ -24,12 +24,12 @@ def sign_up(sign_up_id: UUID, email: str) -> SignUp:
 
 
 @pytest.mark.parametrize("shared", ["sign-ups", "addresses"])
-async def test_batches_with_the_same_in_any_order_never_wait_for_each_other(desk: Desk, shared: str) -> None:
+async def test_batches_with_the_same_sign_ups_never_deadlock(harness: SignUpHarness, shared: str) -> None:
     dice = random.Random(7)
     everybody: list[UUID] = []
     before = RETRIED_TRANSACTIONS._value.get()
     for _ in range(6):
-        emails = [an_address() for _ in range(30)]
+        emails = [new_address() for _ in range(30)]
         ids = [uuid4() for _ in range(30)]
         batches: list[list[SignUp]] = []
         for _ in range(8):
@@ -37,59 +37,59 @@ async def test_batches_with_the_same_in_any_order_never_wait_for_each_other(desk
                 ids = [uuid4() for _ in emails]
             batches.append(dice.sample([sign_up(*both) for both in zip(ids, emails, strict=True)], 30))
             everybody += ids
-        await asyncio.gather(*(written(desk, batch) for batch in batches))
+        await asyncio.gather(*(written(harness, batch) for batch in batches))
     assert RETRIED_TRANSACTIONS._value.get() == before, "a deadlock would have been tried again"
-    fates = Counter([row["rejected"] for row in await desk.fetch("SELECT rejected FROM sign_ups")])
+    fates = Counter([row["rejected"] for row in await harness.fetch("SELECT rejected FROM sign_ups")])
     rivals = {} if shared == "sign-ups" else {"email_taken": 6 * 30 * 7}
     assert fates == {None: 6 * 30, **rivals}
-    told = Counter(await desk.told(*everybody))
+    told = Counter(await harness.event_keys(*everybody))
     assert told == {"user.created": 6 * 30} | ({"user.rejected": 6 * 30 * 7} if rivals else {})
 
 
-async def written(desk: Desk, batch: list[SignUp]) -> None:
-    await desk.parts.database.run(lambda db: write_sign_ups(db, batch))
+async def written(harness: SignUpHarness, batch: list[SignUp]) -> None:
+    await harness.parts.database.run(lambda db: write_sign_ups(db, batch))
 
 
-async def test_two_ingesters_with_repeats_and_rivals_make_each_person_once(desk: Desk) -> None:
+async def test_two_ingesters_add_each_user_once(harness: SignUpHarness) -> None:
     dice = random.Random(11)
-    ids, emails = [uuid4() for _ in range(150)], [an_address() for _ in range(50)]
-    firsts = [sound(one, emails[place % 50]) for place, one in enumerate(ids)]
+    ids, emails = [uuid4() for _ in range(150)], [new_address() for _ in range(50)]
+    firsts = [valid_message(one, emails[own_servers % 50]) for own_servers, one in enumerate(ids)]
     storm = firsts * 3
     dice.shuffle(storm)
-    await desk.put(*storm)
-    small = desk.parts.settings.changed(users_batch_size=20)
+    await harness.put(*storm)
+    small = harness.parts.settings.changed(users_batch_size=20)
 
     async def all_are_handled() -> bool:
-        (row,) = await desk.fetch("SELECT count(*) AS handled FROM sign_ups")
-        return row["handled"] == len(ids) and await desk.is_empty()
+        (row,) = await harness.fetch("SELECT count(*) AS handled FROM sign_ups")
+        return row["handled"] == len(ids) and await harness.is_empty()
 
     async with AsyncExitStack() as both:
         for _ in range(2):
             parts = await both.enter_async_context(open_parts(small))
             await both.enter_async_context(working(parts, ["ingester"]))
         await until(all_are_handled)
-    assert await desk.left() == {}
-    fates = Counter([await desk.fate(one) for one in ids])
+    assert await harness.left() == {}
+    fates = Counter([await harness.outcome(one) for one in ids])
     assert fates == {"created": 50, "email_taken": 100}
-    people = await desk.fetch("SELECT id FROM users WHERE id = ANY ($1::uuid[])", ids)
+    people = await harness.fetch("SELECT id FROM users WHERE id = ANY ($1::uuid[])", ids)
     assert len(people) == 50
-    assert Counter(await desk.told(*ids)) == {"user.created": 50, "user.rejected": 100}
+    assert Counter(await harness.event_keys(*ids)) == {"user.created": 50, "user.rejected": 100}
 
 
-async def test_of_requests_under_one_id_the_first_of_a_batch_has_it(desk: Desk) -> None:
+async def test_first_request_with_an_id_in_a_batch_wins(harness: SignUpHarness) -> None:
     ids = [uuid4() for _ in range(60)]
-    firsts = [sign_up(one, an_address()) for one in ids]
-    later = [sign_up(one, an_address()) for _ in range(4) for one in reversed(ids)]
-    await desk.parts.database.run(lambda db: write_sign_ups(db, [*firsts, *later]))
-    kept = await desk.fetch("SELECT request_id FROM sign_ups")
+    firsts = [sign_up(one, new_address()) for one in ids]
+    later = [sign_up(one, new_address()) for _ in range(4) for one in reversed(ids)]
+    await harness.parts.database.run(lambda db: write_sign_ups(db, [*firsts, *later]))
+    kept = await harness.fetch("SELECT request_id FROM sign_ups")
     assert {row["request_id"] for row in kept} == {first.request_id for first in firsts}
 
 
-async def test_a_second_handler_of_a_sign_up_waits_for_the_first_and_takes_over_if_it_fails(
-    desk: Desk,
+async def test_second_handler_waits_and_takes_over_on_failure(
+    harness: SignUpHarness,
 ) -> None:
-    kept, given_up = sign_up(uuid4(), an_address()), sign_up(uuid4(), an_address())
-    database = desk.parts.database
+    kept, given_up = sign_up(uuid4(), new_address()), sign_up(uuid4(), new_address())
+    database = harness.parts.database
 
     async def second() -> None:
         await database.run(lambda db: write_sign_ups(db, [kept]))
@@ -103,11 +103,11 @@ async def test_a_second_handler_of_a_sign_up_waits_for_the_first_and_takes_over_
 
             async def somebody_waits() -> bool:
                 query = "SELECT 1 FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'"
-                return bool(await desk.fetch(query))
+                return bool(await harness.fetch(query))
 
             await until(somebody_waits)
             raise RuntimeError("the first fails")  # noqa: TRY301
     except RuntimeError:
         await waiting
-    assert [await desk.fate(one.id) for one in (kept, given_up)] == ["created", "created"]
-    assert await desk.told(kept.id, given_up.id) == ["user.created"] * 2
+    assert [await harness.outcome(one.id) for one in (kept, given_up)] == ["created", "created"]
+    assert await harness.event_keys(kept.id, given_up.id) == ["user.created"] * 2

@@ -1,4 +1,4 @@
-"""What is not taken over HTTP: a clear answer, and nothing in the queue."""
+"""Refused sign-ups: a clear answer, and nothing in the queue."""
 
 from dataclasses import replace
 from ipaddress import ip_network
@@ -11,7 +11,7 @@ import msgspec
 
 from catraca.events import SIGN_UP_QUEUE
 from catraca.roles.parts import open_parts
-from tests.domains.onboarding.desk import PATHS, Desk, Taken, an_address, on_both_buses
+from tests.domains.onboarding.harness import PATHS, Receipt, SignUpHarness, new_address, on_both_buses
 from tests.servers import until
 from tests.support.http import served
 
@@ -72,70 +72,70 @@ WRONG_BODIES = {
 }
 
 
-async def only_one_more_is_queued(desk: Desk) -> None:
-    """A sound sign-up comes behind what was refused: of all of them, it alone is there."""
-    await desk.sign_up()
-    await desk.until_waiting(1)
+async def only_one_more_is_queued(harness: SignUpHarness) -> None:
+    """A valid sign-up follows the refused ones; it alone is in the queue."""
+    await harness.sign_up()
+    await harness.until_waiting(1)
 
 
-async def test_wrong_fields_are_named_and_nothing_is_queued(desk: Desk) -> None:
+async def test_invalid_fields_are_named_and_nothing_is_queued(harness: SignUpHarness) -> None:
     for (what, body), path in zip(WRONG_FIELDS.items(), cycle(PATHS)):
-        answer = await desk.api.post(path, content=msgspec.json.encode(body), headers=JSON)
+        answer = await harness.api.post(path, content=msgspec.json.encode(body), headers=JSON)
         assert answer.status_code == 422, what
         assert answer.json()["code"] == "request_invalid", what
         assert answer.json()["errors"], what
         assert "example.com" not in answer.text, "what was sent is not repeated"
-    await only_one_more_is_queued(desk)
+    await only_one_more_is_queued(harness)
 
 
-async def test_bodies_that_are_none_are_refused_and_nothing_is_queued(desk: Desk) -> None:
+async def test_invalid_bodies_are_refused_and_nothing_is_queued(harness: SignUpHarness) -> None:
     for (what, (body, headers, status)), path in zip(WRONG_BODIES.items(), cycle(PATHS)):
-        answer = await desk.api.post(path, content=body, headers=headers)
+        answer = await harness.api.post(path, content=body, headers=headers)
         assert answer.status_code == status, (what, answer.text)
         assert answer.headers["content-type"] == "application/problem+json", what
         assert "Ana" not in answer.text, what
-    await only_one_more_is_queued(desk)
+    await only_one_more_is_queued(harness)
 
 
-async def test_a_bad_key_is_refused_and_nothing_is_queued(desk: Desk) -> None:
+async def test_invalid_key_is_refused_and_nothing_is_queued(harness: SignUpHarness) -> None:
     for key in ("", "a b", "é", "a\tb", "x" * 256):
         headers = {"idempotency-key": key.encode()}
-        answer = await desk.api.post("/v1/users", json=ANA, headers=headers)
+        answer = await harness.api.post("/v1/users", json=ANA, headers=headers)
         assert (answer.status_code, answer.json()["code"]) == (400, "idempotency_key_invalid"), key
-    await only_one_more_is_queued(desk)
+    await only_one_more_is_queued(harness)
 
 
-async def test_refusals_are_told_in_the_callers_language(desk: Desk) -> None:
+async def test_refusals_are_in_the_callers_language(harness: SignUpHarness) -> None:
     details: dict[str, tuple[Any, ...]] = {}
     for language in ("pt-BR", "en"):
         headers = {"accept-language": language}
-        wrong = await desk.api.post("/v1/users", json=ANA | {"email": "ana"}, headers=headers)
-        bad_key = await desk.api.post("/v1/users", json=ANA, headers=headers | {"idempotency-key": "a b"})
-        unknown = await desk.api.get(f"/v1/users/{uuid4()}/status", headers=headers)
+        wrong = await harness.api.post("/v1/users", json=ANA | {"email": "ana"}, headers=headers)
+        bad_key = await harness.api.post("/v1/users", json=ANA, headers=headers | {"idempotency-key": "a b"})
+        unknown = await harness.api.get(f"/v1/users/{uuid4()}/status", headers=headers)
         problems = [wrong.json(), bad_key.json(), unknown.json()]
         details[language] = (*(problem["detail"] for problem in problems), str(problems[0]["errors"]))
     assert all(one != other for one, other in zip(details["pt-BR"], details["en"], strict=True))
 
 
-async def test_one_network_address_signs_up_only_so_many(desk: Desk) -> None:
+async def test_sign_ups_are_limited_per_network_address(harness: SignUpHarness) -> None:
     strict = {"rate_limit_sign_up_address": "3/day", "trusted_proxies": [ip_network("127.0.0.1")]}
-    async with served(desk.parts, **strict) as here, here.client() as api:
+    async with served(harness.parts, **strict) as here, here.client() as api:
         tag = uuid4().hex[:4]
-        one, other = ({"x-forwarded-for": f"2001:db8:{tag}:{place}::1"} for place in (1, 2))
+        one, other = ({"x-forwarded-for": f"2001:db8:{tag}:{network}::1"} for network in (1, 2))
         for _ in range(3):
-            answer = await api.post(PATHS[0], json=ANA | {"email": an_address()}, headers=one)
+            answer = await api.post(PATHS[0], json=ANA | {"email": new_address()}, headers=one)
             assert answer.status_code == 200
         for path in PATHS:
-            refused = await api.post(path, json=ANA | {"email": an_address()}, headers=one)
+            refused = await api.post(path, json=ANA | {"email": new_address()}, headers=one)
             assert (refused.status_code, refused.json()["code"]) == (429, "too_many_requests")
             assert int(refused.headers["retry-after"]) > 3600
-        answer = await api.post(PATHS[0], json=ANA | {"email": an_address()}, headers=other)
+        answer = await api.post(PATHS[0], json=ANA | {"email": new_address()}, headers=other)
         assert answer.status_code == 200
-    await desk.until_waiting(4)
+    await harness.until_waiting(4)
 
 
-async def test_one_e_mail_address_is_signed_up_only_so_often_however_it_is_spelt(desk: Desk) -> None:
-    async with served(desk.parts, rate_limit_sign_up_email="2/day") as here, here.client() as api:
+async def test_sign_ups_are_limited_per_email_in_any_spelling(harness: SignUpHarness) -> None:
+    async with served(harness.parts, rate_limit_sign_up_email="2/day") as here, here.client() as api:
         email = f"straße.{uuid4().hex}@example.com"
         for spelling in (email, email.upper()):
             assert (await api.post(PATHS[0], json={"name": "Ana", "email": spelling})).status_code == 200
@@ -143,34 +143,32 @@ async def test_one_e_mail_address_is_signed_up_only_so_often_however_it_is_spelt
         assert refused.status_code == 429
         assert int(refused.headers["retry-after"]) > 3600
         assert "straße" not in refused.text
-        assert (await api.post(PATHS[1], json={"name": "Rui", "email": an_address()})).status_code == 200
-    await desk.until_waiting(3)
+        assert (await api.post(PATHS[1], json={"name": "Rui", "email": new_address()})).status_code == 200
+    await harness.until_waiting(3)
 
 
-async def test_a_full_queue_is_told_as_such_and_takes_more_when_there_is_room(
-    desk: Desk, broker_url: str | None
-) -> None:
-    topology = desk.parts.topology
+async def test_full_queue_refuses_until_there_is_room(harness: SignUpHarness, broker_url: str | None) -> None:
+    topology = harness.parts.topology
     queues = [
         replace(queue, max_length=2) if queue.name == SIGN_UP_QUEUE else queue for queue in topology.queues
     ]
     if broker_url is not None:
         await delete_queue(broker_url)
-    narrow = open_parts(desk.parts.settings, topology=replace(topology, queues=tuple(queues)))
+    narrow = open_parts(harness.parts.settings, topology=replace(topology, queues=tuple(queues)))
     async with narrow as parts, served(parts) as here, here.client() as api:
-        narrowed, key, email = Desk(parts, api), uuid4().hex, an_address()
-        taken: list[Taken] = []
+        narrowed, key, email = SignUpHarness(parts, api), uuid4().hex, new_address()
+        receipt: list[Receipt] = []
         answer = await narrowed.post(email=email, key=key)
-        while answer.status_code == 200 and len(taken) < 20:  # a broker lets in one or two more
-            taken.append(Taken(UUID(answer.json()["id"]), answer.json()["status_token"]))
+        while answer.status_code == 200 and len(receipt) < 20:  # a broker lets in one or two more
+            receipt.append(Receipt(UUID(answer.json()["id"]), answer.json()["status_token"]))
             answer = await narrowed.post(email=email, key=(key := uuid4().hex))
         assert (answer.status_code, answer.json()["code"]) == (503, "sign_ups_full")
         assert answer.headers["retry-after"] == "30"
-        assert await narrowed.left() == {SIGN_UP_QUEUE: len(taken)}, "what was refused is not there"
+        assert await narrowed.left() == {SIGN_UP_QUEUE: len(receipt)}, "what was refused is not there"
         headers = {"accept-language": "pt-BR", "idempotency-key": key}
         em_portugues = await api.post("/v1/users", json={"name": "Ana", "email": email}, headers=headers)
         assert em_portugues.json()["detail"] != answer.json()["detail"]
-        await narrowed.ingested(*(one.id for one in taken))
+        await narrowed.ingested(*(one.id for one in receipt))
 
         async def is_taken() -> bool:
             return (await narrowed.post(email=email, key=key)).status_code == 200
@@ -181,7 +179,7 @@ async def test_a_full_queue_is_told_as_such_and_takes_more_when_there_is_room(
 
 
 async def delete_queue(broker_url: str) -> None:
-    """What it may hold cannot be changed in place."""
+    """The length limit of a queue cannot be changed in place."""
     connection = await aiormq.connect(broker_url)
     await (await connection.channel()).queue_delete(SIGN_UP_QUEUE)
     await connection.close()

@@ -1,9 +1,9 @@
-"""What people tell us to sign up is told to nobody else: not in logs, figures, headers or problems."""
+"""Personal data of sign-ups is not in logs, metrics, headers or problems."""
 
 from uuid import UUID, uuid4
 
 from catraca.platform.telemetry import render
-from tests.domains.onboarding.desk import Desk, message, on_both_buses
+from tests.domains.onboarding.harness import SignUpHarness, message, on_both_buses
 
 pytestmark = on_both_buses
 
@@ -12,33 +12,33 @@ NAME = "Severina Xavier"
 TRACES = ("severina", "xavier", "sertao")
 
 
-async def test_nothing_of_a_person_is_said_wherever_a_sign_up_ends(desk: Desk) -> None:
+async def test_no_personal_data_leaks_wherever_a_sign_up_ends(harness: SignUpHarness) -> None:
     tag = uuid4().hex
     email, key = f"Severina.{tag}@sertao.example", f"severina-{tag}"
     answers = [
-        await desk.post(NAME, email, key=key),
-        await desk.post(NAME, f"{email}\u200f", key=key),
-        await desk.post(f"{NAME}\n{NAME}", email),
-        await desk.api.post("/v1/users", json={"name": NAME, "email": email, "nickname": NAME}),
-        await desk.api.post("/v1/users", content=f'{{"name": "{NAME}", "email"', headers=JSON),
+        await harness.post(NAME, email, key=key),
+        await harness.post(NAME, f"{email}\u200f", key=key),
+        await harness.post(f"{NAME}\n{NAME}", email),
+        await harness.api.post("/v1/users", json={"name": NAME, "email": email, "nickname": NAME}),
+        await harness.api.post("/v1/users", content=f'{{"name": "{NAME}", "email"', headers=JSON),
     ]
     assert [answer.status_code for answer in answers] == [200, 422, 422, 422, 400]
     id_, token = UUID(answers[0].json()["id"]), answers[0].json()["status_token"]
-    rejected = UUID((await desk.post(NAME, email)).json()["id"])
-    await desk.put(message(f'{{"name": "{NAME}", "email": "{email}"}}'.encode()))
-    await desk.ingested(id_, rejected, dead=1)
+    rejected = UUID((await harness.post(NAME, email)).json()["id"])
+    await harness.put(message(f'{{"name": "{NAME}", "email": "{email}"}}'.encode()))
+    await harness.ingested(id_, rejected, dead=1)
     bearer = {"authorization": f"Bearer {token}"}
-    answers.append(await desk.api.get(f"/v1/users/{id_}/status", headers=bearer))
-    answers.append(await desk.api.get(f"/v1/users/{rejected}/status", headers=bearer))
+    answers.append(await harness.api.get(f"/v1/users/{id_}/status", headers=bearer))
+    answers.append(await harness.api.get(f"/v1/users/{rejected}/status", headers=bearer))
 
     told = [f"{answer.headers} {answer.text}" for answer in answers]
-    told += [render(None, "", dict(event)).decode() for event in desk.log]
-    told.append((await desk.api.get("/metrics")).text)
-    headers = await desk.fetch(
+    told += [render(None, "", dict(event)).decode() for event in harness.log]
+    told.append((await harness.api.get("/metrics")).text)
+    headers = await harness.fetch(
         "SELECT headers::text FROM dead_letters UNION ALL SELECT headers::text FROM outbox"
     )
     told += [row["headers"] for row in headers]
-    bodies = await desk.fetch("SELECT body::text FROM outbox")
+    bodies = await harness.fetch("SELECT body::text FROM outbox")
     told += [row["body"] for row in bodies]
     for text in told:
         assert not [trace for trace in TRACES if trace in text.lower()], text

@@ -1,4 +1,4 @@
-"""A second API on the same database, strict as an installation that approves its drivers."""
+"""A second API on the same database that requires approval of drivers and has low limits."""
 
 from collections.abc import AsyncIterator
 from ipaddress import ip_network

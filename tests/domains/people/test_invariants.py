@@ -1,4 +1,4 @@
-"""What `catraca doctor --invariants` watches of people: it holds, and a breach is seen."""
+"""The doctor rules of people."""
 
 from uuid import uuid4
 
@@ -27,7 +27,7 @@ async def broken(database: Database) -> list[str]:
     return [verdict.rule.name for verdict in verdicts if verdict.state == "broken"]
 
 
-async def test_the_rules_hold_and_each_breach_is_seen(own: Database) -> None:
+async def test_rules_hold_and_each_breach_is_found(own: Database) -> None:
     erased, driver = UserId(uuid4()), UserId(uuid4())
     for user_id in (erased, driver):
         await own.run(
@@ -62,7 +62,7 @@ async def test_the_rules_hold_and_each_breach_is_seen(own: Database) -> None:
         assert await broken(own) == seen
 
 
-async def test_people_from_before_there_were_events_need_none(own: Database) -> None:
+async def test_users_older_than_the_first_event_need_none(own: Database) -> None:
     async with own.transaction() as db:
         await db.execute("INSERT INTO users (id, roles) VALUES (gen_random_uuid(), '{}')")
     assert await broken(own) == []
@@ -75,7 +75,7 @@ async def test_people_from_before_there_were_events_need_none(own: Database) -> 
     assert await broken(own) == ["every new user has a user.created event"]
 
 
-async def test_what_was_told_of_a_newcomer_may_be_sent_and_go_after_a_day(own: Database) -> None:
+async def test_events_of_new_users_can_be_pruned_after_a_day(own: Database) -> None:
     for _ in range(2):
         await own.run(
             lambda db: service.ensure_user(db, uuid4(), roles=["passenger"], driver_approval="automatic")

@@ -6,7 +6,7 @@ from uuid import UUID
 import httpx
 import pytest
 
-from tests.domains.people.someone import Someone
+from tests.domains.people.person import Person
 from tests.domains.rides.desk import WAY, Desk
 from tests.servers import on_one_stack
 
@@ -21,7 +21,7 @@ class Meeting:
     """A passenger with name and phone, and a driver with a car."""
 
     def __init__(self, desk: Desk) -> None:
-        self.desk, self.passenger, self.driver = desk, Someone("passenger"), Someone("driver")
+        self.desk, self.passenger, self.driver = desk, Person("passenger"), Person("driver")
 
     async def begin(self) -> "Meeting":
         api = self.desk.api
@@ -42,10 +42,10 @@ class Meeting:
         assert answer.status_code == 200
         return self
 
-    async def seen_by(self, someone: Someone) -> httpx.Response:
+    async def seen_by(self, someone: Person) -> httpx.Response:
         return await self.desk.api.get(f"/v1/rides/{self.ride_id}", headers=someone.headers)
 
-    async def everything_for(self, someone: Someone) -> str:
+    async def everything_for(self, someone: Person) -> str:
         """Everything the API returns to this caller about the ride."""
         paths = [
             f"/v1/rides/{self.ride_id}",
@@ -156,7 +156,7 @@ async def test_driver_with_an_ended_offer_sees_no_ride(desk: Desk, ending: str) 
 async def test_other_callers_see_no_ride(desk: Desk) -> None:
     meeting = await Meeting(desk).accepted()
     for role in ("passenger", "driver", "worker"):
-        answer = await meeting.seen_by(Someone(role))
+        answer = await meeting.seen_by(Person(role))
         assert (answer.status_code, answer.json()["code"]) == (404, "ride_not_found")
         assert secrets_in(answer.text) == []
 
@@ -165,7 +165,7 @@ async def test_operators_and_services_always_see_both_parties(desk: Desk) -> Non
     meeting = await Meeting(desk).accepted()
     await desk.drive_to("COMPLETED", meeting.ride_id, meeting.driver.id)
     for role in ("operator", "service"):
-        ride = (await meeting.seen_by(Someone(role))).json()
+        ride = (await meeting.seen_by(Person(role))).json()
         assert ride["seen_as"] == "operator"
         assert ride["passenger"]["phone"] == "+5571911112222"
         assert ride["driver"]["plate"] == "QKT4B07"
@@ -175,7 +175,7 @@ async def test_operators_and_services_always_see_both_parties(desk: Desk) -> Non
 async def test_attempts_and_timelines_are_for_operators(desk: Desk) -> None:
     meeting = await Meeting(desk).accepted()
     for part in ("attempts", "timeline"):
-        for someone in (meeting.passenger, meeting.driver, Someone("service")):
+        for someone in (meeting.passenger, meeting.driver, Person("service")):
             answer = await desk.api.get(f"/v1/rides/{meeting.ride_id}/{part}", headers=someone.headers)
             assert answer.status_code == 403
 
@@ -183,7 +183,7 @@ async def test_attempts_and_timelines_are_for_operators(desk: Desk) -> None:
 async def test_active_ride_is_visible_to_driver_and_operator(desk: Desk) -> None:
     meeting = await Meeting(desk).accepted()
     path = f"/v1/drivers/{meeting.driver.id}/active-ride"
-    for someone in (meeting.passenger, Someone("driver"), Someone("passenger")):
+    for someone in (meeting.passenger, Person("driver"), Person("passenger")):
         assert (await desk.api.get(path, headers=someone.headers)).status_code == 403
     answer = await desk.api.get(path, headers=desk.operator)
     assert UUID(answer.json()["ride_id"]) == meeting.ride_id

@@ -10,7 +10,7 @@ import pytest
 from catraca.roles.parts import Parts
 from catraca.settings import Settings
 from tests.conftest import bearer
-from tests.domains.analytics.counting import demand
+from tests.domains.analytics.counts import demand
 from tests.servers import Stack, until
 from tests.support.http import served
 from tests.support.roles import own_parts, working
@@ -31,7 +31,7 @@ async def parts(stack: Stack, settings: Settings) -> AsyncIterator[Parts]:
         yield parts
 
 
-async def test_a_ride_that_finds_no_driver_is_counted_and_told_of(parts: Parts) -> None:
+async def test_ride_without_a_driver_is_counted(parts: Parts) -> None:
     operator = bearer("operator")
     async with served(parts) as serving, serving.client() as api, working(parts, CREW):
         asked = await api.post("/v1/rides", json=WAY, headers=bearer("passenger"))

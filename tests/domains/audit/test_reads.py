@@ -1,4 +1,4 @@
-"""What operators read in the audit log: who did what to what, by any of its columns, and by an index each."""
+"""The audit log by HTTP: filters, pages and indexes."""
 
 import random
 from collections.abc import AsyncIterator, Sequence
@@ -18,7 +18,7 @@ from catraca.platform.ids import new_id
 from catraca.roles.parts import Parts
 from catraca.settings import Settings
 from tests.conftest import bearer
-from tests.domains.people.someone import Someone
+from tests.domains.people.person import Person
 from tests.servers import Stack, on_one_stack
 from tests.support.http import served
 from tests.support.roles import own_parts
@@ -80,7 +80,7 @@ async def found(api: httpx.AsyncClient, **query: Any) -> list[UUID]:
     return [UUID(item["id"]) for item in (await page(api, **query))["items"]]
 
 
-async def test_the_newest_come_first_a_page_at_a_time(audit_api: httpx.AsyncClient, log: Database) -> None:
+async def test_entries_have_pages_with_the_newest_first(audit_api: httpx.AsyncClient, log: Database) -> None:
     # Three at one moment: none is left out or shown twice.
     lines = [Line(at=NOON + timedelta(minutes=minutes)) for minutes in (0, 1, 1, 1, 2)]
     await write(log, *lines)
@@ -95,7 +95,7 @@ async def test_the_newest_come_first_a_page_at_a_time(audit_api: httpx.AsyncClie
     assert await found(audit_api, before=uuid4()) == []
 
 
-async def test_each_filter_leaves_out_what_does_not_fit(audit_api: httpx.AsyncClient, log: Database) -> None:
+async def test_each_filter_selects_matching_rows(audit_api: httpx.AsyncClient, log: Database) -> None:
     ana, rui = uuid4(), uuid4()
     old = Line(at=NOON - timedelta(hours=1), actor_id=ana, action="ride.canceled")
     new = Line(subject_id="two", actor_id=rui)
@@ -120,9 +120,7 @@ async def test_each_filter_leaves_out_what_does_not_fit(audit_api: httpx.AsyncCl
         assert await found(audit_api, **query) == [line.id for line in lines], query
 
 
-async def test_a_pattern_means_all_actions_that_begin_with_its_words(
-    audit_api: httpx.AsyncClient, log: Database
-) -> None:
+async def test_action_prefix_selects_all_its_actions(audit_api: httpx.AsyncClient, log: Database) -> None:
     lines = [
         Line(action=action, subject_kind=kind)
         for action, kind in [
@@ -140,14 +138,14 @@ async def test_a_pattern_means_all_actions_that_begin_with_its_words(
     assert await found(audit_api, action="ride.matched.*") == []
 
 
-async def test_an_action_that_names_another_subject_is_refused_by_the_schema(log: Database) -> None:
+async def test_constraint_refuses_an_action_of_another_subject(log: Database) -> None:
     """By that rule patterns find their lines: with a line that breaks it, they would miss some."""
     with pytest.raises(asyncpg.CheckViolationError, match="actions_name_their_subject"):
         await write(log, Line(action="ride.matched", subject_kind="user"))
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_whatever_is_asked_for_is_what_the_lines_say(log: Database, seed: int) -> None:
+async def test_random_filters_match_a_reference_model(log: Database, seed: int) -> None:
     chance = random.Random(seed)
     actors = [uuid4() for _ in range(3)]
     kinds = {"ride": ["ride.matched", "ride.canceled"], "user": ["user.created", "signed_out"]}
@@ -220,7 +218,7 @@ SERVED_BY = [
 ]
 
 
-async def test_each_filter_is_answered_by_an_index_in_its_order(log: Database) -> None:
+async def test_each_filter_uses_an_index_in_its_order(log: Database) -> None:
     """However long the log is: nothing is sorted, and reading stops when the page is full."""
     async with log.connection() as db:
         await db.execute(
@@ -242,10 +240,10 @@ async def test_each_filter_is_answered_by_an_index_in_its_order(log: Database) -
             assert "Seq Scan" not in planned.plan, wanted
 
 
-async def test_what_an_operator_did_is_found_and_the_reading_leaves_no_line(
+async def test_operator_action_is_found_and_reads_add_no_entry(
     audit_api: httpx.AsyncClient, log: Database
 ) -> None:
-    ana, operator = await Someone().known_to(audit_api), uuid4()
+    ana, operator = await Person().known_to(audit_api), uuid4()
     link = await audit_api.post(f"/v1/users/{ana.id}/password-link", headers=bearer("operator", operator))
     (entry,) = (await page(audit_api, actor_id=operator))["items"]
     assert (entry["action"], entry["subject_kind"], entry["subject_id"]) == (
@@ -276,7 +274,7 @@ async def test_what_an_operator_did_is_found_and_the_reading_leaves_no_line(
         ({"before": "the last"}, "uuid_parsing"),
     ],
 )
-async def test_what_cannot_be_asked_is_refused_with_its_field(
+async def test_invalid_parameters_are_refused_by_name(
     audit_api: httpx.AsyncClient, query: dict[str, Any], code: str
 ) -> None:
     answer = await audit_api.get("/v1/audit", params=query, headers=OPERATOR)

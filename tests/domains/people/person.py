@@ -1,18 +1,20 @@
-"""People for the tests: a person met by a token, and what they own."""
+"""People for the tests: a token, and an account on request."""
 
 from dataclasses import dataclass, field
 from uuid import UUID, uuid4
 
 import httpx
 
+from catraca.domains import people
+from catraca.platform.database import Database
 from tests.conftest import bearer
 
 PASSWORD = "seven quiet turnstiles"
 
 
 @dataclass
-class Someone:
-    """A person with a token; `known_to` makes the server meet them."""
+class Person:
+    """A token of a person; `known_to` adds the account."""
 
     role: str = "passenger"
     id: UUID = field(default_factory=uuid4)
@@ -24,27 +26,27 @@ class Someone:
     def email(self) -> str:
         return f"{self.id}@example.com"
 
-    async def known_to(self, api: httpx.AsyncClient) -> "Someone":
+    async def known_to(self, api: httpx.AsyncClient) -> "Person":
         assert (await api.get("/v1/me", headers=self.headers)).status_code == 200
         return self
 
     async def change(self, api: httpx.AsyncClient, **fields: object) -> httpx.Response:
         return await api.patch("/v1/me", headers=self.headers, json=fields)
 
-    async def with_email(self, api: httpx.AsyncClient) -> "Someone":
+    async def with_email(self, api: httpx.AsyncClient) -> "Person":
         assert (await self.change(api, email=self.email)).status_code == 200
         return self
 
-    async def with_password(self, api: httpx.AsyncClient, password: str = PASSWORD) -> "Someone":
-        """E-mail and password set; the token they had before no longer counts."""
+    async def with_password(self, api: httpx.AsyncClient, password: str = PASSWORD) -> "Person":
+        """Set e-mail and password, which revokes the token."""
         await self.with_email(api)
         answer = await use_link(api, await link_for(api, self), password)
         assert answer.status_code == 204
         return self
 
 
-async def link_for(api: httpx.AsyncClient, someone: Someone) -> str:
-    answer = await api.post(f"/v1/users/{someone.id}/password-link", headers=bearer("operator"))
+async def link_for(api: httpx.AsyncClient, person: Person) -> str:
+    answer = await api.post(f"/v1/users/{person.id}/password-link", headers=bearer("operator"))
     assert answer.status_code == 201
     return answer.json()["token"]
 
@@ -59,3 +61,17 @@ async def sign_in(
     return await api.post(
         "/v1/auth/token", json={"email": email, "password": password}, headers=headers or None
     )
+
+
+async def may_drive(database: Database, driver: Person) -> bool:
+    async with database.connection() as db:
+        return await people.may_drive(db, people.UserId(driver.id))
+
+
+async def actions_on(database: Database, person: Person) -> list[tuple[UUID, str]]:
+    """Actor and action of the audit entries about the person."""
+    async with database.connection() as db:
+        rows = await db.fetch(
+            "SELECT actor_id, action FROM audit_log WHERE subject_id = $1 ORDER BY at", str(person.id)
+        )
+    return [(row["actor_id"], row["action"]) for row in rows]

@@ -1,4 +1,4 @@
-"""Mending a letter: only with what its queue can read, the original kept, and nothing under way mixed up."""
+"""Edits: only bodies that the queue can read; the first body is kept."""
 
 from typing import Any
 from uuid import UUID, uuid4
@@ -15,14 +15,14 @@ from catraca.platform.database import Database
 from catraca.platform.errors import BodyTooLarge
 from catraca.platform.event import encode
 from tests.conftest import bearer
-from tests.domains.dead_letters.letters import STRICT, audited, bury, die_again, execute, of, replays
-from tests.domains.people.someone import Someone
+from tests.domains.dead_letters.example_letters import STRICT, audited, bury, die_again, execute, of, replays
+from tests.domains.people.person import Person
 from tests.servers import on_one_stack
 
 pytestmark = on_one_stack
 
 OPERATOR = bearer("operator")
-SOUND = msgspec.json.decode(encode(UserCreated(user_id=uuid4(), roles=("driver",))))
+VALID = msgspec.json.decode(encode(UserCreated(user_id=uuid4(), roles=("driver",))))
 
 
 async def edit(
@@ -36,11 +36,11 @@ async def replay(api: httpx.AsyncClient, letter_id: UUID) -> httpx.Response:
 
 
 @pytest.mark.parametrize("body", [{"name": "é", "n": [1, None]}, [], "text", 0, None, True])
-async def test_an_edited_letter_shows_both_bodies(
+async def test_edited_letter_has_both_bodies(
     letters_api: httpx.AsyncClient, database: Database, body: Any
 ) -> None:
     letter_id = await bury(database, b"{")
-    operator = Someone("operator")
+    operator = Person("operator")
     answer = await edit(letters_api, letter_id, body, operator.headers)
     assert answer.status_code == 200
     assert (answer.json()["replayable"], answer.json()["edited_by"]) == (True, str(operator.id))
@@ -50,9 +50,7 @@ async def test_an_edited_letter_shows_both_bodies(
     assert found["edited_at"] is not None
 
 
-async def test_the_first_body_stays_through_any_number_of_edits(
-    letters_api: httpx.AsyncClient, database: Database
-) -> None:
+async def test_first_body_is_kept_through_edits(letters_api: httpx.AsyncClient, database: Database) -> None:
     letter_id = await bury(database, b"first")
     for number in range(3):
         assert (await edit(letters_api, letter_id, number)).status_code == 200
@@ -60,13 +58,13 @@ async def test_the_first_body_stays_through_any_number_of_edits(
     assert (row["original_body"], row["body"], row["version"]) == (b"first", b"2", 4)
 
 
-async def test_a_body_that_the_queue_could_not_read_is_refused_and_nothing_changes(
+async def test_unreadable_body_is_refused_and_nothing_changes(
     letters_api: httpx.AsyncClient, database: Database
 ) -> None:
     letter_id = await bury(database, b"{", queue=STRICT)
     await replay(letters_api, letter_id)
     before = await of(database, letter_id)
-    for unfit in ({}, None, [SOUND], {**SOUND, "user_id": "Ana Souza"}, {**SOUND, "event_type": "user.gone"}):
+    for unfit in ({}, None, [VALID], {**VALID, "user_id": "Ana Souza"}, {**VALID, "event_type": "user.gone"}):
         answer = await edit(letters_api, letter_id, unfit)
         problem = answer.json()
         assert (answer.status_code, problem["code"]) == (422, "dead_letter_body_unfit")
@@ -74,20 +72,18 @@ async def test_a_body_that_the_queue_could_not_read_is_refused_and_nothing_chang
         assert "Ana" not in answer.text
     assert await of(database, letter_id) == before
     assert [line["action"] for line in await audited(database)] == []
-    assert (await edit(letters_api, letter_id, SOUND)).status_code == 200
+    assert (await edit(letters_api, letter_id, VALID)).status_code == 200
 
 
-async def test_where_nobody_knows_the_key_or_the_queue_it_need_only_be_json(
+async def test_unknown_key_or_queue_accepts_any_json(
     letters_api: httpx.AsyncClient, database: Database
 ) -> None:
     for letter_id in (await bury(database, queue=STRICT, key="user.new"), await bury(database, queue="gone")):
         assert (await edit(letters_api, letter_id, {"any": "thing"})).status_code == 200
 
 
-async def test_an_edit_is_written_down_without_what_it_says(
-    letters_api: httpx.AsyncClient, database: Database
-) -> None:
-    operator = Someone("operator")
+async def test_edit_is_audited_without_the_body(letters_api: httpx.AsyncClient, database: Database) -> None:
+    operator = Person("operator")
     letter_id = await bury(database)
     await edit(letters_api, letter_id, {"name": "Ana"}, operator.headers)
     (line,) = await audited(database)
@@ -99,9 +95,7 @@ async def test_an_edit_is_written_down_without_what_it_says(
     assert "Ana" not in str(line)
 
 
-async def test_an_edit_takes_back_a_replay_that_has_not_left(
-    letters_api: httpx.AsyncClient, database: Database
-) -> None:
+async def test_edit_withdraws_an_unsent_replay(letters_api: httpx.AsyncClient, database: Database) -> None:
     letter_id = await bury(database, b'"old"')
     await replay(letters_api, letter_id)
     await edit(letters_api, letter_id, "new")
@@ -111,7 +105,7 @@ async def test_an_edit_takes_back_a_replay_that_has_not_left(
     assert [row["body"] for row in await replays(database)] == ['"new"']
 
 
-async def test_what_a_relay_is_sending_is_left_to_it_and_the_new_body_follows(
+async def test_replay_being_sent_stays_and_the_new_body_follows(
     letters_api: httpx.AsyncClient, database: Database
 ) -> None:
     letter_id = await bury(database, b'"old"')
@@ -126,10 +120,10 @@ async def test_what_a_relay_is_sending_is_left_to_it_and_the_new_body_follows(
     assert [row["body"] for row in rows] == ['"old"', '"new"']
 
 
-async def test_the_unedited_message_dying_later_does_not_undo_an_edit(
+async def test_unedited_message_does_not_undo_an_edit(
     letters_api: httpx.AsyncClient, database: Database
 ) -> None:
-    """It had been replayed before the edit, and spent a while in retries."""
+    """It was replayed before the edit and failed after it."""
     letter_id = await bury(database, b'"old"')
     await replay(letters_api, letter_id)
     await execute(database, "DELETE FROM outbox")
@@ -142,9 +136,7 @@ async def test_the_unedited_message_dying_later_does_not_undo_an_edit(
     assert (row["body"], row["original_body"], row["times"]) == (b'"newer"', b'"old"', 3)
 
 
-async def test_bodies_of_the_command_line_are_checked_alike(
-    database: Database, targets: ReplayTargets
-) -> None:
+async def test_bodies_from_the_command_line_are_checked(database: Database, targets: ReplayTargets) -> None:
     async def try_editing(letter_id: LetterId, body: bytes) -> None:
         await database.run(lambda db: dead_letters.edit_letter(db, letter_id, body, targets=targets, by=None))
 

@@ -1,4 +1,4 @@
-"""What operators see of dead letters: groups, lists without what bodies say, and one letter, written down."""
+"""Groups, lists and single letters by HTTP."""
 
 import base64
 from datetime import UTC, datetime, timedelta
@@ -10,8 +10,8 @@ import pytest
 
 from catraca.platform.database import Database
 from tests.conftest import bearer
-from tests.domains.dead_letters.letters import audited, bury, execute, stored
-from tests.domains.people.someone import Someone
+from tests.domains.dead_letters.example_letters import audited, bury, execute, stored
+from tests.domains.people.person import Person
 from tests.servers import on_one_stack
 
 pytestmark = on_one_stack
@@ -38,7 +38,7 @@ async def age(database: Database, letter_id: UUID, **by: float) -> None:
     )
 
 
-async def test_a_list_shows_the_newest_first_a_page_at_a_time(
+async def test_list_has_pages_with_the_newest_first(
     letters_api: httpx.AsyncClient, database: Database
 ) -> None:
     newest_first = [await bury(database) for _ in range(5)][::-1]
@@ -57,9 +57,7 @@ async def test_a_list_shows_the_newest_first_a_page_at_a_time(
     assert await ids(letters_api, after=str(uuid4())) == []
 
 
-async def test_each_filter_leaves_out_what_does_not_fit(
-    letters_api: httpx.AsyncClient, database: Database
-) -> None:
+async def test_each_filter_selects_matching_rows(letters_api: httpx.AsyncClient, database: Database) -> None:
     one = await bury(database, queue="a", reason="x", key="user.created")
     two = await bury(database, queue="a", reason="y", key="user.rejected")
     old = await bury(database, queue="b", reason="x", key="user.created")
@@ -81,7 +79,7 @@ async def test_each_filter_leaves_out_what_does_not_fit(
         assert await ids(letters_api, **query) == found, query
 
 
-async def test_only_what_waits_is_listed_unless_asked_otherwise(
+async def test_waiting_letters_are_listed_by_default(
     letters_api: httpx.AsyncClient, database: Database
 ) -> None:
     waiting, replayed, discarded = [await bury(database) for _ in range(3)]
@@ -112,19 +110,17 @@ async def test_only_what_waits_is_listed_unless_asked_otherwise(
         {"limit": 101},
     ],
 )
-async def test_a_question_that_makes_no_sense_is_refused(
-    letters_api: httpx.AsyncClient, query: dict[str, Any]
-) -> None:
+async def test_invalid_filters_are_refused(letters_api: httpx.AsyncClient, query: dict[str, Any]) -> None:
     answer = await letters_api.get("/v1/dead-letters", params=query, headers=OPERATOR)
     assert (answer.status_code, answer.json()["code"]) == (422, "request_invalid")
 
 
 @pytest.mark.parametrize("moment", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-12:00"])
-async def test_any_moment_is_a_moment(letters_api: httpx.AsyncClient, moment: str) -> None:
+async def test_extreme_times_are_accepted(letters_api: httpx.AsyncClient, moment: str) -> None:
     await listed(letters_api, died_after=moment, died_before=moment)
 
 
-async def test_a_list_shows_the_shape_of_a_body_and_nothing_it_says(
+async def test_list_has_the_shape_of_a_body_without_values(
     letters_api: httpx.AsyncClient, database: Database
 ) -> None:
     body = b'{"name": "Ana Souza", "age": 7351894, "ok": true, "gone": null, "ana@example.com": ["Rua 7"]}'
@@ -144,7 +140,7 @@ async def test_a_list_shows_the_shape_of_a_body_and_nothing_it_says(
 
 
 @pytest.mark.parametrize("body", [b"{", b"", b"\xff\xfe", b'{"a": "' + b"x" * 20_000 + b'"}'])
-async def test_a_body_without_a_shape_to_show_has_a_size(
+async def test_body_without_a_shape_has_a_size(
     letters_api: httpx.AsyncClient, database: Database, body: bytes
 ) -> None:
     await bury(database, body)
@@ -152,7 +148,9 @@ async def test_a_body_without_a_shape_to_show_has_a_size(
     assert (item["shape"], item["size_bytes"]) == (None, len(body))
 
 
-async def test_groups_tell_where_to_begin(letters_api: httpx.AsyncClient, database: Database) -> None:
+async def test_groups_are_counted_with_the_largest_first(
+    letters_api: httpx.AsyncClient, database: Database
+) -> None:
     kinds = [("a", "x"), ("b", "x"), ("b", "x"), ("b", "y")]
     found = [await bury(database, queue=queue, reason=reason) for queue, reason in kinds]
     await age(database, found[1], hours=3)
@@ -184,7 +182,7 @@ BODIES = [
 
 
 @pytest.mark.parametrize(("body", "shown"), BODIES, ids=range(len(BODIES)))
-async def test_one_letter_is_shown_whole(
+async def test_letter_is_read_with_its_whole_body(
     letters_api: httpx.AsyncClient, database: Database, body: bytes, shown: dict[str, Any]
 ) -> None:
     letter_id = await bury(database, body, trace="a-request")
@@ -200,17 +198,17 @@ async def test_one_letter_is_shown_whole(
     }
 
 
-async def test_a_megabyte_is_shown_whole(letters_api: httpx.AsyncClient, database: Database) -> None:
+async def test_body_of_a_megabyte_is_read_whole(letters_api: httpx.AsyncClient, database: Database) -> None:
     body = bytes(range(256)) * 4096
     letter_id = await bury(database, body)
     answer = await letters_api.get(f"/v1/dead-letters/{letter_id}", headers=OPERATOR)
     assert base64.b64decode(answer.json()["body"]["value"]) == body
 
 
-async def test_reading_a_letter_is_written_down_and_a_list_is_not(
+async def test_read_of_a_letter_is_audited_but_not_a_list(
     letters_api: httpx.AsyncClient, database: Database
 ) -> None:
-    operator = Someone("operator")
+    operator = Person("operator")
     letter_id = await bury(database, b'{"name": "Ana"}')
     for path in ("/v1/dead-letters", "/v1/dead-letters/groups"):
         await letters_api.get(path, headers=operator.headers)
@@ -222,7 +220,7 @@ async def test_reading_a_letter_is_written_down_and_a_list_is_not(
     assert "Ana" not in str(line)
 
 
-async def test_no_such_letter(letters_api: httpx.AsyncClient, database: Database) -> None:
+async def test_unknown_letter_is_not_found(letters_api: httpx.AsyncClient, database: Database) -> None:
     path = f"/v1/dead-letters/{uuid4()}"
     answers = [
         await letters_api.get(path, headers=OPERATOR),

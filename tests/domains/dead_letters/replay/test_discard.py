@@ -1,4 +1,4 @@
-"""Discarding: with a reason, told to whom it concerns, and never behind the back of a replay."""
+"""Discards: with a reason, reported to the queue, never after a sent replay."""
 
 from typing import Any
 from uuid import UUID
@@ -10,8 +10,8 @@ from catraca.domains import dead_letters
 from catraca.domains.dead_letters import Filter, OpenLetter, ReplayTarget, ReplayTargets
 from catraca.platform.database import Database, Db
 from tests.conftest import bearer
-from tests.domains.dead_letters.conftest import Told
-from tests.domains.dead_letters.letters import (
+from tests.domains.dead_letters.conftest import DiscardLog
+from tests.domains.dead_letters.example_letters import (
     STRICT,
     audited,
     bury,
@@ -21,7 +21,7 @@ from tests.domains.dead_letters.letters import (
     send_everything,
     stored,
 )
-from tests.domains.people.someone import Someone
+from tests.domains.people.person import Person
 from tests.servers import on_one_stack
 
 pytestmark = on_one_stack
@@ -35,10 +35,10 @@ async def discard(
     return await api.post(f"/v1/dead-letters/{letter_id}/discard", headers=headers, json={"reason": reason})
 
 
-async def test_a_discarded_letter_says_who_when_and_why(
-    letters_api: httpx.AsyncClient, database: Database, told: Told
+async def test_discarded_letter_has_operator_time_and_reason(
+    letters_api: httpx.AsyncClient, database: Database, discards: DiscardLog
 ) -> None:
-    operator = Someone("operator")
+    operator = Person("operator")
     letter_id = await bury(database, b'{"name": "Ana"}', queue=STRICT)
     answer = await discard(letters_api, letter_id, "Ana wrote to us", operator.headers)
     assert answer.status_code == 200
@@ -47,37 +47,37 @@ async def test_a_discarded_letter_says_who_when_and_why(
     assert (found["decision_reason"], found["decided_at"] is not None) == ("Ana wrote to us", True)
     (line,) = await audited(database)
     assert (line["actor_id"], line["action"]) == (operator.id, "dead_letter_discarded")
-    assert "Ana" not in str(line), "the log is for ever, a reason's words are not"
-    (heard,) = told.letters
+    assert "Ana" not in str(line), "the audit log is never deleted, a reason is"
+    (heard,) = discards.letters
     assert (heard.id, heard.body, heard.state) == (letter_id, b'{"name": "Ana"}', "discarded")
 
 
-async def test_discarding_again_changes_nothing_and_tells_nobody(
-    letters_api: httpx.AsyncClient, database: Database, told: Told
+async def test_second_discard_changes_nothing(
+    letters_api: httpx.AsyncClient, database: Database, discards: DiscardLog
 ) -> None:
     letter_id = await bury(database, queue=STRICT)
     await discard(letters_api, letter_id, "first")
     before = await of(database, letter_id)
     assert (await discard(letters_api, letter_id, "second")).json()["decision_reason"] == "first"
     assert await of(database, letter_id) == before
-    assert len(told.letters) == len(await audited(database)) == 1
+    assert len(discards.letters) == len(await audited(database)) == 1
 
 
-async def test_a_replay_that_has_not_left_is_taken_back(
-    letters_api: httpx.AsyncClient, database: Database, told: Told
+async def test_discard_withdraws_an_unsent_replay(
+    letters_api: httpx.AsyncClient, database: Database, discards: DiscardLog
 ) -> None:
     letter_id = await bury(database, queue=STRICT)
     await letters_api.post(f"/v1/dead-letters/{letter_id}/replay", headers=OPERATOR)
     assert (await discard(letters_api, letter_id)).status_code == 200
     assert await replays(database) == []
-    assert len(told.letters) == 1
+    assert len(discards.letters) == 1
 
 
 @pytest.mark.parametrize("how_far", ["being sent", "sent"])
-async def test_a_replay_that_has_left_cannot_be_discarded(
-    letters_api: httpx.AsyncClient, database: Database, told: Told, how_far: str
+async def test_sent_replay_cannot_be_discarded(
+    letters_api: httpx.AsyncClient, database: Database, discards: DiscardLog, how_far: str
 ) -> None:
-    """It may be handled by now: to tell anybody that nothing came of it could be a lie."""
+    """It may have been handled already, so `on_discard` would be wrong."""
     letter_id = await bury(database, queue=STRICT)
     await letters_api.post(f"/v1/dead-letters/{letter_id}/replay", headers=OPERATOR)
     if how_far == "sent":
@@ -87,11 +87,11 @@ async def test_a_replay_that_has_left_cannot_be_discarded(
     answer = await discard(letters_api, letter_id)
     assert (answer.status_code, answer.json()["code"]) == (409, "dead_letter_replayed")
     assert (await of(database, letter_id))["state"] == "replayed"
-    assert told.letters == []
+    assert discards.letters == []
 
 
-async def test_many_are_discarded_by_filter_in_whatever_form(
-    letters_api: httpx.AsyncClient, database: Database, told: Told
+async def test_bulk_discard_takes_letters_of_any_body(
+    letters_api: httpx.AsyncClient, database: Database, discards: DiscardLog
 ) -> None:
     meant = [await bury(database, body, queue=STRICT, reason="x") for body in (b"{", b"{}", b"\xff")]
     others = [await bury(database, queue=STRICT, reason="y"), await bury(database, reason="x")]
@@ -99,12 +99,12 @@ async def test_many_are_discarded_by_filter_in_whatever_form(
     dry = await letters_api.post("/v1/dead-letters/discard", headers=OPERATOR, json=body)
     assert dry.json() == {"dry_run": True, "matched": 3, "discarded": 3, "left": 0}
     assert {row["state"] for row in await stored(database)} == {"waiting"}
-    assert told.letters == await audited(database) == []
+    assert discards.letters == await audited(database) == []
     wet = await letters_api.post(
         "/v1/dead-letters/discard", headers=OPERATOR, json=body | {"dry_run": False, "limit": 2}
     )
     assert wet.json() == {"dry_run": False, "matched": 3, "discarded": 2, "left": 1}
-    assert {letter.id for letter in told.letters} == set(meant[:2])
+    assert {letter.id for letter in discards.letters} == set(meant[:2])
     states = {row["id"]: row["state"] for row in await stored(database)}
     assert states == dict.fromkeys(meant[:2], "discarded") | dict.fromkeys([meant[2], *others], "waiting")
     (line,) = await audited(database)
@@ -112,10 +112,10 @@ async def test_many_are_discarded_by_filter_in_whatever_form(
     assert "a test" not in str(line)
 
 
-async def test_a_letter_that_waits_with_a_replay_still_to_leave_loses_it_with_all_others(
+async def test_bulk_discard_withdraws_unsent_replays(
     letters_api: httpx.AsyncClient, database: Database
 ) -> None:
-    """Another copy of the message died meanwhile, so the letter waits again."""
+    """Another copy of the message died, so the letter waits again."""
     letter_id = await bury(database)
     await letters_api.post(f"/v1/dead-letters/{letter_id}/replay", headers=OPERATOR)
     await execute(database, "UPDATE dead_letters SET state = 'waiting', decided_at = NULL, decided_by = NULL")
@@ -125,8 +125,8 @@ async def test_a_letter_that_waits_with_a_replay_still_to_leave_loses_it_with_al
     assert await replays(database) == []
 
 
-async def test_whoever_is_told_can_stop_it(database: Database) -> None:
-    """What is told and what is discarded commit together, or neither does."""
+async def test_failure_of_on_discard_stops_the_discard(database: Database) -> None:
+    """`on_discard` and the discard commit together or not at all."""
 
     async def refuse(_db: Db, _letters: object) -> None:
         raise KeyError
@@ -147,16 +147,16 @@ async def test_whoever_is_told_can_stop_it(database: Database) -> None:
     assert await audited(database) == []
 
 
-async def test_bodies_are_opened_a_few_at_a_time(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_bodies_are_read_in_small_batches(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("catraca.domains.dead_letters.replay.service.BODIES_AT_ONCE", 2)
     calls: list[list[OpenLetter]] = []
 
-    async def hear(_db: Db, letters: Any) -> None:
+    async def add(_db: Db, letters: Any) -> None:
         calls.append(list(letters))
 
     for _ in range(5):
         await bury(database, queue=STRICT)
-    targets: ReplayTargets = {STRICT: ReplayTarget(lambda _key, _body: None, hear)}
+    targets: ReplayTargets = {STRICT: ReplayTarget(lambda _key, _body: None, add)}
     await database.run(
         lambda db: dead_letters.discard_letters(
             db, Filter(queue=STRICT), reason="x", dry_run=False, targets=targets, by=None
@@ -166,7 +166,7 @@ async def test_bodies_are_opened_a_few_at_a_time(database: Database, monkeypatch
 
 
 @pytest.mark.parametrize("reason", ["", "   ", "r" * 301, None, 7])
-async def test_a_discard_needs_a_reason(
+async def test_discard_needs_a_reason(
     letters_api: httpx.AsyncClient, database: Database, reason: object
 ) -> None:
     letter_id = await bury(database)

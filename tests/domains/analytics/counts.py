@@ -1,4 +1,4 @@
-"""Counting as a consumer does, and what came of it."""
+"""Counting as a consumer does, and the rows it writes."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -15,8 +15,8 @@ from catraca.platform.event import Event, key_of
 RULE = AlertRule(percent=10, window=timedelta(hours=1), minimum=10)
 
 
-class Undone(Exception):
-    """Whatever goes wrong after the counting, in the same transaction."""
+class RolledBack(Exception):
+    """A failure after the counting, in the same transaction."""
 
 
 async def count(database: Database, *events: Event, rule: AlertRule = RULE) -> None:
@@ -24,11 +24,11 @@ async def count(database: Database, *events: Event, rule: AlertRule = RULE) -> N
     await database.run(lambda db: count_events(db, counted(events), rule=rule))
 
 
-async def count_in_vain(database: Database, *events: Event) -> None:
-    with suppress(Undone):
+async def count_and_roll_back(database: Database, *events: Event) -> None:
+    with suppress(RolledBack):
         async with database.transaction() as db:
             await count_events(db, counted(events), rule=RULE)
-            raise Undone
+            raise RolledBack
 
 
 def counted(events: Sequence[Event]) -> list[CountedEvent]:
@@ -44,7 +44,7 @@ async def demand(database: Database) -> list[dict[str, Any]]:
     return await rows(database, "SELECT * FROM demand ORDER BY hour, cell")
 
 
-async def told(database: Database) -> Sequence[dict[str, Any]]:
-    """The alerts that leave, in the order in which they were written."""
+async def published(database: Database) -> Sequence[dict[str, Any]]:
+    """The published alerts, in order."""
     found = await rows(database, "SELECT * FROM outbox WHERE exchange = 'analytics.events' ORDER BY position")
     return [msgspec.json.decode(row["body"]) for row in found]

@@ -1,4 +1,4 @@
-"""Events as rides and matching tell them, of one place and time unless it is said."""
+"""Events of rides and searches, by default of one place and time."""
 
 from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4

@@ -1,4 +1,4 @@
-"""Dead letters for the tests: how they come to be, and what is known of them afterwards."""
+"""Dead letters for the tests, and what the database holds of them."""
 
 from typing import Any
 from uuid import UUID, uuid4
@@ -12,7 +12,7 @@ from catraca.platform.database import Database
 
 QUEUE = "audit_log_queue"
 STRICT = "strict_queue"
-"""A queue whose messages must be `user.created`, and which is told what is discarded."""
+"""A queue that accepts `user.created` only and has `on_discard`."""
 
 
 def letter(
@@ -34,7 +34,7 @@ async def stored(database: Database) -> list[dict[str, Any]]:
 
 
 async def bury(database: Database, body: bytes = b"{}", **headers: Any) -> LetterId:
-    """A message died; answers the letter's id."""
+    """Store a dead message; returns the id of its letter."""
     message = letter(body, **headers)
     await store(database, message)
     (row,) = await rows(database, "SELECT id FROM dead_letters WHERE message_id = $1", message.id)
@@ -42,7 +42,7 @@ async def bury(database: Database, body: bytes = b"{}", **headers: Any) -> Lette
 
 
 async def die_again(database: Database, letter_id: UUID, **changes: Any) -> None:
-    """The message died in the same queue once more, as it was or changed."""
+    """The message dies again in the same queue, unchanged or changed."""
     row = await of(database, letter_id)
     headers = msgspec.json.decode(row["headers"], type=Headers)
     known = {"message_id": row["message_id"], "queue": row["queue"], "reason": headers.reason}
@@ -55,14 +55,14 @@ async def of(database: Database, letter_id: UUID) -> dict[str, Any]:
 
 
 async def replays(database: Database) -> list[dict[str, Any]]:
-    """Those that wait to be sent, in the order of their times."""
+    """Unsent replays, ordered by time."""
     return await rows(
         database, "SELECT * FROM outbox WHERE queue IS NOT NULL ORDER BY leased_until, position"
     )
 
 
 async def send_everything(database: Database) -> None:
-    """As if the relay had sent all replays."""
+    """Move all replays to the sent ones, as the relay does."""
     await execute(
         database,
         "WITH gone AS (DELETE FROM outbox WHERE queue IS NOT NULL RETURNING *)"
@@ -74,7 +74,7 @@ async def send_everything(database: Database) -> None:
 
 
 async def audited(database: Database) -> list[dict[str, Any]]:
-    """What was written down of letters, in order."""
+    """The audit entries of dead letters, in order."""
     found = await rows(
         database, "SELECT * FROM audit_log WHERE subject_kind LIKE 'dead_letter%' ORDER BY at, id"
     )

@@ -1,4 +1,4 @@
-"""Demand in the database: each event counts once, in its hour and cell, in any order and any company."""
+"""Demand by hour and cell in the database."""
 
 import asyncio
 import random
@@ -14,13 +14,22 @@ from catraca.events.catalogue import example_of
 from catraca.platform.database import Database
 from catraca.platform.database.transactions import RETRIED_TRANSACTIONS
 from catraca.platform.event import Event
-from tests.domains.analytics.counting import count, count_in_vain, demand, rows
-from tests.domains.analytics.news import FAR, HERE, NEARBY, NOON, failed, matched, reassigning, requested
+from tests.domains.analytics.counts import count, count_and_roll_back, demand, rows
+from tests.domains.analytics.example_events import (
+    FAR,
+    HERE,
+    NEARBY,
+    NOON,
+    failed,
+    matched,
+    reassigning,
+    requested,
+)
 
 HOUR = timedelta(hours=1)
 
 
-async def test_an_hour_and_a_cell_have_their_figures(figures: Database) -> None:
+async def test_events_are_counted_by_hour_and_cell(figures: Database) -> None:
     await count(figures, requested(), requested(), reassigning(), failed(), failed(kind=MatchingTimeout))
     await count(figures, matched(waited=timedelta(seconds=40)), matched(waited=timedelta(seconds=2.5)))
     await count(figures, requested(pickup=NEARBY), requested(at=NOON + HOUR))
@@ -57,9 +66,7 @@ def some_event(chance: random.Random) -> Event:
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_batches_of_any_size_and_order_side_by_side_sum_up_and_never_wait_in_a_circle(
-    figures: Database, seed: int
-) -> None:
+async def test_concurrent_batches_sum_up_without_deadlocks(figures: Database, seed: int) -> None:
     chance = random.Random(seed)
     events = [some_event(chance) for _ in range(600)]
     retried = RETRIED_TRANSACTIONS._value.get()
@@ -81,17 +88,17 @@ async def test_batches_of_any_size_and_order_side_by_side_sum_up_and_never_wait_
     assert windows == [{what: sum(fact.kind == what for fact in facts) for what in ("matched", "failed")}]
 
 
-def told(name: str, **labels: str) -> float:
+def metric(name: str, **labels: str) -> float:
     return REGISTRY.get_sample_value(name, labels) or 0.0
 
 
-async def test_every_event_is_told_by_its_kind_and_failures_once_more(figures: Database) -> None:
+async def test_metrics_count_events_by_key_and_failures(figures: Database) -> None:
     def figures_now() -> list[float]:
         by_kind = [
-            told("catraca_analytics_events_total", event=key)
+            metric("catraca_analytics_events_total", event=key)
             for key in ("ride.started", "matching.timeout", "ride.matched")
         ]
-        return [*by_kind, told("catraca_failed_matches_no_drivers_total")]
+        return [*by_kind, metric("catraca_failed_matches_no_drivers_total")]
 
     before = figures_now()
     started = example_of(RideStarted)
@@ -101,14 +108,14 @@ async def test_every_event_is_told_by_its_kind_and_failures_once_more(figures: D
     assert len(await demand(figures)) == 1
 
 
-async def test_what_is_undone_is_not_told_either(figures: Database) -> None:
-    before = told("catraca_failed_matches_no_drivers_total")
-    await count_in_vain(figures, failed())
-    assert told("catraca_failed_matches_no_drivers_total") == before
+async def test_rolled_back_events_change_no_metric(figures: Database) -> None:
+    before = metric("catraca_failed_matches_no_drivers_total")
+    await count_and_roll_back(figures, failed())
+    assert metric("catraca_failed_matches_no_drivers_total") == before
     assert await demand(figures) == []
 
 
-async def test_figures_go_when_nobody_compares_with_them_any_more(figures: Database) -> None:
+async def test_demand_is_pruned_after_its_retention(figures: Database) -> None:
     async with figures.connection() as db:
         now = await db.fetchval("SELECT clock_timestamp()")
     # Its window and its hour have ended before, and those of the other have not.

@@ -1,4 +1,4 @@
-"""From the queues to the figures, on either bus: each event once, and what nobody can read is kept."""
+"""Consumers of both buses: each event counts once."""
 
 import random
 from collections.abc import AsyncIterator
@@ -18,8 +18,16 @@ from catraca.platform.event import Event, key_of
 from catraca.roles.parts import Parts
 from catraca.roles.replay_targets import replay_targets
 from catraca.settings import Settings
-from tests.domains.analytics.counting import demand, rows
-from tests.domains.analytics.news import HERE, NEARBY, failed, matched, message_of, reassigning, requested
+from tests.domains.analytics.counts import demand, rows
+from tests.domains.analytics.example_events import (
+    HERE,
+    NEARBY,
+    failed,
+    matched,
+    message_of,
+    reassigning,
+    requested,
+)
 from tests.servers import Stack, until
 from tests.support.roles import own_parts, working
 
@@ -41,7 +49,7 @@ async def parts(stack: Stack, settings: Settings, broker_url: str | None) -> Asy
 
 
 async def empty(broker_url: str) -> None:
-    """Of what other tests left in the queues."""
+    """Delete what other tests left in the queues."""
     connection = await aiormq.connect(broker_url)
     channel = await connection.channel()
     for queue in EVENTS:
@@ -50,7 +58,7 @@ async def empty(broker_url: str) -> None:
 
 
 def sent_to(queue: str, *events: Event) -> list[Message]:
-    """As the bus brings them, and to nobody else: no other test is to find rides that are none."""
+    """For this queue only, so that no other consumer gets events of rides that do not exist."""
     return [replace(message_of(event), queue=queue) for event in events]
 
 
@@ -63,7 +71,7 @@ async def lines(parts: Parts) -> list[dict[str, Any]]:
     return await rows(parts.database, "SELECT * FROM audit_log WHERE action = 'analytics.matches_failing'")
 
 
-async def test_each_event_counts_once_however_often_it_is_delivered(parts: Parts) -> None:
+async def test_each_event_counts_once_for_many_deliveries(parts: Parts) -> None:
     about_rides: list[Event] = [
         *(requested() for _ in range(40)),
         *(matched(pickup=NEARBY) for _ in range(30)),
@@ -97,7 +105,7 @@ async def test_each_event_counts_once_however_often_it_is_delivered(parts: Parts
     assert (UUID(line["subject_id"]), line["subject_kind"]) == (alert["id"], "analytics")
 
 
-async def test_what_cannot_be_read_is_a_dead_letter_and_its_neighbours_count(parts: Parts) -> None:
+async def test_unreadable_event_dies_and_others_count(parts: Parts) -> None:
     good, bad, other = sent_to(RIDES, requested(), matched(), requested())
     messages = [good, replace(bad, body=b'{"event_type":"ride.matched"}'), other]
 
@@ -116,10 +124,10 @@ async def applied_is(parts: Parts, count: int) -> bool:
     return await applied(parts) == count
 
 
-def test_a_dead_letter_of_figures_can_be_mended_and_replayed() -> None:
+def test_dead_letters_of_analytics_can_be_replayed() -> None:
     targets = replay_targets(TOPOLOGY)
     dying = {queue.name for queue in TOPOLOGY.live if queue.dead_letters_to is not None}
-    assert targets.keys() == dying, "what dies there could not be replayed"
+    assert targets.keys() == dying, "every queue with dead letters takes replays"
     for queue, kinds in EVENTS.items():
         for kind in kinds:
             targets[queue].check(key_of(kind), message_of(example_of(kind)).body)

@@ -1,11 +1,11 @@
-"""People who are put in many at a time: each once, and told of once."""
+"""Users added in batches."""
 
 from uuid import UUID, uuid4
 
 from catraca.domains import people
 from catraca.domains.people import NewUser, UserId
 from catraca.platform.database import Database
-from tests.domains.people.someone import Someone
+from tests.domains.people.person import Person
 
 
 def newcomer(email: str | None = None, *, user_id: UUID | None = None, language: str = "pt-BR") -> NewUser:
@@ -29,7 +29,7 @@ async def told_of(database: Database, *newcomers: NewUser) -> list[dict[str, obj
     return [dict(row) for row in rows]
 
 
-async def test_newcomers_are_put_in_with_their_language_and_told_of_once(database: Database) -> None:
+async def test_new_users_are_added_and_published_once(database: Database) -> None:
     both = [newcomer(language="en"), newcomer()]
     assert await database.run(lambda db: people.add_users(db, both)) == {one.id for one in both}
     async with database.connection() as db:
@@ -42,8 +42,8 @@ async def test_newcomers_are_put_in_with_their_language_and_told_of_once(databas
     assert len(await told_of(database, *both)) == 2
 
 
-async def test_whoever_wants_a_taken_id_or_address_is_left_out_and_the_others_are_not(api, database) -> None:
-    rui = await Someone().with_email(api)
+async def test_taken_ids_and_addresses_are_left_out(api, database) -> None:
+    rui = await Person().with_email(api)
     fresh, rival = newcomer(), newcomer()
     asked = [
         newcomer(rui.email.upper()),

@@ -1,4 +1,4 @@
-"""What is kept of a person can be told whole, and goes for good."""
+"""Export and erasure of personal data."""
 
 import asyncio
 from uuid import UUID, uuid4
@@ -12,14 +12,14 @@ from catraca.domains.people.model import UserId
 from catraca.platform.database import Database, Db
 from tests.conftest import bearer
 from tests.domains.communities.places import fenced
-from tests.domains.people.someone import Someone, link_for, sign_in, use_link
+from tests.domains.people.person import Person, link_for, sign_in, use_link
 from tests.servers import until
 
 TRACES = ("Severino", "severino", "98765", "Cronos", "ABC1D23", "argon2", "Seguro")
 
 
-async def a_driver_with_everything(api: httpx.AsyncClient) -> Someone:
-    driver, home = Someone("driver"), (await fenced(api))["community_id"]
+async def a_driver_with_everything(api: httpx.AsyncClient) -> Person:
+    driver, home = Person("driver"), (await fenced(api))["community_id"]
     changed = await driver.change(
         api,
         name="Severino Lacerda",
@@ -48,7 +48,7 @@ async def everything_on(database: Database, user_id: UUID) -> str:
     return " ".join(row["row"] for part in rows for row in part)
 
 
-async def test_an_export_tells_all_there_is(api: httpx.AsyncClient) -> None:
+async def test_export_contains_all_personal_data(api: httpx.AsyncClient) -> None:
     driver = await a_driver_with_everything(api)
     answer = await api.get("/v1/me/export", headers=driver.headers)
     assert answer.json()["id"] == str(driver.id)
@@ -64,10 +64,8 @@ async def test_an_export_tells_all_there_is(api: httpx.AsyncClient) -> None:
     assert done == ["password_link_issued", "password_link_issued", "driver_suspended"]
 
 
-async def test_an_operators_export_is_the_same_and_audited(
-    api: httpx.AsyncClient, database: Database
-) -> None:
-    ana, operator = await Someone().with_email(api), Someone("operator")
+async def test_operator_export_is_the_same_and_audited(api: httpx.AsyncClient, database: Database) -> None:
+    ana, operator = await Person().with_email(api), Person("operator")
     mine = await api.get("/v1/me/export", headers=ana.headers)
     theirs = await api.get(f"/v1/users/{ana.id}/export", headers=operator.headers)
     assert theirs.json()["sections"]["people"] == mine.json()["sections"]["people"]
@@ -79,7 +77,7 @@ async def test_an_operators_export_is_the_same_and_audited(
 
 
 @pytest.mark.parametrize("by", ["themselves", "an operator"])
-async def test_an_erased_person_leaves_no_trace(api: httpx.AsyncClient, database: Database, by: str) -> None:
+async def test_erased_user_leaves_no_trace(api: httpx.AsyncClient, database: Database, by: str) -> None:
     driver = await a_driver_with_everything(api)
     before = await everything_on(database, driver.id)
     assert all(trace in before for trace in TRACES), "else the check below proves nothing"
@@ -97,15 +95,13 @@ async def test_an_erased_person_leaves_no_trace(api: httpx.AsyncClient, database
         assert await db.fetchval("SELECT count(*) FROM password_links WHERE user_id = $1", driver.id) == 0
 
 
-async def test_answers_kept_for_idempotency_keys_go_with_the_person(
-    api: httpx.AsyncClient, database: Database
-) -> None:
-    ana, rui = Someone(), Someone()
+async def test_stored_responses_are_erased_with_the_user(api: httpx.AsyncClient, database: Database) -> None:
+    ana, rui = Person(), Person()
     for person in (ana, rui):
         keyed = person.headers | {"idempotency-key": "1"}
         await api.patch("/v1/me", headers=keyed, json={"name": f"Ana {person.id}"})
 
-    async def kept(person: Someone) -> int:
+    async def kept(person: Person) -> int:
         async with database.connection() as db:
             return await db.fetchval(
                 "SELECT count(*) FROM idempotency_keys WHERE convert_from(body, 'UTF8') LIKE $1",
@@ -117,8 +113,8 @@ async def test_answers_kept_for_idempotency_keys_go_with_the_person(
     assert [await kept(ana), await kept(rui)] == [0, 1]
 
 
-async def test_an_erased_person_cannot_come_back(api: httpx.AsyncClient, database: Database) -> None:
-    ana = await Someone().with_password(api)
+async def test_erased_user_cannot_return(api: httpx.AsyncClient, database: Database) -> None:
+    ana = await Person().with_password(api)
     ana.headers = bearer("passenger", ana.id)
     assert (await api.delete("/v1/me", headers=ana.headers)).status_code == 204
     at_once = await api.get("/v1/me", headers=ana.headers)
@@ -138,16 +134,14 @@ async def test_an_erased_person_cannot_come_back(api: httpx.AsyncClient, databas
         assert await db.fetchval("SELECT count(*) FROM drivers WHERE user_id = $1", ana.id) == 0
 
 
-async def test_an_erased_address_is_free_for_another(api: httpx.AsyncClient) -> None:
-    ana, other = await Someone().with_email(api), Someone()
+async def test_erased_address_is_free_for_another_user(api: httpx.AsyncClient) -> None:
+    ana, other = await Person().with_email(api), Person()
     await api.delete("/v1/me", headers=ana.headers)
     assert (await other.change(api, email=ana.email)).status_code == 200
 
 
-async def test_erasing_twice_is_safe_and_keeps_the_first_date(
-    api: httpx.AsyncClient, database: Database
-) -> None:
-    ana, operator = await Someone().known_to(api), Someone("operator")
+async def test_second_erasure_keeps_the_first_date(api: httpx.AsyncClient, database: Database) -> None:
+    ana, operator = await Person().known_to(api), Person("operator")
     dates: list[str] = []
     for _ in range(2):
         assert (await api.delete(f"/v1/users/{ana.id}", headers=operator.headers)).status_code == 204
@@ -157,8 +151,8 @@ async def test_erasing_twice_is_safe_and_keeps_the_first_date(
     assert (await api.delete(f"/v1/users/{uuid4()}", headers=operator.headers)).status_code == 404
 
 
-async def test_nothing_can_be_done_to_an_erased_person(api: httpx.AsyncClient) -> None:
-    driver, operator = await Someone("driver").known_to(api), bearer("operator")
+async def test_erased_user_is_not_found_by_operators(api: httpx.AsyncClient) -> None:
+    driver, operator = await Person("driver").known_to(api), bearer("operator")
     await api.delete(f"/v1/users/{driver.id}", headers=operator)
     answers = [
         await api.post(f"/v1/users/{driver.id}/password-link", headers=operator),
@@ -170,11 +164,9 @@ async def test_nothing_can_be_done_to_an_erased_person(api: httpx.AsyncClient) -
     assert str(driver.id) not in listed.text
 
 
-async def test_what_happens_during_an_erasure_leaves_nothing_behind(
-    api: httpx.AsyncClient, database: Database
-) -> None:
+async def test_changes_during_an_erasure_leave_no_trace(api: httpx.AsyncClient, database: Database) -> None:
     for _ in range(8):
-        driver, operator = await Someone("driver").known_to(api), bearer("operator")
+        driver, operator = await Person("driver").known_to(api), bearer("operator")
         await asyncio.gather(
             api.delete(f"/v1/users/{driver.id}", headers=operator),
             driver.change(api, name="Severino", driver={"vehicle": "Fiat Cronos", "plate": "ABC1D23"}),
@@ -191,7 +183,7 @@ async def test_what_happens_during_an_erasure_leaves_nothing_behind(
             assert await db.fetchval("SELECT count(*) FROM password_links WHERE user_id = $1", driver.id) == 0
 
 
-async def test_every_domains_section_is_told_and_erased_or_none_is(database: Database) -> None:
+async def test_all_sections_are_erased_together_or_none(database: Database) -> None:
     ana = UserId(uuid4())
     await database.run(
         lambda db: service.ensure_user(db, ana, roles=["passenger"], driver_approval="automatic")
@@ -223,10 +215,8 @@ async def test_every_domains_section_is_told_and_erased_or_none_is(database: Dat
     assert erased == [ana]
 
 
-async def test_the_database_itself_refuses_to_keep_a_name_of_the_erased(
-    api: httpx.AsyncClient, database: Database
-) -> None:
-    ana = await Someone().known_to(api)
+async def test_constraint_keeps_erased_users_empty(api: httpx.AsyncClient, database: Database) -> None:
+    ana = await Person().known_to(api)
     await api.delete(f"/v1/users/{ana.id}", headers=bearer("operator"))
     for change in ("name = 'Ana'", "tokens_valid_after = NULL", "password_hash = 'x'"):
         with pytest.raises(Exception, match="erased_users_hold_nothing"):

@@ -1,4 +1,4 @@
-"""Letters from before they had a state: they wait, and it is known which of them could be replayed."""
+"""Letters of the schema without states."""
 
 import shutil
 from pathlib import Path

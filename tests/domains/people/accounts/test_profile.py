@@ -1,4 +1,4 @@
-"""A person's own profile."""
+"""A user's own profile."""
 
 import asyncio
 from uuid import uuid4
@@ -8,14 +8,14 @@ import pytest
 
 from tests.conftest import bearer
 from tests.domains.communities.places import fenced
-from tests.domains.people.someone import Someone
+from tests.domains.people.person import Person
 from tests.servers import on_one_stack
 
 pytestmark = on_one_stack
 
 
-async def test_someone_new_has_a_profile_to_fill(api: httpx.AsyncClient) -> None:
-    ana = Someone()
+async def test_new_user_has_an_empty_profile(api: httpx.AsyncClient) -> None:
+    ana = Person()
     profile = (await api.get("/v1/me", headers=ana.headers)).json()
     assert profile["id"] == str(ana.id)
     assert profile["roles"] == ["passenger"]
@@ -23,8 +23,8 @@ async def test_someone_new_has_a_profile_to_fill(api: httpx.AsyncClient) -> None
     assert [profile[field] for field in ("name", "email", "phone", "driver")] == [None] * 4
 
 
-async def test_a_change_touches_only_the_fields_given(api: httpx.AsyncClient) -> None:
-    ana = Someone()
+async def test_change_affects_only_the_given_fields(api: httpx.AsyncClient) -> None:
+    ana = Person()
     first = await ana.change(api, name=" Ana Moura ", phone="+5571987654321", email=ana.email, language="en")
     assert first.status_code == 200
     second = (await ana.change(api, phone=None)).json()
@@ -35,8 +35,8 @@ async def test_a_change_touches_only_the_fields_given(api: httpx.AsyncClient) ->
     assert (await api.get("/v1/me", headers=ana.headers)).json() == second
 
 
-async def test_an_empty_change_changes_nothing(api: httpx.AsyncClient) -> None:
-    ana = await Someone().with_email(api)
+async def test_empty_change_changes_nothing(api: httpx.AsyncClient) -> None:
+    ana = await Person().with_email(api)
     assert (await ana.change(api)).json()["email"] == ana.email
 
 
@@ -70,8 +70,8 @@ async def test_an_empty_change_changes_nothing(api: httpx.AsyncClient) -> None:
         None,
     ],
 )
-async def test_a_wrong_field_is_refused_and_nothing_changes(api: httpx.AsyncClient, change: object) -> None:
-    ana = await Someone().with_email(api)
+async def test_invalid_field_is_refused_and_nothing_changes(api: httpx.AsyncClient, change: object) -> None:
+    ana = await Person().with_email(api)
     body = {"name": "Changed", **change} if isinstance(change, dict) and "name" not in change else change
     answer = await api.patch("/v1/me", headers=ana.headers, json=body)
     assert answer.status_code == 422
@@ -93,19 +93,19 @@ async def test_a_wrong_field_is_refused_and_nothing_changes(api: httpx.AsyncClie
         {"wheels": 4},
     ],
 )
-async def test_a_wrong_field_of_a_driver_is_refused(api: httpx.AsyncClient, change: object) -> None:
-    driver = await Someone("driver").known_to(api)
+async def test_invalid_field_of_a_driver_is_refused(api: httpx.AsyncClient, change: object) -> None:
+    driver = await Person("driver").known_to(api)
     answer = await driver.change(api, driver=change)
     assert answer.status_code == 422
 
 
-async def test_a_refusal_does_not_repeat_what_was_sent(api: httpx.AsyncClient) -> None:
-    answer = await Someone().change(api, email="a secret that is no address")
+async def test_refusal_does_not_repeat_the_sent_value(api: httpx.AsyncClient) -> None:
+    answer = await Person().change(api, email="a secret that is no address")
     assert "secret" not in answer.text
 
 
-async def test_a_driver_describes_the_car(api: httpx.AsyncClient) -> None:
-    driver, home = Someone("driver"), (await fenced(api))["community_id"]
+async def test_driver_changes_the_car(api: httpx.AsyncClient) -> None:
+    driver, home = Person("driver"), (await fenced(api))["community_id"]
     car = {"vehicle": "Fiat Cronos prata", "plate": "abc-1d23", "home_community_id": home}
     answer = await driver.change(api, driver=car)
     assert answer.json()["driver"] == {
@@ -120,8 +120,8 @@ async def test_a_driver_describes_the_car(api: httpx.AsyncClient) -> None:
     assert cleared["vehicle"] == "Fiat Cronos prata"
 
 
-async def test_a_home_is_a_community_that_there_is(api: httpx.AsyncClient) -> None:
-    driver, home = Someone("driver"), (await fenced(api))["community_id"]
+async def test_home_must_be_an_existing_community(api: httpx.AsyncClient) -> None:
+    driver, home = Person("driver"), (await fenced(api))["community_id"]
     await driver.change(api, driver={"plate": "ABC1D23", "home_community_id": home})
     told: dict[str, str] = {}
     for language in ("en", "pt-BR"):
@@ -141,9 +141,9 @@ async def test_a_home_is_a_community_that_there_is(api: httpx.AsyncClient) -> No
 
 
 async def test_only_drivers_have_a_car(api: httpx.AsyncClient) -> None:
-    answer = await Someone().change(api, name="Ana", driver={"plate": "ABC1D23"})
+    answer = await Person().change(api, name="Ana", driver={"plate": "ABC1D23"})
     assert answer.status_code == 403
-    both = Someone("driver")
+    both = Person("driver")
     await both.known_to(api)
     as_passenger = bearer("passenger", both.id)
     assert (await api.get("/v1/me", headers=as_passenger)).json()["driver"] is None
@@ -151,8 +151,8 @@ async def test_only_drivers_have_a_car(api: httpx.AsyncClient) -> None:
     assert (await api.patch("/v1/me", headers=as_passenger, json=change)).status_code == 403
 
 
-async def test_an_address_is_one_persons_in_every_spelling(api: httpx.AsyncClient) -> None:
-    ana, joao = await Someone().with_email(api), Someone()
+async def test_address_belongs_to_one_user_in_every_spelling(api: httpx.AsyncClient) -> None:
+    ana, joao = await Person().with_email(api), Person()
     answer = await joao.change(api, email=ana.email.upper(), name="João")
     assert answer.status_code == 409
     assert answer.json()["code"] == "email_taken"
@@ -162,14 +162,14 @@ async def test_an_address_is_one_persons_in_every_spelling(api: httpx.AsyncClien
     assert (await joao.change(api, email=ana.email)).status_code == 200, "a given-up address is free"
 
 
-async def test_of_many_who_take_one_address_at_once_one_gets_it(api: httpx.AsyncClient) -> None:
+async def test_concurrent_claims_of_one_address_have_one_winner(api: httpx.AsyncClient) -> None:
     email = f"{uuid4()}@example.com"
-    answers = await asyncio.gather(*(Someone().change(api, email=email) for _ in range(12)))
+    answers = await asyncio.gather(*(Person().change(api, email=email) for _ in range(12)))
     assert sorted(answer.status_code for answer in answers) == [200] + [409] * 11
 
 
-async def test_fields_changed_at_once_do_not_undo_each_other(api: httpx.AsyncClient) -> None:
-    driver = await Someone("driver").known_to(api)
+async def test_concurrent_changes_do_not_undo_each_other(api: httpx.AsyncClient) -> None:
+    driver = await Person("driver").known_to(api)
     answers = await asyncio.gather(
         driver.change(api, name="Severino"),
         driver.change(api, phone="+5571987654321"),
@@ -187,8 +187,8 @@ async def test_fields_changed_at_once_do_not_undo_each_other(api: httpx.AsyncCli
     assert (profile["driver"]["vehicle"], profile["driver"]["plate"]) == ("Fiat Uno", "ABC1D23")
 
 
-async def test_what_is_wrong_is_said_in_the_callers_language(api: httpx.AsyncClient) -> None:
-    ana = Someone()
+async def test_field_errors_are_in_the_callers_language(api: httpx.AsyncClient) -> None:
+    ana = Person()
     wrong = {"name": None, "email": "nowhere", "phone": "123", "driver": {"plate": "x"}}
     told: dict[str, dict[str, str]] = {}
     for language in ("en", "pt-BR"):

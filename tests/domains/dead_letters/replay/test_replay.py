@@ -1,4 +1,4 @@
-"""Replays: to the queue a letter died in alone, under its own id, once at a time and no faster than asked."""
+"""Replays: to the own queue only, with the own id, at a limited rate."""
 
 import asyncio
 from datetime import timedelta
@@ -18,7 +18,7 @@ from catraca.platform.database.event_invariants import EVENT_INVARIANTS
 from catraca.platform.database.invariants import check_invariants
 from catraca.roles.doctor.checkup import RULES
 from tests.conftest import bearer
-from tests.domains.dead_letters.letters import (
+from tests.domains.dead_letters.example_letters import (
     audited,
     bury,
     execute,
@@ -28,7 +28,7 @@ from tests.domains.dead_letters.letters import (
     send_everything,
     stored,
 )
-from tests.domains.people.someone import Someone
+from tests.domains.people.person import Person
 
 OPERATOR = bearer("operator")
 
@@ -47,10 +47,10 @@ async def replay_all(
     return answer.json()
 
 
-async def test_a_replay_is_the_message_as_it_was_for_its_queue_alone(
+async def test_replay_is_the_unchanged_message_for_its_queue_only(
     letters_api: httpx.AsyncClient, database: Database
 ) -> None:
-    about, operator = uuid4(), Someone("operator")
+    about, operator = uuid4(), Person("operator")
     body = b'{"name":   "\xc3\xa9", "n": 1.50, "s": "\\ud800\\u0000"}'
     kept = {"aggregate_id": about, "seq": 4, "round": 2, "version": 3, "trace": "a-request"}
     letter_id = await bury(database, body, retry_reason="KeyError", sent_at=7, **kept)
@@ -72,7 +72,7 @@ async def test_a_replay_is_the_message_as_it_was_for_its_queue_alone(
     )
 
 
-async def test_a_second_replay_adds_nothing_while_the_first_has_not_left_and_works_later(
+async def test_second_replay_waits_until_the_first_is_sent(
     letters_api: httpx.AsyncClient, database: Database
 ) -> None:
     letter_id = await bury(database)
@@ -85,7 +85,7 @@ async def test_a_second_replay_adds_nothing_while_the_first_has_not_left_and_wor
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"\xff\xfe", b"NaN", b'"\x01"', b"[" * 100_000])
-async def test_what_is_no_json_is_not_replayed(
+async def test_body_that_is_not_json_is_not_replayed(
     letters_api: httpx.AsyncClient, database: Database, body: bytes
 ) -> None:
     letter_id = await bury(database, body)
@@ -96,7 +96,7 @@ async def test_what_is_no_json_is_not_replayed(
 
 
 @pytest.mark.parametrize("queue", ["gone", "unknown", "dead_letter_queue", "billing_events_queue"])
-async def test_a_queue_that_takes_no_replays_refuses_them(
+async def test_queues_that_take_no_replays_refuse_them(
     letters_api: httpx.AsyncClient, database: Database, queue: str
 ) -> None:
     answer = await replay(letters_api, await bury(database, queue=queue))
@@ -105,9 +105,7 @@ async def test_a_queue_that_takes_no_replays_refuses_them(
     assert await replays(database) == []
 
 
-async def test_a_discarded_letter_can_be_replayed_after_all(
-    letters_api: httpx.AsyncClient, database: Database
-) -> None:
+async def test_discarded_letter_can_be_replayed(letters_api: httpx.AsyncClient, database: Database) -> None:
     letter_id = await bury(database)
     await letters_api.post(f"/v1/dead-letters/{letter_id}/discard", headers=OPERATOR, json={"reason": "x"})
     assert (await replay(letters_api, letter_id)).status_code == 200
@@ -115,9 +113,7 @@ async def test_a_discarded_letter_can_be_replayed_after_all(
     assert (await of(database, letter_id))["decision_reason"] is None
 
 
-async def test_many_are_replayed_by_filter_the_oldest_first(
-    letters_api: httpx.AsyncClient, database: Database
-) -> None:
+async def test_bulk_replay_sends_the_oldest_first(letters_api: httpx.AsyncClient, database: Database) -> None:
     meant = [await bury(database, reason="x") for _ in range(5)]
     other = await bury(database, reason="y")
     told = await replay_all(letters_api, filter={"reason": "x"}, limit=3, dry_run=False)
@@ -129,7 +125,7 @@ async def test_many_are_replayed_by_filter_the_oldest_first(
     assert states == dict.fromkeys(meant, "replayed") | {other: "waiting"}
 
 
-async def test_replays_leave_no_faster_than_asked_and_nobody_takes_them_for_late(
+async def test_replays_keep_the_rate_and_are_not_overdue(
     letters_api: httpx.AsyncClient, database: Database
 ) -> None:
     for _ in range(100):
@@ -153,8 +149,8 @@ async def test_replays_leave_no_faster_than_asked_and_nobody_takes_them_for_late
     assert set(verdicts.values()) == {"held"}
 
 
-async def test_replays_break_no_rule_of_events(letters_api: httpx.AsyncClient, database: Database) -> None:
-    """They are no news: no numbers, no counts, and sent as often as somebody likes."""
+async def test_replays_break_no_event_rule(letters_api: httpx.AsyncClient, database: Database) -> None:
+    """A replay is not a new event: it has no number and can be sent any number of times."""
     letter_id = await bury(database, aggregate_id=uuid4(), seq=1)
     for _ in range(3):
         await replay(letters_api, letter_id)
@@ -164,9 +160,7 @@ async def test_replays_break_no_rule_of_events(letters_api: httpx.AsyncClient, d
     assert [one.rule.name for one in verdicts if one.state != "held"] == []
 
 
-async def test_a_dry_run_says_what_would_happen_and_does_nothing(
-    letters_api: httpx.AsyncClient, database: Database
-) -> None:
+async def test_dry_run_counts_and_changes_nothing(letters_api: httpx.AsyncClient, database: Database) -> None:
     for body in (b"{}", b"{}", b"{}", b"{"):
         await bury(database, body)
     await bury(database, queue="gone")
@@ -179,9 +173,7 @@ async def test_a_dry_run_says_what_would_happen_and_does_nothing(
 
 
 @pytest.mark.parametrize("act", ["replay", "discard"])
-async def test_a_forgotten_filter_is_not_everything(
-    letters_api: httpx.AsyncClient, database: Database, act: str
-) -> None:
+async def test_empty_filter_is_refused(letters_api: httpx.AsyncClient, database: Database, act: str) -> None:
     await bury(database)
     body = {"filter": {}, "dry_run": False} | ({"reason": "x"} if act == "discard" else {})
     answer = await letters_api.post(f"/v1/dead-letters/{act}", headers=OPERATOR, json=body)
@@ -192,7 +184,7 @@ async def test_a_forgotten_filter_is_not_everything(
     assert (await stored(database))[0]["state"] == "waiting"
 
 
-async def test_those_that_were_decided_on_are_replayed_again_only_when_asked_for(
+async def test_decided_letters_are_replayed_only_by_state(
     letters_api: httpx.AsyncClient, database: Database
 ) -> None:
     letter_id = await bury(database)
@@ -203,7 +195,7 @@ async def test_those_that_were_decided_on_are_replayed_again_only_when_asked_for
     assert (told["matched"], told["replayed"]) == (1, 1)
 
 
-async def test_what_another_has_in_hand_is_left(letters_api: httpx.AsyncClient, database: Database) -> None:
+async def test_locked_letters_are_skipped(letters_api: httpx.AsyncClient, database: Database) -> None:
     held, free = await bury(database), await bury(database)
     async with database.transaction() as db:
         await db.execute("SELECT FROM dead_letters WHERE id = $1 FOR UPDATE", held)
@@ -212,10 +204,10 @@ async def test_what_another_has_in_hand_is_left(letters_api: httpx.AsyncClient, 
     assert [row["aggregate_id"] for row in await replays(database)] == [free]
 
 
-async def test_many_at_once_are_written_down_with_filter_and_counts(
+async def test_bulk_replay_is_audited_with_filter_and_counts(
     letters_api: httpx.AsyncClient, database: Database
 ) -> None:
-    operator = Someone("operator")
+    operator = Person("operator")
     await bury(database)
     await bury(database, b"{")
     wanted = {"queue": "audit_log_queue", "reason": "KeyError"}
@@ -232,7 +224,7 @@ async def test_many_at_once_are_written_down_with_filter_and_counts(
     }
 
 
-async def test_a_repeated_request_replays_once(letters_api: httpx.AsyncClient, database: Database) -> None:
+async def test_repeated_request_replays_once(letters_api: httpx.AsyncClient, database: Database) -> None:
     for _ in range(2):
         await bury(database)
     headers = bearer("operator", uuid4()) | {"idempotency-key": "k"}
@@ -261,14 +253,16 @@ async def test_a_repeated_request_replays_once(letters_api: httpx.AsyncClient, d
         {"everything": True},
     ],
 )
-async def test_what_makes_no_sense_is_refused(letters_api: httpx.AsyncClient, wrong: dict[str, Any]) -> None:
+async def test_invalid_replay_requests_are_refused(
+    letters_api: httpx.AsyncClient, wrong: dict[str, Any]
+) -> None:
     answer = await letters_api.post(
         "/v1/dead-letters/replay", headers=OPERATOR, json={"filter": {"all": True}} | wrong
     )
     assert (answer.status_code, answer.json()["code"]) == (422, "request_invalid")
 
 
-async def test_ten_thousand_are_replayed_in_one_go(database: Database, targets: ReplayTargets) -> None:
+async def test_ten_thousand_letters_are_replayed_at_once(database: Database, targets: ReplayTargets) -> None:
     await execute(
         database,
         "INSERT INTO dead_letters (id, queue, message_id, exchange, routing_key, reason, headers, body)"

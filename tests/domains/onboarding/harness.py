@@ -1,4 +1,4 @@
-"""Where people sign up, on one of the buses: an API, its queue, and ingesters when asked for."""
+"""Sign-ups on one of the buses: an API, its queue, and ingesters on request."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -25,30 +25,30 @@ from catraca.roles.parts import Parts
 from tests.servers import until
 from tests.support.roles import working
 
-# The embedded stack has the PostgreSQL bus, the servers RabbitMQ; one worker for all that needs a broker.
+# The embedded stack has the PostgreSQL bus, the servers RabbitMQ. One xdist worker has the broker.
 SERVERS = pytest.param("servers", marks=pytest.mark.xdist_group("rabbitmq"))
 on_both_buses = pytest.mark.parametrize("stack", ["embedded", SERVERS], indirect=True, scope="session")
 on_rabbitmq = pytest.mark.parametrize("stack", [SERVERS], indirect=True, scope="session")
-# Sign-ups are soon written, and soon tried again.
+# Short waits before batches are written and retried.
 QUICK = {"users_batch_timeout_ms": 20, "retry_ttl_ms": 40}
 PATHS = ("/v1/users", "/api/v1/users")
 
 
 @dataclass(frozen=True)
-class Taken:
-    """What a sign-up that is taken is answered with."""
+class Receipt:
+    """The response to a queued sign-up."""
 
     id: UUID
     token: str
 
 
 @dataclass
-class Desk:
-    """`sign_up` and `ask` go through the API; `put` goes straight into the queue."""
+class SignUpHarness:
+    """`sign_up` and `ask` use the API; `put` publishes directly to the queue."""
 
     parts: Parts
     api: httpx.AsyncClient
-    # What was said meanwhile, as it was said.
+    # Captured log lines.
     log: list[Any] = field(default_factory=list)
 
     async def post(
@@ -60,32 +60,32 @@ class Desk:
         path: str = PATHS[0],
     ) -> httpx.Response:
         headers = {} if key is None else {"idempotency-key": key}
-        body = {"name": name, "email": email or an_address()}
+        body = {"name": name, "email": email or new_address()}
         return await self.api.post(path, json=body, headers=headers)
 
-    async def sign_up(self, *args: Any, **options: Any) -> Taken:
+    async def sign_up(self, *args: Any, **options: Any) -> Receipt:
         answer = await self.post(*args, **options)
         assert answer.status_code == 200, answer.text
-        return Taken(UUID(answer.json()["id"]), answer.json()["status_token"])
+        return Receipt(UUID(answer.json()["id"]), answer.json()["status_token"])
 
-    async def status(self, taken: Taken) -> httpx.Response:
-        headers = {"authorization": f"Bearer {taken.token}"}
-        return await self.api.get(f"/v1/users/{taken.id}/status", headers=headers)
+    async def status(self, receipt: Receipt) -> httpx.Response:
+        headers = {"authorization": f"Bearer {receipt.token}"}
+        return await self.api.get(f"/v1/users/{receipt.id}/status", headers=headers)
 
-    async def ask(self, taken: Taken) -> tuple[str, str | None]:
+    async def ask(self, receipt: Receipt) -> tuple[str, str | None]:
         """The status, and the reason if there is one."""
-        answer = await self.status(taken)
+        answer = await self.status(receipt)
         assert answer.status_code == 200, answer.text
-        assert answer.json()["id"] == str(taken.id)
+        assert answer.json()["id"] == str(receipt.id)
         return answer.json()["status"], answer.json()["reason"]
 
     async def put(self, *messages: Message) -> None:
-        """Straight into the queue, as whoever has the broker's address could."""
+        """Publish directly to the queue, like any client of the broker."""
         assert await self.parts.bus.publish(messages) == [None] * len(messages)
 
     async def put_raw(self, body: bytes, *, message_id: str | None = None, **properties: Any) -> None:
-        """By plain AMQP, with nothing of ours around it."""
-        # Frame by frame: a client would make up an id where there is none.
+        """Publish by plain AMQP, without our headers."""
+        # Frame by frame: a client library would add a missing id.
         given = Basic.Properties(message_id=message_id, **properties)
         frames = [
             Basic.Publish(exchange=SIGN_UP_EXCHANGE, routing_key=SIGN_UP_QUEUE),
@@ -97,7 +97,7 @@ class Desk:
             channel = cast(Channel, await connection.channel())
             payload = b"".join(pamqp.frame.marshal(frame, channel.number) for frame in frames)
             await channel.write_queue.put(ChannelFrame(payload=payload, should_close=False))
-            await channel.close()  # answered after what was sent before it
+            await channel.close()  # its reply comes after the publish was processed
         finally:
             await connection.close()
 
@@ -108,7 +108,7 @@ class Desk:
 
     @asynccontextmanager
     async def refusing(self, name: str) -> AsyncIterator[None]:
-        """The database takes nobody of this name, and says so in an error full of what nobody should read."""
+        """Make the database refuse users of this name, with personal data in the error."""
         async with self.parts.database.transaction() as db:
             await db.execute(
                 "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
@@ -125,7 +125,7 @@ class Desk:
                 await db.execute("DROP FUNCTION refuse CASCADE")
 
     async def ingested(self, *sign_up_ids: UUID, dead: int = 0) -> None:
-        """Run an ingester until these are handled, and that many dead letters lie there and no more."""
+        """Run an ingester until these are handled and exactly `dead` dead letters are stored."""
 
         async def all_are() -> bool:
             query = "SELECT id FROM sign_ups WHERE id = ANY ($1::uuid[])"
@@ -135,20 +135,20 @@ class Desk:
         async with self.ingesting():
             await until(all_are)
             await until(self.is_empty)
-        assert await self.left() == {}, "nor was any of it still in hand"
+        assert await self.left() == {}, "no message is left, also not in delivery"
         assert len(await self.dead_letters()) == dead
 
     async def is_empty(self) -> bool:
         return await self.left() == {}
 
     async def left(self) -> dict[str, int]:
-        """What waits in which queue, for the first time or again; not for the audit log, which gets news."""
+        """The depth of each queue and retry queue, without the audit log."""
         again = {f"{name} again": depth for name, depth in (await self.parts.bus.retrying()).items()}
         depths = {**await self.parts.bus.depths(), **again}
         return {name: depth for name, depth in depths.items() if depth and "audit_log" not in name}
 
     async def until_waiting(self, count: int) -> None:
-        """Until that many wait in the queue, and nothing anywhere else."""
+        """Wait until the sign-up queue has this many messages and all others are empty."""
 
         async def so_many() -> bool:
             return (await self.left()).get(SIGN_UP_QUEUE, 0) >= count
@@ -157,7 +157,7 @@ class Desk:
         assert await self.left() == {SIGN_UP_QUEUE: count}
 
     async def empty(self) -> None:
-        """Take out whatever other tests have left."""
+        """Delete what other tests have left."""
         tables = "bus_messages, bus_delayed, dead_letters, sign_ups, outbox, outbox_sent"
         async with self.parts.database.transaction() as db:
             await db.execute(f"TRUNCATE {tables}")
@@ -176,16 +176,16 @@ class Desk:
         return await self.fetch("SELECT * FROM dead_letters ORDER BY died_at, id")
 
     async def reasons(self) -> list[str]:
-        """Why each of the dead letters died."""
+        """The reasons of the dead letters."""
         return sorted(letter["reason"] for letter in await self.dead_letters())
 
-    async def fate(self, sign_up_id: UUID) -> str | None:
-        """`created`, why it was rejected, or None while nobody has handled it."""
+    async def outcome(self, sign_up_id: UUID) -> str | None:
+        """`created`, the reason of the rejection, or None if it was not handled yet."""
         rows = await self.fetch("SELECT rejected FROM sign_ups WHERE id = $1", sign_up_id)
         return (rows[0]["rejected"] or "created") if rows else None
 
-    async def told(self, *sign_up_ids: UUID) -> list[str]:
-        """The keys of all that was told about them, relayed or not."""
+    async def event_keys(self, *sign_up_ids: UUID) -> list[str]:
+        """The keys of all events about these users, sent or not."""
         rows = await self.fetch(
             "SELECT routing_key FROM outbox WHERE aggregate_id = ANY ($1::uuid[])"
             " UNION ALL SELECT routing_key FROM outbox_sent WHERE aggregate_id = ANY ($1::uuid[])",
@@ -202,13 +202,13 @@ class Desk:
             return await db.fetch(query, *values)
 
 
-def an_address() -> str:
+def new_address() -> str:
     return f"{uuid4().hex}@example.com"
 
 
 def body_of(**changes: object) -> bytes:
-    """What travels in the queue."""
-    return msgspec.json.encode({"id": uuid4(), "name": "Ana Moura", "email": an_address(), **changes})
+    """The body of a message."""
+    return msgspec.json.encode({"id": uuid4(), "name": "Ana Moura", "email": new_address(), **changes})
 
 
 def message(body: bytes, *, message_id: UUID | None = None, **headers: Any) -> Message:
@@ -221,9 +221,11 @@ def message(body: bytes, *, message_id: UUID | None = None, **headers: Any) -> M
     )
 
 
-def sound(sign_up_id: UUID, email: str | None = None, *, name: str = "Ana Moura", **headers: Any) -> Message:
-    """A message nothing is wrong with."""
+def valid_message(
+    sign_up_id: UUID, email: str | None = None, *, name: str = "Ana Moura", **headers: Any
+) -> Message:
+    """The message of a valid sign-up."""
     sign_up = SignUp(
-        id=sign_up_id, name=name, email=email or an_address(), language="pt-BR", request_id=uuid4()
+        id=sign_up_id, name=name, email=email or new_address(), language="pt-BR", request_id=uuid4()
     )
     return message(encode_sign_up(sign_up), message_id=sign_up.request_id, **headers)

@@ -1,4 +1,4 @@
-"""What could not be handled is kept as it was, once for each queue it died in, until its retention ends."""
+"""Storage, counts and retention of dead letters."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -13,8 +13,8 @@ from catraca.domains.dead_letters.replay.jobs import prune_dead_letters
 from catraca.platform.bus import Headers
 from catraca.platform.database import Database
 from catraca.roles.parts import Parts
-from tests.domains.dead_letters.conftest import Told
-from tests.domains.dead_letters.letters import (
+from tests.domains.dead_letters.conftest import DiscardLog
+from tests.domains.dead_letters.example_letters import (
     STRICT,
     bury,
     die_again,
@@ -36,7 +36,7 @@ BODIES = {
 
 
 @pytest.mark.parametrize("body", BODIES)
-async def test_a_letter_is_kept_as_it_was(database: Database, body: str) -> None:
+async def test_letter_is_stored_unchanged(database: Database, body: str) -> None:
     message = letter(BODIES[body])
     await store(database, message)
     (row,) = await stored(database)
@@ -50,7 +50,7 @@ async def test_a_letter_is_kept_as_it_was(database: Database, body: str) -> None
     assert msgspec.json.decode(row["headers"], type=Headers) == message.headers
 
 
-async def test_the_same_message_dying_again_stays_one_letter_and_its_last_words_count(
+async def test_repeated_death_updates_the_same_letter(
     database: Database,
 ) -> None:
     message = letter(b"1")
@@ -64,10 +64,10 @@ async def test_the_same_message_dying_again_stays_one_letter_and_its_last_words_
     ]
 
 
-async def test_words_of_strangers_that_the_database_cannot_hold_do_not_keep_a_letter_out(
+async def test_characters_postgres_cannot_store_are_replaced(
     database: Database,
 ) -> None:
-    """A letter that could not be written down would come back for ever: nothing is behind this queue."""
+    """A letter that cannot be stored would be redelivered for ever: this queue has no dead letters."""
     message = replace(letter(reason="a\0b", trace="\ud800"), exchange="x\0", key="user.\udfff\0")
     nameless = letter(queue=None, reason=None)
     await store(database, message, nameless)
@@ -96,7 +96,7 @@ async def test_letters_are_counted_by_queue_and_reason(
     assert await counted() == {("a", "x"): 2, ("a", "y"): 1, ("b", "x"): 1}
 
 
-async def test_only_those_that_wait_are_counted(database: Database) -> None:
+async def test_only_waiting_letters_are_counted(database: Database) -> None:
     decided, waiting = await bury(database), await bury(database, reason="ride_unknown")
     await execute(
         database,
@@ -109,7 +109,7 @@ async def test_only_those_that_wait_are_counted(database: Database) -> None:
 
 
 @pytest.mark.parametrize("state", ["replayed", "discarded"])
-async def test_a_letter_that_dies_again_waits_again(database: Database, state: str) -> None:
+async def test_letter_that_dies_again_waits_again(database: Database, state: str) -> None:
     letter_id = await bury(database)
     await execute(
         database,
@@ -124,8 +124,8 @@ async def test_a_letter_that_dies_again_waits_again(database: Database, state: s
     assert row["decided_at"] is row["decided_by"] is row["decision_reason"] is None
 
 
-async def test_long_words_of_strangers_are_cut_so_that_they_can_be_indexed(database: Database) -> None:
-    """Of letters that do not repeat, for those PostgreSQL would make shorter by itself."""
+async def test_long_names_are_cut_to_fit_the_index(database: Database) -> None:
+    """The characters do not repeat, so that PostgreSQL cannot compress them."""
     words = "".join(chr(0x4E00 + n) for n in range(5000))
     await store(database, replace(letter(queue=words, reason=words, trace=words), exchange=words, key=words))
     (row,) = await stored(database)
@@ -133,8 +133,8 @@ async def test_long_words_of_strangers_are_cut_so_that_they_can_be_indexed(datab
     assert [row[name] for name in ("queue", "reason", "exchange", "routing_key")] == [cut] * 4
 
 
-async def test_letters_go_when_their_retention_ends(
-    database: Database, targets: ReplayTargets, told: Told, monkeypatch: pytest.MonkeyPatch
+async def test_letters_are_pruned_after_their_retention(
+    database: Database, targets: ReplayTargets, discards: DiscardLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("catraca.domains.dead_letters.replay.service.BODIES_AT_ONCE", 2)
     old = [await bury(database, str(n).encode(), queue=STRICT) for n in range(5)]
@@ -156,14 +156,14 @@ async def test_letters_go_when_their_retention_ends(
     monkeypatch.setattr("catraca.domains.dead_letters.replay.jobs.PRUNED_AT_ONCE", 6)
     assert [await prune(), await prune(), await prune()] == [6, 1, 0]
     assert [row["id"] for row in await stored(database)] == [young]
-    # Who has an interest in them hears of those that nobody had decided on, with what they said.
-    assert sorted((one.id, one.body) for one in told.letters) == sorted(
+    # `on_discard` got the letters that were still waiting, with their bodies.
+    assert sorted((one.id, one.body) for one in discards.letters) == sorted(
         (letter_id, str(n).encode()) for n, letter_id in enumerate(old)
     )
 
 
-async def test_what_a_queue_cannot_handle_arrives_here(own: Parts, database: Database) -> None:
-    """Through the bus itself: whatever its body, it is written down and leaves its queue."""
+async def test_dead_messages_are_stored_by_the_housekeeper(own: Parts, database: Database) -> None:
+    """By the bus itself: any body is stored and leaves its queue."""
     messages = [letter(body) for body in BODIES.values()]
     async with working(own, ["housekeeper"]):
         assert await own.bus.publish([replace(one, exchange="dlx") for one in messages]) == [None] * 4

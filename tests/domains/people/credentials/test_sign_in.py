@@ -19,7 +19,7 @@ from catraca.platform.passwords import Passwords
 from catraca.roles.parts import open_parts
 from catraca.settings import Settings
 from tests.conftest import QUICK_HASHER, bearer, free_port, listening
-from tests.domains.people.someone import PASSWORD, Someone, link_for, sign_in, use_link
+from tests.domains.people.person import PASSWORD, Person, link_for, sign_in, use_link
 from tests.servers import on_one_stack, until
 
 pytestmark = on_one_stack
@@ -29,8 +29,8 @@ def token_headers(answer: httpx.Response) -> dict[str, str]:
     return {"authorization": f"Bearer {answer.json()['access_token']}"}
 
 
-async def test_a_link_sets_the_password_that_signs_in(api: httpx.AsyncClient) -> None:
-    driver = await Someone("driver").with_password(api)
+async def test_link_sets_the_password_for_sign_in(api: httpx.AsyncClient) -> None:
+    driver = await Person("driver").with_password(api)
     answer = await sign_in(api, driver.email.upper())
     assert answer.status_code == 200
     assert answer.json()["token_type"] == "bearer"
@@ -40,15 +40,15 @@ async def test_a_link_sets_the_password_that_signs_in(api: httpx.AsyncClient) ->
     assert profile["roles"] == ["driver"]
 
 
-async def test_a_password_fits_however_its_accents_are_typed(api: httpx.AsyncClient) -> None:
-    ana = await Someone().with_password(api, "cafe\u0301 da manha\u0303")
+async def test_password_matches_in_every_unicode_form(api: httpx.AsyncClient) -> None:
+    ana = await Person().with_password(api, "cafe\u0301 da manha\u0303")
     assert (await sign_in(api, ana.email, "café da manhã")).status_code == 200
 
 
-async def test_every_failed_sign_in_gets_the_same_answer(api: httpx.AsyncClient) -> None:
-    known = await Someone().with_password(api)
-    without_password = await Someone().with_email(api)
-    erased = await Someone().with_password(api)
+async def test_failed_sign_ins_have_the_same_answer(api: httpx.AsyncClient) -> None:
+    known = await Person().with_password(api)
+    without_password = await Person().with_email(api)
+    erased = await Person().with_password(api)
     await api.delete(f"/v1/users/{erased.id}", headers=bearer("operator"))
     answers = [
         await sign_in(api, known.email, "not the password"),
@@ -62,8 +62,8 @@ async def test_every_failed_sign_in_gets_the_same_answer(api: httpx.AsyncClient)
     assert answers[0].json()["code"] == "credentials_invalid"
 
 
-async def test_an_unknown_address_costs_a_full_check(database: Database) -> None:
-    """Seen at the hasher, not by a stopwatch: whoever is asked for, one verification runs."""
+async def test_unknown_address_costs_a_full_password_check(database: Database) -> None:
+    """Counted at the hasher, not timed: one verification for every address."""
 
     class Counting(PasswordHasher):
         checks = 0
@@ -92,24 +92,24 @@ async def test_an_unknown_address_costs_a_full_check(database: Database) -> None
         {"email": "ana@example.com", "password": PASSWORD, "grant_type": "password"},
     ],
 )
-async def test_a_sign_in_of_another_shape_is_refused(api: httpx.AsyncClient, body: object) -> None:
+async def test_invalid_sign_in_is_refused(api: httpx.AsyncClient, body: object) -> None:
     answer = await api.post("/v1/auth/token", json=body)
     assert answer.status_code == 422
     assert PASSWORD not in answer.text
 
 
 @pytest.mark.parametrize("password", ["", "nine char", "x" * 129, 1234567890, None])
-async def test_a_password_of_the_wrong_length_is_refused_and_the_link_lives(
+async def test_wrong_length_is_refused_and_the_link_stays_valid(
     api: httpx.AsyncClient, password: object
 ) -> None:
-    link = await link_for(api, await Someone().with_email(api))
+    link = await link_for(api, await Person().with_email(api))
     answer = await api.post("/v1/auth/password", json={"token": link, "password": password})
     assert answer.status_code == 422
     assert (await use_link(api, link)).status_code == 204
 
 
-async def test_the_address_itself_is_no_password(api: httpx.AsyncClient) -> None:
-    ana = await Someone().with_email(api)
+async def test_address_is_refused_as_password(api: httpx.AsyncClient) -> None:
+    ana = await Person().with_email(api)
     link = await link_for(api, ana)
     answer = await use_link(api, link, ana.email.upper())
     assert answer.status_code == 422
@@ -117,8 +117,8 @@ async def test_the_address_itself_is_no_password(api: httpx.AsyncClient) -> None
     assert (await use_link(api, link)).status_code == 204
 
 
-async def test_a_link_works_once(api: httpx.AsyncClient) -> None:
-    ana = await Someone().with_email(api)
+async def test_link_works_once(api: httpx.AsyncClient) -> None:
+    ana = await Person().with_email(api)
     link = await link_for(api, ana)
     assert (await use_link(api, link)).status_code == 204
     again = await use_link(api, link, "another good password")
@@ -127,8 +127,8 @@ async def test_a_link_works_once(api: httpx.AsyncClient) -> None:
     assert (await sign_in(api, ana.email)).status_code == 200
 
 
-async def test_of_many_uses_of_one_link_at_once_one_counts(api: httpx.AsyncClient) -> None:
-    ana = await Someone().with_email(api)
+async def test_concurrent_uses_of_a_link_have_one_winner(api: httpx.AsyncClient) -> None:
+    ana = await Person().with_email(api)
     link = await link_for(api, ana)
     passwords = [f"password number {number}" for number in range(12)]
     answers = await asyncio.gather(*(use_link(api, link, password) for password in passwords))
@@ -137,8 +137,8 @@ async def test_of_many_uses_of_one_link_at_once_one_counts(api: httpx.AsyncClien
     assert (await sign_in(api, ana.email, winner)).status_code == 200
 
 
-async def test_uses_that_reach_the_database_together_still_have_one_winner(database: Database) -> None:
-    """Past the hashing: all of them found the link unused before any used it."""
+async def test_database_lets_one_use_of_a_link_win(database: Database) -> None:
+    """After the hashing: every call has found the link unused."""
     owner = await _person(database)
     link = await database.run(
         lambda db: service.issue_password_link(db, owner, lifetime=timedelta(hours=1), by=owner)
@@ -151,7 +151,7 @@ async def test_uses_that_reach_the_database_together_still_have_one_winner(datab
     assert outcomes.count(None) == 1
 
 
-async def test_a_link_that_expires_while_the_password_is_hashed_is_refused(database: Database) -> None:
+async def test_link_that_expires_during_hashing_is_refused(database: Database) -> None:
     owner = await _person(database)
     link = await database.run(
         lambda db: service.issue_password_link(db, owner, lifetime=timedelta(hours=1), by=owner)
@@ -171,21 +171,21 @@ async def test_a_link_that_expires_while_the_password_is_hashed_is_refused(datab
         assert await db.fetchval("SELECT password_hash FROM users WHERE id = $1", owner) is None
 
 
-async def test_an_unknown_link_is_refused_like_a_used_one(api: httpx.AsyncClient) -> None:
+async def test_unknown_link_is_refused_like_a_used_one(api: httpx.AsyncClient) -> None:
     answer = await use_link(api, "a link that never was")
     assert answer.status_code == 404
     assert answer.json()["code"] == "password_link_invalid"
 
 
-async def test_a_new_link_ends_the_one_before(api: httpx.AsyncClient) -> None:
-    ana = await Someone().with_email(api)
+async def test_new_link_replaces_the_last_one(api: httpx.AsyncClient) -> None:
+    ana = await Person().with_email(api)
     first, second = await link_for(api, ana), await link_for(api, ana)
     assert (await use_link(api, first)).status_code == 404
     assert (await use_link(api, second)).status_code == 204
 
 
-async def test_links_made_at_once_leave_one_that_works(api: httpx.AsyncClient, database: Database) -> None:
-    ana = await Someone().with_email(api)
+async def test_concurrent_links_leave_one_that_works(api: httpx.AsyncClient, database: Database) -> None:
+    ana = await Person().with_email(api)
     links = await asyncio.gather(*(link_for(api, ana) for _ in range(8)))
     async with database.connection() as db:
         assert await db.fetchval("SELECT count(*) FROM password_links WHERE user_id = $1", ana.id) == 1
@@ -193,10 +193,10 @@ async def test_links_made_at_once_leave_one_that_works(api: httpx.AsyncClient, d
     assert sorted(answer.status_code for answer in answers) == [204] + [404] * 7
 
 
-async def test_an_expired_link_is_refused_by_the_databases_clock(
+async def test_expired_link_is_refused_by_the_database_clock(
     api: httpx.AsyncClient, database: Database
 ) -> None:
-    ana = await Someone().with_email(api)
+    ana = await Person().with_email(api)
     link = await link_for(api, ana)
     async with database.transaction() as db:
         await db.execute(
@@ -205,9 +205,9 @@ async def test_an_expired_link_is_refused_by_the_databases_clock(
     assert (await use_link(api, link)).status_code == 404
 
 
-async def test_the_link_itself_is_not_stored(api: httpx.AsyncClient, database: Database) -> None:
-    ana = await Someone().with_email(api)
-    operator = Someone("operator")
+async def test_link_token_is_not_stored(api: httpx.AsyncClient, database: Database) -> None:
+    ana = await Person().with_email(api)
+    operator = Person("operator")
     headers = {**operator.headers, "idempotency-key": str(uuid4())}
     answers = [await api.post(f"/v1/users/{ana.id}/password-link", headers=headers) for _ in range(2)]
     assert answers[0].json()["token"] != answers[1].json()["token"], "an answer with a secret is not kept"
@@ -219,8 +219,8 @@ async def test_the_link_itself_is_not_stored(api: httpx.AsyncClient, database: D
     assert not any(token in row["row"] for row in [*stored, *audited])
 
 
-async def test_making_a_link_is_audited(api: httpx.AsyncClient, database: Database) -> None:
-    ana, operator = await Someone().known_to(api), Someone("operator")
+async def test_new_link_is_audited(api: httpx.AsyncClient, database: Database) -> None:
+    ana, operator = await Person().known_to(api), Person("operator")
     await api.post(f"/v1/users/{ana.id}/password-link", headers=operator.headers)
     async with database.connection() as db:
         row = await db.fetchrow("SELECT * FROM audit_log WHERE subject_id = $1", str(ana.id))
@@ -228,8 +228,8 @@ async def test_making_a_link_is_audited(api: httpx.AsyncClient, database: Databa
     assert (row["actor_id"], row["action"]) == (operator.id, "password_link_issued")
 
 
-async def test_setting_a_password_revokes_older_tokens(api: httpx.AsyncClient) -> None:
-    ana = await Someone().with_password(api)
+async def test_new_password_revokes_older_tokens(api: httpx.AsyncClient) -> None:
+    ana = await Person().with_password(api)
     before = token_headers(await sign_in(api, ana.email))
     assert (await api.get("/v1/me", headers=before)).status_code == 200
     await use_link(api, await link_for(api, ana), "another good password")
@@ -242,11 +242,9 @@ async def test_setting_a_password_revokes_older_tokens(api: httpx.AsyncClient) -
     assert (await api.get("/v1/me", headers=after)).status_code == 200
 
 
-async def test_a_token_is_dated_when_its_password_was_read(
-    api: httpx.AsyncClient, database: Database
-) -> None:
-    """So a password changed while the old one was being checked covers the old one's token as well."""
-    ana = await Someone().with_password(api)
+async def test_token_is_dated_when_its_password_was_read(api: httpx.AsyncClient, database: Database) -> None:
+    """A password that changes during the check also revokes the token of the old one."""
+    ana = await Person().with_password(api)
 
     class Slow(Passwords):
         async def matches(self, password: str, password_hash: str | None) -> bool:
@@ -260,10 +258,8 @@ async def test_a_token_is_dated_when_its_password_was_read(
     assert login.as_of < valid_after
 
 
-async def test_a_hash_of_older_parameters_is_renewed_at_sign_in(
-    api: httpx.AsyncClient, database: Database
-) -> None:
-    ana = await Someone().with_email(api)
+async def test_outdated_hash_is_renewed_at_sign_in(api: httpx.AsyncClient, database: Database) -> None:
+    ana = await Person().with_email(api)
     old = PasswordHasher(time_cost=1, memory_cost=1024).hash(PASSWORD)
     await database.run(lambda db: store.set_password(db, UserId(ana.id), old))
     assert (await sign_in(api, ana.email)).status_code == 200
@@ -274,10 +270,10 @@ async def test_a_hash_of_older_parameters_is_renewed_at_sign_in(
     assert (await sign_in(api, ana.email)).status_code == 200
 
 
-async def test_a_renewed_hash_never_replaces_a_newer_password(
+async def test_renewed_hash_never_replaces_a_newer_password(
     api: httpx.AsyncClient, database: Database
 ) -> None:
-    ana = await Someone().with_email(api)
+    ana = await Person().with_email(api)
     old = PasswordHasher(time_cost=1, memory_cost=1024).hash(PASSWORD)
     await database.run(lambda db: store.set_password(db, UserId(ana.id), old))
 
@@ -291,7 +287,7 @@ async def test_a_renewed_hash_never_replaces_a_newer_password(
         assert await db.fetchval("SELECT password_hash FROM users WHERE id = $1", ana.id) == "a newer hash"
 
 
-async def test_guesses_at_one_account_are_counted_wherever_they_come_from(
+async def test_guesses_are_counted_per_account(
     strict_api: httpx.AsyncClient,
 ) -> None:
     email = f"{uuid4()}@example.com"
@@ -304,7 +300,7 @@ async def test_guesses_at_one_account_are_counted_wherever_they_come_from(
     assert int(guesses[-1].headers["retry-after"]) > 0
 
 
-async def test_guesses_from_one_address_are_counted_whomever_they_are_at(
+async def test_guesses_are_counted_per_network_address(
     strict_api: httpx.AsyncClient,
 ) -> None:
     guesses = [
@@ -314,7 +310,7 @@ async def test_guesses_from_one_address_are_counted_whomever_they_are_at(
     assert [guess.status_code for guess in guesses] == [401] * 5 + [429]
 
 
-async def test_where_a_provider_signs_people_in_there_are_no_passwords(settings: Settings) -> None:
+async def test_passwords_are_off_with_an_identity_provider(settings: Settings) -> None:
     provided = settings.changed(port=free_port(), jwks_url="https://id.example.com/keys")
     async with (
         open_parts(provided) as parts,
@@ -327,8 +323,8 @@ async def test_where_a_provider_signs_people_in_there_are_no_passwords(settings:
         assert answer.json()["code"] == "password_login_off"
 
 
-async def test_dead_links_are_swept_and_live_ones_stay(api: httpx.AsyncClient, database: Database) -> None:
-    used, expired, live = [await Someone().with_email(api) for _ in range(3)]
+async def test_used_and_expired_links_are_pruned(api: httpx.AsyncClient, database: Database) -> None:
+    used, expired, live = [await Person().with_email(api) for _ in range(3)]
     await use_link(api, await link_for(api, used))
     await link_for(api, expired)
     link = await link_for(api, live)

@@ -1,4 +1,4 @@
-"""What operators read of figures: demand and failures by hour and cell, and the alerts."""
+"""Demand and alerts by HTTP."""
 
 from datetime import timedelta
 from typing import Any
@@ -10,8 +10,16 @@ import pytest
 from catraca.domains.analytics.model import cell_of, name_of, region_of
 from catraca.platform.database import Database
 from tests.conftest import bearer
-from tests.domains.analytics.counting import count
-from tests.domains.analytics.news import FAR, HERE, NEARBY, NOON, failed, matched, requested
+from tests.domains.analytics.counts import count
+from tests.domains.analytics.example_events import (
+    FAR,
+    HERE,
+    NEARBY,
+    NOON,
+    failed,
+    matched,
+    requested,
+)
 from tests.servers import on_one_stack
 
 pytestmark = on_one_stack
@@ -32,7 +40,7 @@ async def seen(api: httpx.AsyncClient, **query: Any) -> list[tuple[str, str]]:
     return [(item["hour"], item["cell"]) for item in items]
 
 
-async def test_a_row_tells_all_there_is_to_know_of_an_hour_and_a_cell(
+async def test_row_has_all_counts_of_an_hour_and_cell(
     figures_api: httpx.AsyncClient, figures: Database
 ) -> None:
     await count(figures, requested(), failed(), matched(waited=timedelta(seconds=9)), matched(waited=HOUR))
@@ -56,7 +64,7 @@ async def test_a_row_tells_all_there_is_to_know_of_an_hour_and_a_cell(
     }
 
 
-async def test_where_nothing_ended_there_is_no_percentage_and_no_time(
+async def test_row_without_ended_searches_has_no_percentage(
     figures_api: httpx.AsyncClient, figures: Database
 ) -> None:
     await count(figures, requested())
@@ -66,7 +74,7 @@ async def test_where_nothing_ended_there_is_no_percentage_and_no_time(
     ] * 3
 
 
-async def test_the_latest_hours_come_first_a_page_at_a_time(
+async def test_demand_has_pages_with_the_latest_hours_first(
     figures_api: httpx.AsyncClient, figures: Database
 ) -> None:
     hours = [NOON + HOUR * late for late in range(3)]
@@ -86,9 +94,7 @@ async def test_the_latest_hours_come_first_a_page_at_a_time(
     assert rows == expected == await seen(figures_api)
 
 
-async def test_each_filter_leaves_out_what_does_not_fit(
-    figures_api: httpx.AsyncClient, figures: Database
-) -> None:
+async def test_each_filter_selects_matching_rows(figures_api: httpx.AsyncClient, figures: Database) -> None:
     await count(figures, requested(), failed(pickup=NEARBY), requested(pickup=FAR, at=NOON + HOUR))
     here, nearby, far = (
         (f"2031-05-30T{hour}:00:00Z", name_of(cell_of(place)))
@@ -114,7 +120,7 @@ async def test_each_filter_leaves_out_what_does_not_fit(
         assert await seen(figures_api, **query) == rows, query
 
 
-async def test_alerts_are_read_the_newest_first_a_page_at_a_time(
+async def test_alerts_have_pages_with_the_newest_first(
     figures_api: httpx.AsyncClient, figures: Database
 ) -> None:
     for late in range(3):
@@ -153,7 +159,7 @@ async def test_alerts_are_read_the_newest_first_a_page_at_a_time(
         ({"limit": 1001}, "less_than_equal"),
     ],
 )
-async def test_what_cannot_be_asked_is_refused_with_its_field(
+async def test_invalid_parameters_are_refused_by_name(
     figures_api: httpx.AsyncClient, query: dict[str, Any], code: str
 ) -> None:
     answer = await figures_api.get("/v1/analytics/demand", params=query, headers=OPERATOR)

@@ -1,4 +1,4 @@
-"""Whoever is erased is also gone from the letters that were about them."""
+"""Erasure of a user deletes decided letters about the user."""
 
 from uuid import UUID, uuid4
 
@@ -52,9 +52,7 @@ async def left(database: Database, *letters: UUID) -> dict[str, set[UUID]]:
         }
 
 
-async def test_letters_that_were_decided_go_with_their_replays_and_those_that_wait_stay(
-    database: Database, stack: Stack
-) -> None:
+async def test_erasure_deletes_decided_letters_and_their_replays(database: Database, stack: Stack) -> None:
     person, other = UserId(uuid4()), uuid4()
     gone = [await bury(database, person, state=state) for state in ("replayed", "discarded")]
     kept = {await bury(database, person, state="waiting"), await bury(database, other, state="replayed")}

@@ -1,4 +1,4 @@
-"""A valid token makes its person, once."""
+"""The first use of a token adds its user."""
 
 import asyncio
 from uuid import UUID, uuid4
@@ -11,13 +11,11 @@ from catraca.domains import people
 from catraca.events import UserCreated
 from catraca.platform.database import Database, Db
 from tests.conftest import bearer
-from tests.domains.people.someone import Someone
+from tests.domains.people.person import Person
 
 
-async def test_fifty_first_requests_of_one_driver_make_one_person(
-    api: httpx.AsyncClient, database: Database
-) -> None:
-    driver = Someone("driver")
+async def test_fifty_first_requests_add_one_driver(api: httpx.AsyncClient, database: Database) -> None:
+    driver = Person("driver")
     answers = await asyncio.gather(*(api.get("/v1/me", headers=driver.headers) for _ in range(50)))
     assert {answer.status_code for answer in answers} == {200}
     async with database.connection() as db:
@@ -29,8 +27,8 @@ async def test_fifty_first_requests_of_one_driver_make_one_person(
     assert (event.user_id, event.roles) == (driver.id, ("driver",))
 
 
-async def test_a_person_is_told_of_if_and_only_if_they_come_to_be(database: Database) -> None:
-    """Not when the transaction is undone, and not again when a known person comes with another role."""
+async def test_user_created_is_published_only_if_the_user_is_added(database: Database) -> None:
+    """Not after a rollback, and not again for a known user with another role."""
     undone, known = uuid4(), uuid4()
 
     class Undone(Exception):
@@ -52,8 +50,8 @@ async def test_a_person_is_told_of_if_and_only_if_they_come_to_be(database: Data
     assert [tuple(row.values()) for row in told] == [(known, 1)]
 
 
-async def test_many_processes_meeting_one_driver_make_one_person(database: Database) -> None:
-    """Past the memory of one process: every call reaches the database, again and again at the same time."""
+async def test_concurrent_first_uses_add_one_driver(database: Database) -> None:
+    """Without the cache of the API: every call reaches the database, all at the same time."""
 
     async def meet(db: Db, driver: UUID) -> None:
         await people.ensure_user(db, driver, roles=["driver"], driver_approval="automatic")
@@ -71,20 +69,20 @@ async def test_many_processes_meeting_one_driver_make_one_person(database: Datab
     assert (row["roles"], row["approval"]) == (["driver"], "approved")
 
 
-async def test_a_driver_may_drive_at_once_unless_approval_is_required(
+async def test_driver_waits_only_if_approval_is_required(
     api: httpx.AsyncClient, strict_api: httpx.AsyncClient, database: Database
 ) -> None:
-    at_once, waiting = await Someone("driver").known_to(api), await Someone("driver").known_to(strict_api)
+    at_once, waiting = await Person("driver").known_to(api), await Person("driver").known_to(strict_api)
     async with database.connection() as db:
         assert await people.may_drive(db, people.UserId(at_once.id))
         assert not await people.may_drive(db, people.UserId(waiting.id))
         assert not await people.may_drive(db, people.UserId(uuid4()))
 
 
-async def test_a_passenger_becomes_a_driver_with_a_drivers_token(
+async def test_passenger_becomes_a_driver_by_a_driver_token(
     api: httpx.AsyncClient, database: Database
 ) -> None:
-    ana = await Someone().known_to(api)
+    ana = await Person().known_to(api)
     answer = await api.get("/v1/me", headers=bearer(["passenger", "driver"], ana.id))
     assert answer.json()["driver"]["approval"] == "approved"
     async with database.connection() as db:
@@ -92,21 +90,19 @@ async def test_a_passenger_becomes_a_driver_with_a_drivers_token(
     assert set(user.roles) == {"passenger", "driver"}
 
 
-async def test_a_borrowed_role_is_not_kept(api: httpx.AsyncClient, database: Database) -> None:
-    ana = await Someone().known_to(api)
+async def test_other_roles_of_a_token_are_not_stored(api: httpx.AsyncClient, database: Database) -> None:
+    ana = await Person().known_to(api)
     assert (await api.get("/v1/users", headers=bearer("operator", ana.id))).status_code == 200
     async with database.connection() as db:
         assert (await people.get_user(db, people.UserId(ana.id))).roles == ("passenger",)
 
 
-async def test_other_domains_learn_names_and_languages_of_many_at_once(
-    api: httpx.AsyncClient, database: Database
-) -> None:
-    ana, joao, nobody = Someone(), Someone(), people.UserId(uuid4())
+async def test_get_users_returns_names_and_languages(api: httpx.AsyncClient, database: Database) -> None:
+    ana, joao, unknown = Person(), Person(), people.UserId(uuid4())
     await ana.change(api, name="Ana", language="en")
     await joao.change(api, name="João")
     async with database.connection() as db:
-        found = await people.get_users(db, [people.UserId(ana.id), people.UserId(joao.id), nobody])
+        found = await people.get_users(db, [people.UserId(ana.id), people.UserId(joao.id), unknown])
     assert {user.id: (user.name, user.language) for user in found.values()} == {
         ana.id: ("Ana", "en"),
         joao.id: ("João", "pt-BR"),
