@@ -7,7 +7,6 @@ replaces only the values that cannot be decoded, so such a message arrives and b
 """
 
 import asyncio
-import re
 import struct
 from collections.abc import Iterable
 from typing import Any
@@ -27,9 +26,11 @@ _DELIVER = b"\x00\x3c\x00\x3c"
 _DELIVER_FIELDS = ("shortstr", "longlong", "octet", "shortstr", "shortstr")
 # Class, weight and body size; then the flags that say which properties follow.
 _FLAGS = struct.Struct(">12xH")
-_TIMESTAMP = Basic.Properties.flags["timestamp"]
-# Types of header values that need a closer look: timestamps, nested tables, arrays, decimals.
-_RISKY_TYPES = re.compile(rb"[TFAD]")
+# The properties of our own messages: content type, headers, delivery mode, message id, in this order.
+_OUR_PROPERTIES = 0xB080
+# The types of our own headers: integers by their sizes, and strings.
+_INTEGER_SIZES = {ord("b"): 1, ord("B"): 1, ord("s"): 2, ord("u"): 2, ord("I"): 4, ord("i"): 4, ord("l"): 8}
+_STRING = ord("S")
 
 
 class FilteredTransport(aiormq.TransportFactory):
@@ -78,8 +79,7 @@ def decodable(frame: bytes) -> bytes:
     if kind == _CONTENT_HEADER:
         (flags,) = _FLAGS.unpack_from(payload)
         start = _FLAGS.size
-        risky = bool(flags & _TIMESTAMP) or _RISKY_TYPES.search(payload, start) is not None
-        if not risky and payload[start:].isascii():
+        if flags == _OUR_PROPERTIES and _is_plain(payload, start):
             return frame
         types = [
             Basic.Properties.amqp_type(name) for name, flag in Basic.Properties.flags.items() if flags & flag
@@ -94,6 +94,28 @@ def decodable(frame: bytes) -> bytes:
         return frame
     mended = _mended(payload, start, types)
     return _HEAD.pack(kind, channel, len(mended)) + mended + frame[-_END_SIZE:]
+
+
+def _is_plain(payload: bytes, start: int) -> bool:
+    """True if these properties, in the shape of our own, have only names and values that pamqp decodes."""
+    place = start + 1 + payload[start]
+    if not payload[start:place].isascii():
+        return False
+    end = place + 4 + int.from_bytes(payload[place : place + 4])
+    place += 4
+    while place < end:
+        name = place
+        place += 1 + payload[place]
+        if not payload[name:place].isascii():
+            return False
+        kind = payload[place]
+        if kind == _STRING:
+            place += 5 + int.from_bytes(payload[place + 1 : place + 5])
+        elif kind in _INTEGER_SIZES:
+            place += 1 + _INTEGER_SIZES[kind]
+        else:
+            return False
+    return payload[end:].isascii()
 
 
 def _mended(payload: bytes, start: int, types: Iterable[str]) -> bytes:
