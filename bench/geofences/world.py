@@ -14,8 +14,9 @@ import shapely
 from bench.geofences.fences import Plot, plots
 from bench.location.world import put_online
 from catraca.domains.geofences import ConfirmationTokens
-from catraca.domains.geofences.model import CommunityRequest, hash_token, write_request
+from catraca.domains.geofences.model import CommunityRequest, write_request
 from catraca.platform.auth import sign_token
+from catraca.platform.ids import token_digest
 
 DRIVERS = 300
 # Where drivers are near, but none is at home.
@@ -121,7 +122,7 @@ async def _ask_all(
             (
                 one,
                 passenger_id,
-                hash_token(token),
+                token_digest(token),
                 write_request(home.asked),
                 home.asked.digest(),
                 home.plot.id,

@@ -71,10 +71,6 @@ class ConfirmationTokens:
         return hmac.new(self._key, confirmation_id.bytes, hashlib.sha256).hexdigest()
 
 
-def hash_token(token: str) -> bytes:
-    return hashlib.sha256(token.encode()).digest()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confirmation:
     """A passenger is asked to accept drivers from elsewhere for one request."""

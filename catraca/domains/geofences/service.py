@@ -27,14 +27,13 @@ from catraca.domains.geofences.model import (
     ConfirmationNeeded,
     ConfirmationTokens,
     RideCreated,
-    hash_token,
 )
 from catraca.domains.location import NearbyDriver, Search
 from catraca.domains.people import UserId
 from catraca.domains.rides import Ride, RideId, RideRequest
 from catraca.platform.database import Db
 from catraca.platform.geo import estimate_trip
-from catraca.platform.ids import new_id
+from catraca.platform.ids import new_id, token_digest
 from catraca.platform.redis_client import RedisClient
 
 
@@ -106,7 +105,7 @@ class CommunityRides:
             confirmation_id,
             request,
             passenger_id=passenger_id,
-            token_hash=hash_token(self._tokens.token_of(confirmation_id)),
+            token_hash=token_digest(self._tokens.token_of(confirmation_id)),
             community=community,
             tier=tier,
             ttl=self._terms.confirmation_ttl if seconds is None else timedelta(seconds=seconds),
@@ -160,7 +159,7 @@ class CommunityRides:
         `fields` of the body must be equal to the request's. If the community has an available driver by now,
         the ride has the home fare.
         """
-        token_hash, ride_id = hash_token(token), RideId(new_id())
+        token_hash, ride_id = token_digest(token), RideId(new_id())
         found = await store.read_confirmation(db, token_hash, passenger_id=passenger_id)
         if found is None:
             return await refuse_token(db, passenger_id, by=by)

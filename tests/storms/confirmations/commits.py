@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from catraca.domains.geofences.model import hash_token
 from catraca.platform.clock import now
+from catraca.platform.ids import token_digest
 from tests.servers import until
 from tests.storms.callers import Caller, Told, calling, crowd, together
 from tests.storms.commit_gate import CommitGate, Stop, Window
@@ -88,7 +88,7 @@ async def _wait_or_are_answered(here: StormFleet, coming: Sequence[asyncio.Task[
 async def _confirm_up_to(
     window: Window, question: Question, caller: Caller, gate: CommitGate
 ) -> tuple[asyncio.Task[Told | None], Stop]:
-    stop = gate.stop_commit(window, of=hash_token(question.token))
+    stop = gate.stop_commit(window, of=token_digest(question.token))
     confirming = asyncio.create_task(caller.ask_once(confirm_request(question)))
     await stop.reached_by(confirming)
     return confirming, stop

@@ -1,8 +1,6 @@
 """Links by which other people follow a trip: made and revoked by its passenger, valid for some hours."""
 
-import hashlib
 import re
-import secrets
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
@@ -25,10 +23,9 @@ from catraca.domains.rides import Ride, RideId
 from catraca.platform.clock import now
 from catraca.platform.database import Db, audit
 from catraca.platform.errors import Forbidden
-from catraca.platform.ids import new_id
+from catraca.platform.ids import new_id, new_token, token_digest
 from catraca.platform.redis_client import RedisClient
 
-TOKEN_BYTES: Final = 32
 TOKEN_SHAPE: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
@@ -40,13 +37,13 @@ async def share_trip(db: Db, ride_id: UUID, *, by: UUID, sees_all: bool, ttl: ti
     if not (ride.is_open or ride.is_driven):
         raise RideEnded
     await store.delete_expired(db, ride.id)
-    token = secrets.token_urlsafe(TOKEN_BYTES)
+    token = new_token()
     share = await store.insert_share(
         db,
         ShareId(new_id()),
         ride_id=ride.id,
         passenger_id=ride.passenger_id,
-        digest=_digest(token),
+        digest=token_digest(token),
         ttl=ttl,
     )
     if share is None:
@@ -78,7 +75,7 @@ async def revoke_share(db: Db, ride_id: UUID, share_id: UUID, *, by: UUID, sees_
 
 async def read_trip(db: Db, redis: RedisClient, token: str, *, fresh: timedelta) -> SharedTrip:
     """Return what the link with this token shows."""
-    ride_id = await store.ride_of_link(db, _digest(token)) if TOKEN_SHAPE.fullmatch(token) else None
+    ride_id = await store.ride_of_link(db, token_digest(token)) if TOKEN_SHAPE.fullmatch(token) else None
     if ride_id is None:
         raise TripNotFound
     ride = (await rides.read_rides(db, [RideId(ride_id)])).get(RideId(ride_id))
@@ -106,10 +103,6 @@ async def _visible_ride(db: Db, ride_id: UUID, *, by: UUID, sees_all: bool, lock
 
 def _ended_long_ago(ride: Ride) -> bool:
     return ride.ended_at is not None and now() - ride.ended_at >= SHOWN_AFTER_END
-
-
-def _digest(token: str) -> bytes:
-    return hashlib.sha256(token.encode()).digest()
 
 
 async def prune_shares(db: Db, *, limit: int = 1000) -> int:
