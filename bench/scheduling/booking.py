@@ -1,4 +1,4 @@
-"""Bookings over HTTP with everything on: of distinct hours, and of one hour that two hundred clients want."""
+"""Bookings over HTTP with all features on: of distinct hours, and of one hour for 200 clients at once."""
 
 import asyncio
 from collections import Counter
@@ -12,10 +12,10 @@ from bench.scheduling.world import Agendas, Wish, count_booked, make_agendas
 from bench.wrk import HttpLoad
 
 PATH = "/v1/scheduling/appointments"
-# More than will be answered.
+# More than the server can answer.
 BOOKINGS_A_SECOND = 2500
 CROWD = 200
-# One line a request: the client's token, and the body. Each has a key of its own.
+# One line per request: the client's token and the body. Each request has its own key.
 SCRIPT = """
 local lines = {}
 for line in io.lines("%s") do lines[#lines + 1] = line end
@@ -32,7 +32,7 @@ end
 
 @dataclass(frozen=True, slots=True)
 class BookingLoad:
-    """Each request is another client's, for another hour: of a worker of its own, or of any of ten."""
+    """Each request is of another client for another hour, with its own worker or any of ten."""
 
     url: str
     database_url: str
@@ -54,13 +54,13 @@ class BookingLoad:
 
 @dataclass(slots=True)
 class SlotCrowdLoad:
-    """Everybody wants one hour at once; or, with a path, a route that does nothing."""
+    """All clients request one hour at once; with `no_op_path`, a route that does nothing."""
 
     url: str
     database_url: str
     secret: str
     no_op_path: str | None = None
-    # How long each of them waited, in all rounds.
+    # The wait of each request, in all rounds.
     waited_seconds: list[float] = field(default_factory=list)
 
     def per_second(self, *, seconds: int, connections: int, folder: Path) -> float:
@@ -94,7 +94,7 @@ def request_of(wish: Wish, path: str) -> bytes:
 
 
 async def _send_at_once(url: str, requests: Sequence[bytes]) -> tuple[list[float], Counter[int]]:
-    """Each on a connection of its own, opened before; how long each took from when the first was sent."""
+    """Send each on its own open connection; returns the seconds from the first send to each answer."""
     address = urlsplit(url)
     pairs = [await asyncio.open_connection(address.hostname, address.port) for _ in requests]
     began = perf_counter()

@@ -1,4 +1,4 @@
-"""How long it takes to know what is free, from PostgreSQL to the answer, in agendas as full as at work."""
+"""The time to find free slots, from PostgreSQL to the answer, in agendas that are mostly booked."""
 
 import gc
 from collections.abc import Awaitable, Callable
@@ -21,7 +21,7 @@ DAYS = 31
 PAGE = 100
 ZONES = ("America/Sao_Paulo", "America/New_York", "America/Bahia")
 ASKED_TIMES = 60
-# The first make plans and remember what local times are in UTC.
+# The first calls fill the caches of plans and local times.
 WARM_UP = 10
 FREE = "free intervals, {workers} workers x {days} days"
 FIRST_PAGE = f"first page of {PAGE} slots, {{workers}} workers x {{days}} days"
@@ -50,11 +50,11 @@ def is_asked_for(words: str) -> bool:
 
 
 async def free_milliseconds(database_url: str) -> list[Waited]:
-    """Of each number of workers: all that is free in a month, and what a client is shown first."""
+    """For each number of workers: the free time of a month, and the first page of slots."""
     database = await Database.open(database_url)
     found: list[Waited] = []
     collected = gc.get_threshold()
-    # As every `catraca` does that serves.
+    # As in every serving process.
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
     try:
         for workers in WORKERS:
@@ -92,7 +92,7 @@ async def _waited(database: Database, ask: Callable[[Db], Awaitable[object]]) ->
 
 
 async def fill_agendas(database_url: str, workers: int) -> Agendas:
-    """Nine hours on five days a week, of which eight are booked; a quarter of each is to tidy up."""
+    """Nine hours on five days a week, eight of them booked; a quarter of each hour is a buffer."""
     tomorrow = (to_seconds(now()) // DAY + 1) * DAY
     service_id = uuid4()
     db = await asyncpg.connect(database_url)
@@ -128,7 +128,7 @@ async def _add_worker(db: asyncpg.Connection, service_id: UUID, number: int) -> 
 
 
 async def _book(db: asyncpg.Connection, service_id: UUID, first: int) -> None:
-    """Each worker has another hour free each day, before and after the stretch that is asked for as well."""
+    """Each worker has a different free hour each day, also before and after the measured span."""
     await db.execute(
         "WITH booked AS ("
         "   SELECT w.no, gen_random_uuid() AS id, gen_random_uuid() AS session_id, w.time_zone,"

@@ -18,7 +18,7 @@ from bench.scheduling.world import HOURS, Agendas, make_agendas
 from catraca.platform.database import PREFER_INDEXES
 
 APPOINTMENT, SESSION = "4", "5"
-# Where a booking leaves a row, and which that is.
+# The tables in which a booking inserts a row, and the condition for it.
 TABLES = {
     "claims": "id = (SELECT session_id FROM appointments WHERE id = $1)",
     "appointments": "id = $1",
@@ -27,7 +27,7 @@ TABLES = {
     "timers": "subject_id = $1",
     "idempotency_keys": "body LIKE convert_to('%' || $1::uuid || '%', 'utf8')",
 }
-# What differs from row to row; all else is as the booking left it. `:no` is the worker, `:n` the booking.
+# Columns that differ from row to row; the others are copied. `:no` is the worker, `:n` the booking.
 BEGINS = "(timestamptz '{starts_at}' + :hour::int * interval '1 hour')"
 ENDS = f"({BEGINS} + interval '1 hour')"
 ITSELF, ITS_SESSION = numbered_sql(APPOINTMENT, ":n"), numbered_sql(SESSION, ":n")
@@ -53,7 +53,7 @@ class InsertLoad:
         rows = asyncio.run(_rows_of(self._book(agendas), self.database_url))
         each = (agendas.bookings - 1) // connections
         script = folder / "booking.sql"
-        # Each client has hours of its own, neighbours in other agendas; the first is booked by now.
+        # Each client has its own hours, consecutive ones in other agendas; the first is booked already.
         rows = rows.replace("{starts_at}", agendas.starts_at.isoformat())
         script.write_text(
             f"\\set i :i + 1\n\\set place 1 + :client_id * {each} + :i\n"
@@ -64,7 +64,7 @@ class InsertLoad:
         return _run(script, self.database_url, seconds=seconds, connections=connections)
 
     def _book(self, agendas: Agendas) -> str:
-        """The first hour over HTTP; answers the appointment's id."""
+        """Book the first hour over HTTP; returns the appointment's id."""
         wish = next(agendas.wishes(self.secret))
         headers = {
             "Content-Type": "application/json",
@@ -77,7 +77,7 @@ class InsertLoad:
 
 
 async def _rows_of(appointment_id: str, database_url: str) -> str:
-    """What came of the booking, as inserts of other such rows."""
+    """INSERT statements for rows like those of the booking."""
     db = await asyncpg.connect(database_url)
     try:
         return "\n".join([await _insert_of(db, table, appointment_id) for table in TABLES])
@@ -108,7 +108,7 @@ async def _insert_of(db: asyncpg.Connection, table: str, appointment_id: str) ->
 def _literal(value: str | None, kind: str) -> str:
     if value is None:
         return "NULL"
-    # A colon would be a variable of pgbench's.
+    # pgbench reads a colon as a variable.
     return (
         f"convert_from('\\x{value.encode().hex()}', 'utf8')::{kind}" if ":" in value else f"'{value}'::{kind}"
     )

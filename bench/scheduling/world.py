@@ -1,4 +1,4 @@
-"""Agendas with nothing in them yet: workers by tens, each ten with a service of their own; and clients."""
+"""Empty agendas and clients. Ten workers share a service."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from catraca.platform.auth import sign_token
 
 WORKER, SERVICE, CLIENT = "1", "2", "3"
 WORKERS_OF_A_SERVICE = 10
-# So many hours of each worker's day are booked, one after the other.
+# Booked hours per worker, consecutive.
 HOURS = 8
 FIRST_HOUR = 9
 MINUTES_OF_A_DAY = 24 * 60
@@ -21,7 +21,7 @@ MINUTES_OF_A_DAY = 24 * 60
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """One client's: the token it comes with, and its body."""
+    """A booking request of one client."""
 
     bearer: str
     body: str
@@ -29,12 +29,12 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Agendas:
-    """Of so many workers, and as many clients as they have hours; ids are numbered from `first` on."""
+    """Workers, and a client for each of their hours; ids are numbered from `first` on."""
 
     first: int
     workers: int
     first_client: int
-    # The short number of the first worker; the others' follow.
+    # The `no` of the first worker; the others follow.
     first_no: int
     starts_at: datetime
 
@@ -43,17 +43,17 @@ class Agendas:
         return self.workers * HOURS
 
     def wishes(self, secret: str, *, any_worker: bool = False) -> Iterator[Wish]:
-        """All that can be booked, neighbours in other agendas; with a worker each, or with anybody's."""
+        """A request for each hour, consecutive ones in other agendas; with a worker, or for any worker."""
         for number in range(self.bookings):
             hour, place = divmod(number, self.workers)
-            # So that who comes next wants another service, too.
+            # Consecutive requests are for other services, too.
             worker = (
                 place * WORKERS_OF_A_SERVICE % self.workers + place * WORKERS_OF_A_SERVICE // self.workers
             )
             yield self.wish(secret, number, worker, hour, any_worker=any_worker)
 
     def wish(self, secret: str, number: int, worker: int, hour: int, *, any_worker: bool = False) -> Wish:
-        """Of client `number`: this hour of this worker, or of anybody who does the same."""
+        """A request of client `number` for an hour of this worker, or of any worker of the same service."""
         body = {
             "service_id": numbered_id(SERVICE, self.first + worker // WORKERS_OF_A_SERVICE),
             "starts_at": self.starts_at + timedelta(hours=hour),
@@ -65,7 +65,7 @@ class Agendas:
 
 
 async def make_agendas(database_url: str, bookings: int, *, clients: int = 0) -> Agendas:
-    """New ones with at least so many hours, after those there are; and that many clients, or `clients`."""
+    """Add agendas with at least `bookings` hours, and as many clients, or `clients` if that is more."""
     services = -(-bookings // (HOURS * WORKERS_OF_A_SERVICE))
     workers = services * WORKERS_OF_A_SERVICE
     db = await asyncpg.connect(database_url)
@@ -94,7 +94,7 @@ async def make_agendas(database_url: str, bookings: int, *, clients: int = 0) ->
         """)
         await db.execute("ANALYZE subjects, services, service_subjects, worker_rules, users, claims")
         await db.execute("ANALYZE appointments, timers")
-        # What the last measurement left to be told is no load of this one's.
+        # Events left by the last measurement must not load this one.
         await db.execute("TRUNCATE outbox, outbox_sent")
         await db.execute("CHECKPOINT")
         first_no = await db.fetchval("SELECT no FROM subjects WHERE id = $1", numbered_id(WORKER, first))

@@ -1,1 +1,1 @@
-"""Workers and their hours: weekly rules, overrides, holidays."""
+"""Setting up: workers with their hours, services and rooms."""

@@ -11,7 +11,7 @@ from catraca.domains.scheduling.shared.model import AppointmentId, ServiceId, Su
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerDetails:
-    """What an operator sets of a worker."""
+    """The fields of a worker that an operator sets."""
 
     name: str
     time_zone: str
@@ -44,7 +44,7 @@ class Room:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceTerms:
-    """What an operator sets of a service."""
+    """The fields of a service that an operator sets."""
 
     name: str
     duration_minutes: int

@@ -1,1 +1,1 @@
-"""Appointments, their seats and claims on time: what booking, holds, series and the waitlist build on."""
+"""Appointments, their seats and claims on time. Booking, holds, series and the waitlist use it."""

@@ -88,7 +88,7 @@ async def reserve_seat(
 
 
 async def read_schedule_around(db: Db, request: BookingRequest) -> ServiceSchedule:
-    """What decides about a booking: in one read, after the agendas are locked."""
+    """Read all that decides about a booking, in one statement. The caller has locked the agendas."""
     schedule = await read_schedule(
         db, request.service_id, request.worker_id, around(request.starts), idle_before=request.starts
     )

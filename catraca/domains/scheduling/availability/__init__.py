@@ -1,1 +1,1 @@
-"""Free slots: read in one query, computed per request, never stored."""
+"""Free slots, and why a time is not free: read in one query, computed per request, never stored."""

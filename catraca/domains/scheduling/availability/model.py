@@ -47,7 +47,7 @@ class Slot(NamedTuple):
 
 
 class ExpiredHold(NamedTuple):
-    """A subject's time that only expired holds occupy: it is free, but its rows are not deleted yet."""
+    """A subject's time that only expired holds occupy. The time is free, its rows are not deleted yet."""
 
     subject_no: SubjectNo
     span: Span
@@ -70,7 +70,7 @@ class Session:
 
 @dataclass(frozen=True)
 class Agenda:
-    """One worker's time in the span that was read."""
+    """A worker's time in the span that was read."""
 
     worker: Worker
     hours: Hours

@@ -1,4 +1,4 @@
-"""What happens to appointments. Each change is safe to repeat, and each has its event."""
+"""Changes of appointments. Each is safe to repeat, and each publishes an event."""
 
 from dataclasses import replace
 from datetime import datetime

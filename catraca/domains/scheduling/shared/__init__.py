@@ -1,1 +1,1 @@
-"""What the features of scheduling share: ids, request fields, query parameters, turns."""
+"""Shared by the features of scheduling: ids, request fields, query parameters, queues, row locks."""

@@ -26,7 +26,7 @@ TAGS: list[str | Enum] = ["scheduling"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulingParts:
-    """What the API role gives to the routes of scheduling."""
+    """Given by the API role to the routes of scheduling."""
 
     database: Database
     queues: KeyQueues

@@ -65,5 +65,5 @@ async def list_entries(
     responses=problems(401, 404, 422),
 )
 async def leave_line(entry_id: UUID, db: OpenDb, caller: Caller) -> None:
-    """Releases the offer, if there is one. What was booked stays booked. Safe to repeat."""
+    """Releases the offer, if there is one. A booked offer stays booked. Safe to repeat."""
     await service.leave_waitlist_for(db, caller, EntryId(entry_id))

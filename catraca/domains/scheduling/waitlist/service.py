@@ -96,7 +96,7 @@ async def leave_waitlist_for(db: Db, caller: Principal, entry_id: EntryId) -> No
 
 
 async def leave_waitlist(db: Db, entry: WaitlistEntry) -> None:
-    """Cancel an entry and release its offer. What was booked stays booked. Safe to repeat."""
+    """Cancel an entry and release its offer. A booked offer stays booked. Safe to repeat."""
     if entry.offer is not None and entry.status == "OFFERED":
         hold = await read_appointment(db, entry.offer.hold_id)
         if hold is not None:
