@@ -43,7 +43,7 @@ def document(entries: Sequence[Entry] | None = None) -> dict[str, Any]:
         "info": {
             "title": "Catraca",
             "version": version("catraca"),
-            "description": "What Catraca tells. Delivered at least once, in order within an aggregate.",
+            "description": "The events of Catraca. Delivered at least once, in order within an aggregate.",
         },
         "defaultContentType": "application/json",
         "channels": {**_key_channels(entries), **_queue_channels(entries)},
@@ -153,7 +153,7 @@ def _schemas(entries: Sequence[Entry]) -> dict[str, Any]:
     for entry in entries:
         schema = schemas[entry.kind.__name__]
         schema["properties"]["timestamp"]["format"] = "date-time"
-        # A field may be left out by who makes an event, never by who sends it.
+        # Optional when an event is created, always present when it is sent.
         schema["required"] = list(schema["properties"])
     return {**schemas, "Headers": _headers_schema()}
 
@@ -162,7 +162,7 @@ def _headers_schema() -> dict[str, Any]:
     _, schemas = msgspec.json.schema_components([Headers])
     properties: dict[str, Any] = {}
     for name, schema in schemas["Headers"]["properties"].items():
-        # A header there is nothing to say of is left out, never null.
+        # A header without a value is omitted, never null.
         (kept,) = [one for one in schema.get("anyOf", [schema]) if one.get("type") != "null"]
         properties[_wire_name(name)] = {
             "description": HEADERS_SAY[name],

@@ -1,4 +1,4 @@
-"""Every event there is: what it says, who publishes it, and which queues get it; all read from the code."""
+"""The catalogue of events: fields, publishers and queues of each, read from the code."""
 
 import inspect
 from collections.abc import Iterable, Sequence
@@ -36,21 +36,21 @@ class Entry:
     says: str
     fields: Sequence[Field]
     publishers: Sequence[str]
-    # Also those that are planned: `queue.planned` tells.
+    # Planned queues too; see `queue.planned`.
     queues: Sequence[Queue]
     example: bytes
 
 
 def catalogue(events: Iterable[type[Event]] = EVENTS, topology: Topology = TOPOLOGY) -> list[Entry]:
-    """One entry an event, by key."""
+    """One entry per event, ordered by key."""
     return sorted((_entry(kind, topology) for kind in events), key=lambda entry: entry.key)
 
 
 def unpublished(
     events: Iterable[type[Event]] = EVENTS, topology: Topology = TOPOLOGY
 ) -> dict[str, list[str]]:
-    """The keys an exchange lists and nobody publishes yet, by exchange."""
-    # A sign-up is published as it came, and is no event yet.
+    """The keys of each exchange that are not published yet."""
+    # A sign-up is published as it came; it is not an event.
     published = {SIGN_UP_QUEUE, *(key_of(kind) for kind in events)}
     left = {name: [key for key in keys if key not in published] for name, keys in topology.exchanges.items()}
     return {name: keys for name, keys in left.items() if keys}
@@ -71,7 +71,7 @@ def _entry(kind: type[Event], topology: Topology) -> Entry:
 
 
 def _reached(topology: Topology, exchange: str, key: str) -> list[Queue]:
-    """As the bus routes, but for queues that are planned: they count as well."""
+    """Routes like the bus, but includes planned queues."""
     whole = replace(topology, queues=tuple(replace(queue, planned=False) for queue in topology.queues))
     return [topology.queue(queue.name) for queue in whole.route(exchange, key)]
 

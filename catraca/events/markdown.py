@@ -13,16 +13,17 @@ from catraca.platform.bus.topology import Queue
 OPENING = """\
 # Events
 
-What Catraca tells, one message an event. This page is generated: `catraca events --format markdown` prints
-it, `catraca events --format asyncapi` prints the same as an AsyncAPI 3.0 document, and `catraca events` as a
-table.
+The events that Catraca publishes, one message each. This page is generated: `catraca events --format
+markdown` prints it, `catraca events --format asyncapi` prints the same as an AsyncAPI 3.0 document, and
+`catraca events` as a table.
 
-An event is published when, and only when, its change has committed: after those of its aggregate before it
-(`x-seq`), and to every queue bound to its key. It may arrive more than once; each consumer of ours applies it
-once. A new optional field may come at any time; a field that changes its meaning raises `x-version`.
+An event is published if and only if its change has committed: after the earlier events of its aggregate
+(`x-seq`), to every queue bound to its key. It may arrive more than once; Catraca's own consumers apply it
+once. A new optional field may be added at any time; a field that changes its meaning raises `x-version`.
 """
 PLANNED = """\
-A planned queue's consumer is not built yet: the queue is neither made nor filled. `*` stands for one word.
+The consumer of a planned queue does not exist yet: the queue is neither declared nor filled. `*` stands for
+one word.
 """
 
 
@@ -90,7 +91,9 @@ def _planned_keys() -> str:
     rows = [
         (f"`{exchange}`", " ".join(f"`{key}`" for key in keys)) for exchange, keys in unpublished().items()
     ]
-    return "\n".join(["## Keys that are planned\n", _table(("exchange", "keys nobody publishes yet"), rows)])
+    return "\n".join(
+        ["## Keys that are planned\n", _table(("exchange", "keys that are not published yet"), rows)]
+    )
 
 
 def _table(heading: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -1,4 +1,4 @@
-"""Which domains publish an event: those whose sources make one."""
+"""Which domains publish an event: those whose source code creates one."""
 
 import ast
 from collections.abc import Iterable
@@ -11,13 +11,13 @@ DOMAINS = Path(__file__).parents[1] / "domains"
 
 
 def publishers_of(kind: type[Event], domains: Path = DOMAINS) -> list[str]:
-    """The domains that make such events. Whoever only handles them names the type and makes none."""
+    """The domains that create such events; one that only handles them names the type but creates none."""
     return [domain for domain, made in _made_in(domains).items() if kind.__name__ in made]
 
 
 @cache
 def _made_in(domains: Path) -> dict[str, set[str]]:
-    """Whatever each domain calls by its name or by a method of it: `Kind(...)` and `Kind.of(...)`."""
+    """The names that each domain calls, directly or by a method: `Kind(...)` and `Kind.of(...)`."""
     return {
         folder.name: {name for source in folder.rglob("*.py") for name in _called(source.read_text("utf-8"))}
         for folder in sorted(domains.iterdir())

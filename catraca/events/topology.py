@@ -1,7 +1,7 @@
 """Which exchange carries which keys, which queue gets them, and which role consumes it.
 
-A queue marked `planned` is part of the plan and not of the running system: its consumer is not built yet, so
-it is neither made nor filled. Start-up refuses a topology that would lose news (`platform/bus/topology.py`).
+The consumer of a queue marked `planned` does not exist yet, so the queue is neither declared nor filled.
+Start-up refuses a topology that would lose messages (`platform/bus/topology.py`).
 """
 
 from dataclasses import dataclass
@@ -79,13 +79,13 @@ DISPATCHER = (
         name="matching_retry_queue",
         binds=("matching.driver_rejected", "matching.driver_timeout"),
         role="dispatcher",
-        does="Turns to the next candidate.",
+        does="Offers the ride to the next candidate.",
     ),
     Queue(
         name="matching_timeout_queue",
         binds=("matching.timeout", "matching.no_drivers_available"),
         role="dispatcher",
-        does="Releases what the ended matching held.",
+        does="Releases the drivers of an ended matching.",
     ),
     Queue(
         name="matching_availability_queue",
@@ -103,19 +103,19 @@ DISPATCHER = (
         name="ride_updates_queue",
         binds=("matching.driver_accepted", "ride.completed", "ride.cancelled", "ride.reassigning"),
         role="dispatcher",
-        does="Turns the lease into the ride and tells of the match; releases at the end.",
+        does="Confirms a match and releases the other drivers; releases the driver when the ride ends.",
     ),
 )
 
 NOTIFIER = (
     Queue(
         name="notification_rides_queue",
-        # All of a ride's, but for what only the machinery needs to know.
+        # All events of a ride, except those that only the dispatcher needs.
         binds=tuple(
             key for key in EXCHANGES["rides.events"] if key not in ("ride.requested", "ride.accepted")
         ),
         role="notifier",
-        does="Tells passenger and driver.",
+        does="Notifies passenger and driver.",
         batch=200,
         prefetch=400,
         concurrency=1,
@@ -130,7 +130,7 @@ NOTIFIER = (
             "offer.canceled",
         ),
         role="notifier",
-        does="Tells of offers, lost offers and that there is no driver.",
+        does="Notifies of offers, canceled offers and of a search without a driver.",
         batch=200,
         prefetch=400,
         concurrency=1,
@@ -140,7 +140,7 @@ NOTIFIER = (
         name="notification_appointments_queue",
         binds=("appointment.*",),
         role="notifier",
-        does="Tells clients and workers of their appointments, and reminds them.",
+        does="Notifies clients and workers of their appointments, and reminds them.",
         batch=200,
         prefetch=400,
         concurrency=1,
@@ -151,19 +151,19 @@ NOTIFIER = (
         binds=("notification.push_due",),
         role="notifier",
         does="Wakes devices that are not connected, by web push.",
-        # Each holds a connection while a push service is asked.
+        # Each transaction holds a connection while it calls a push service.
         concurrency=2,
     ),
     Queue(
         name="tracking_realtime_queue",
         binds=("location.driver.updated",),
         role="notifier",
-        does="Shows positions; old ones are dropped.",
-        # One query for many; a moment's wait fills a batch with what several servers tell at a time.
+        does="Sends positions to passengers; old ones are dropped.",
+        # One query for many positions; a short wait fills a batch with those of several servers.
         batch=500,
         fill_seconds=0.05,
         prefetch=1000,
-        # Side by side, an older position could overtake a newer one.
+        # In parallel, an older position could overtake a newer one.
         concurrency=1,
         transient_seconds=5,
         max_length=10_000,
@@ -183,27 +183,27 @@ HOUSEKEEPER = (
         name="analytics_events_queue",
         binds=("ride.*",),
         role="housekeeper",
-        does="Counts and measures demand.",
+        does="Counts ride events and measures demand.",
         batch=100,
         prefetch=400,
-        # Side by side they would wait for each other: events of one time and place change the same row.
+        # In parallel they would wait for each other: events of one time and place change the same row.
         concurrency=1,
     ),
     Queue(
         name="analytics_matching_queue",
         binds=("matching.*",),
         role="housekeeper",
-        does="Counts, and warns when matches fail.",
+        does="Counts search events, and warns when matches fail.",
         batch=100,
         prefetch=400,
-        # Side by side they would wait for each other: events of one time and place change the same row.
+        # In parallel they would wait for each other: events of one time and place change the same row.
         concurrency=1,
     ),
     Queue(
         name="audit_log_queue",
         binds=("ride.*", "matching.*", "offer.*", "user.*", "appointment.*", "analytics.*"),
         role="housekeeper",
-        does="Keeps an append-only log of what happened to what.",
+        does="Writes each event to the append-only audit log.",
         batch=100,
         prefetch=400,
         concurrency=1,
@@ -213,7 +213,7 @@ HOUSEKEEPER = (
         name="raffle_dlq",
         binds=("raffle_dlx",),
         role="housekeeper",
-        does="Stores sign-ups that could not be taken, for review.",
+        does="Stores sign-ups that could not be handled, for review.",
         batch=50,
         prefetch=100,
         concurrency=1,
@@ -228,7 +228,7 @@ HOUSEKEEPER = (
         batch=50,
         prefetch=100,
         concurrency=1,
-        # One message may die in several queues, and again after a replay: each time is news.
+        # A message may fail in several queues, and again after a replay; each time counts.
         remembers=False,
         dead_letters_to=None,
     ),
@@ -237,7 +237,7 @@ HOUSEKEEPER = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignUpFlow:
-    """How sign-ups flow, as the settings of the same names say."""
+    """How sign-ups are consumed; see the settings of the same names."""
 
     retry_ttl_ms: int = 10_000
     max_retries: int = 3
@@ -258,9 +258,9 @@ def sign_up_queue(flow: SignUpFlow) -> Queue:
         fill_seconds=flow.batch_timeout_ms / 1000,
         processors=flow.proc_concurrency,
         concurrency=flow.batch_concurrency,
-        # What is being written, and a batch more that fills meanwhile.
+        # The batches being written, and one that fills meanwhile.
         prefetch=flow.batch_size * (flow.batch_concurrency + 1),
-        # Each sign-up has its own row that says whether it was handled.
+        # Each handled sign-up has its own row, so an inbox is not needed.
         remembers=False,
         dead_letters_to="raffle_dlx",
         retries_in=RetryQueue(
@@ -274,12 +274,12 @@ def sign_up_queue(flow: SignUpFlow) -> Queue:
 
 
 def welcome_queue(*, writes: bool) -> Queue:
-    """Letters go one by one, each holding a connection meanwhile; where nobody is written to, it is quick."""
+    """Each mail holds a connection while it is sent. Without a mail server, events are only acknowledged."""
     return Queue(
         name="notification_users_queue",
         binds=("user.created",),
         role="notifier",
-        does="Welcomes whoever signed up, by mail.",
+        does="Sends a welcome mail to each new user.",
         concurrency=2,
         batch=1 if writes else 100,
         prefetch=16 if writes else 400,

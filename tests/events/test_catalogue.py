@@ -22,7 +22,7 @@ from catraca.events.catalogue import Entry, catalogue, example_of, unpublished
 from catraca.events.markdown import page
 from catraca.events.publishers import publishers_of
 from catraca.platform.bus import Headers, Message, Queue
-from catraca.platform.bus.rabbitmq.codec import _table_of
+from catraca.platform.bus.rabbitmq.codec import properties_of
 from catraca.platform.event import Event, encode, key_of
 
 ROOT = Path(__file__).parents[2]
@@ -230,7 +230,7 @@ def test_headers_are_named_as_on_the_wire() -> None:
         reason="r",
     )
     message = Message(id=UUID(int=1), exchange="e", key="k", body=b"", headers=full)
-    assert {field.name for field in header_fields()} == _table_of(message, None).keys()
+    assert {field.name for field in header_fields()} == (properties_of(message).headers or {}).keys()
 
 
 def test_what_is_planned_is_said_so_on_the_page() -> None:

@@ -1,4 +1,4 @@
-"""Sends what the outbox holds: claims a batch, publishes it with confirms, puts away what was confirmed."""
+"""Publishes the events of the outbox: claims a batch, publishes it, marks confirmed events as sent."""
 
 import asyncio
 import random
@@ -19,7 +19,7 @@ from catraca.platform.pauses import within
 log = structlog.get_logger()
 
 BATCH = 500
-# Longer than publishing a batch may take; what a dead relay had claimed waits this long.
+# Longer than publishing a batch may take. The claims of a dead relay expire after this.
 LEASE_SECONDS = 6.0
 POLL_SECONDS = 0.5
 FIRST_PAUSE_SECONDS = 0.2
@@ -28,7 +28,7 @@ LONGEST_DELAY_SECONDS = 30.0
 
 SENT = Counter("catraca_outbox_sent_total", "Events the bus has confirmed.", ["exchange"])
 FAILED = Counter(
-    "catraca_outbox_failed_total", "Events the bus did not take, by reason; they are tried again.", ["reason"]
+    "catraca_outbox_failed_total", "Events that the bus refused, by reason; they are retried.", ["reason"]
 )
 LAG_SECONDS = Histogram(
     "catraca_outbox_lag_seconds",
@@ -38,7 +38,7 @@ LAG_SECONDS = Histogram(
 
 
 class Relay:
-    """Any number may run at once; each event is sent by whoever holds its aggregate's lease."""
+    """Any number can run in parallel; an event is sent by the relay that holds its aggregate's lease."""
 
     def __init__(self, database: Database, transport: Transport) -> None:
         self._database = database
@@ -46,7 +46,7 @@ class Relay:
         self._start = outbox.FIRST_AGGREGATE
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Send until told to stop; what is claimed by then is still sent, or released."""
+        """Send until `stopping` is set. Claimed events are then still sent, or released."""
         pause_seconds = 0.0
         with self._database.channel.subscribe(outbox.WAKE_TOPIC) as woken:
             while not stopping.is_set():
@@ -63,7 +63,7 @@ class Relay:
                     await within(POLL_SECONDS, woken, stopping)
 
     async def send_batch(self) -> int:
-        """One round; answers how many events there were. Raises BusAway, what was not sent given back."""
+        """Send one batch; returns its number of events. Raises BusAway, after releasing unsent events."""
         if isinstance(self._transport, SharesDatabase):
             return await self._move(self._transport)
         return await self._publish()
@@ -88,7 +88,7 @@ class Relay:
         )
 
     async def _move(self, transport: SharesDatabase) -> int:
-        """Where bus and outbox share a database, no lease is needed: sent and put away commit together."""
+        """For a bus in the same database: publish and mark as sent in one transaction, without a lease."""
 
         async def move(db: Db) -> tuple[Sequence[Row], Sequence[Exception | None]]:
             await use_custom_plans(db)
@@ -104,7 +104,7 @@ class Relay:
         return len(events)
 
     async def _next_after_last(self, take: Callable[..., Awaitable[Sequence[Row]]]) -> Sequence[Row]:
-        """Go on behind the last batch's aggregates, and so round: a busy one keeps nobody waiting."""
+        """Start after the last aggregate of the previous batch, so that a busy one does not block others."""
         events = await take(start=self._start)
         if not events and self._start != outbox.FIRST_AGGREGATE:
             events = await take(start=outbox.FIRST_AGGREGATE)
@@ -119,7 +119,7 @@ def _behind(aggregate_id: UUID) -> UUID:
 async def _put_away(
     db: Db, *, events: Sequence[Row], outcomes: Sequence[Exception | None], lease: UUID
 ) -> None:
-    """What was confirmed is sent; the rest waits, or is anybody's at once."""
+    """Mark confirmed events as sent; postpone refused events; release the rest."""
     await use_custom_plans(db)
     results = list(zip(events, outcomes, strict=True))
     if sent := [event["id"] for event, outcome in results if outcome is None]:
@@ -132,14 +132,14 @@ async def _put_away(
 async def _postpone(
     db: Db, events: Sequence[Row], outcomes: Sequence[Exception | None], lease: UUID | None
 ) -> None:
-    """Each aggregate whose event was refused waits, longer every time; the others go on."""
+    """Delay each aggregate with a refused event, longer every time."""
     refused: dict[UUID, tuple[Row, str]] = {}
     for event, outcome in zip(events, outcomes, strict=True):
         if isinstance(outcome, PublishFailed):
             refused.setdefault(event["aggregate_id"], (event, type(outcome).__name__))
     if not refused:
         return
-    # A full queue refuses hundreds at once, and again and again: a line for each kind is enough.
+    # A full queue refuses hundreds at once: one log line per key and reason.
     for (key, reason), count in CountOf((e["routing_key"], why) for e, why in refused.values()).items():
         log.error("events_refused", key=key, reason=reason, aggregates=count)
     firsts = [event for event, _ in refused.values()]
@@ -154,7 +154,7 @@ def _delay_seconds(event: Row) -> float:
 
 def _count(events: Sequence[Row], outcomes: Sequence[Exception | None]) -> None:
     sent = [event for event, outcome in zip(events, outcomes, strict=True) if outcome is None]
-    # A replay's exchange may be a stranger's word; what counts is that it went to its queue alone.
+    # The exchange of a replayed message may be foreign text, which must not become a label.
     for exchange, count in CountOf(
         "replays" if event["queue"] else event["exchange"] for event in sent
     ).items():

@@ -1,4 +1,4 @@
-"""Exchanges, queues and who consumes them, as data; and the checks that refuse a topology that loses news."""
+"""Exchanges, queues and their consumers as data; checks refuse a topology that loses messages."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,63 +9,63 @@ DEAD_LETTER_QUEUE = "dead_letter_queue"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryQueue:
-    """Where one queue's messages wait for another try, when that is not the place all others share.
+    """The own retry queue of a queue that does not use the shared ones.
 
-    `name` says its delay, for a queue's delay cannot be changed: another delay is another queue.
+    Its name contains the delay: the delay of a queue cannot be changed, so another delay is another queue.
     """
 
     name: str
     exchange: str
     delay_seconds: float
-    # How often a message may come here.
+    # The number of retries.
     times: int
-    # The exchange and key by which it returns.
+    # The exchange and key by which a message returns.
     returns_by: tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:
-    """Durable and without a time limit, unless it is transient: then old news is dropped, never delivered."""
+    """Durable and without a time limit, unless `transient_seconds` is set: then old messages are dropped."""
 
     name: str
     binds: tuple[str, ...]
     role: str
     does: str
-    # How many messages one transaction handles: more for cheap handlers, one where latency counts.
+    # Messages per transaction: many for cheap handlers, one if latency matters.
     batch: int = 1
-    # How long a batch may wait to be full, where messages are prepared singly and written in batches.
+    # How long a batch waits to become full.
     fill_seconds: float = 0
-    # How many messages one process prepares at a time, there.
+    # Messages that one process prepares in parallel.
     processors: int = 1
-    # How many such transactions one process runs at a time.
+    # Transactions that one process runs in parallel.
     concurrency: int = 4
-    # How many messages one process holds at most, in work and waiting.
+    # Messages that one process holds, in work and waiting.
     prefetch: int = 16
-    # One consumer of all processes at a time, so that it sees each aggregate's events in order.
+    # Only one consumer of all processes is active, so it gets the events of an aggregate in order.
     single_active: bool = False
-    # Whether an inbox absorbs repeats; only for handlers that are safe to repeat by themselves may it be off.
+    # The inbox ignores repeats. Off only for handlers that are safe to repeat by themselves.
     remembers: bool = True
     max_length: int = 1_000_000
-    # Where what cannot be handled goes; None: nowhere, it stays.
+    # The exchange for messages that cannot be handled. None: they stay in the queue.
     dead_letters_to: str | None = DEAD_LETTER_EXCHANGE
     transient_seconds: float | None = None
     retries_in: RetryQueue | None = None
-    # Its consumer is not built yet: the queue is not made and nothing is put into it.
+    # The consumer does not exist yet: the queue is not declared and gets no messages.
     planned: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topology:
-    """`exchanges` says which keys each one carries; an exchange without keys is a fanout."""
+    """`exchanges` maps each exchange to its keys; an exchange without keys is a fanout."""
 
     exchanges: Mapping[str, tuple[str, ...]]
     queues: tuple[Queue, ...]
-    # How long the first, second, ... retry of a message waits; then it is a dead letter.
+    # The delay of the first, second, ... retry of a message; after the last it is a dead letter.
     retry_delays_seconds: tuple[float, ...] = (1, 5, 25)
-    # A stop for crash loops only: every killed consumer counts as a delivery, of everything it held.
+    # Ends crash loops only: a killed consumer counts as a delivery of every message it held.
     delivery_limit: int = 50
     _by_name: dict[str, Queue] = field(init=False, default_factory=dict[str, Queue])
-    # What is found out once, for it is asked for with each message: who is bound where, and each key's way.
+    # Computed once, because they are needed for each message: bindings, and the queues of each key.
     _bound: dict[str, list[tuple[str, Queue]]] = field(
         init=False, default_factory=dict[str, list[tuple[str, Queue]]]
     )
@@ -85,17 +85,17 @@ class Topology:
         return self._by_name[name]
 
     def delays_of(self, queue: Queue) -> tuple[float, ...]:
-        """How long the first, second, ... retry of a message of this queue waits."""
+        """The delay of the first, second, ... retry of a message of this queue."""
         own = queue.retries_in
         return self.retry_delays_seconds if own is None else (own.delay_seconds,) * own.times
 
     @property
     def live(self) -> list[Queue]:
-        """The queues that are made and consumed."""
+        """The queues that are declared and consumed."""
         return [queue for queue in self.queues if not queue.planned]
 
     def bindings(self, queue: Queue) -> list[tuple[str, str]]:
-        """(exchange, pattern) pairs: a pattern is bound wherever it can match a key, a fanout by its name."""
+        """(exchange, pattern) pairs: a pattern is bound where it matches a key; a fanout by its name."""
         return [
             (exchange, pattern)
             for pattern in queue.binds
@@ -104,7 +104,7 @@ class Topology:
         ]
 
     def route(self, exchange: str, key: str) -> list[Queue]:
-        """The live queues a message reaches: each once, however many of its patterns match."""
+        """The live queues that a message reaches, each once."""
         found = self._routes.get((exchange, key))
         return self._reached(exchange, key) if found is None else found
 
@@ -123,17 +123,17 @@ def milliseconds(seconds: float) -> int:
 
 
 def delay_name(seconds: float) -> str:
-    """As queues are called after their delay: `10s`, `1500ms`."""
+    """The delay as part of a queue's name: `10s`, `1500ms`."""
     delay = milliseconds(seconds)
     return f"{delay // 1000}s" if delay % 1000 == 0 else f"{delay}ms"
 
 
 class TopologyRefused(Exception):
-    """What is declared would lose news or leave it lying; the message says what to change."""
+    """The topology would lose messages or leave them unhandled; the text says what to change."""
 
 
 def matches(pattern: str, key: str) -> bool:
-    """Topic patterns as AMQP has them: words between dots, `*` for one word, `#` for any number."""
+    """AMQP topic patterns: words between dots, `*` for one word, `#` for any number."""
     return _matches(_words(pattern), _words(key))
 
 
@@ -152,7 +152,7 @@ def _matches(pattern: Sequence[str], words: Sequence[str]) -> bool:
 def check_topology(
     topology: Topology, *, published: Mapping[str, str], handled: Mapping[str, Collection[str] | None]
 ) -> None:
-    """Refuse what would lose news.
+    """Refuse a topology that would lose messages.
 
     `published` maps each key that is published to its exchange; `handled` maps each queue to the keys it has
     handlers for, or to None where it takes everything.
@@ -202,7 +202,7 @@ def _unconsumed(
 
 
 def _badly_buried(topology: Topology) -> Iterable[str]:
-    """Dead letters keep their key: it must lead them to some queue, and never back to where they died."""
+    """Dead letters keep their key: it must route them to a queue, and never back to where they failed."""
     keys = sorted({key for listed in topology.exchanges.values() for key in listed})
     for queue in topology.live:
         exchange = queue.dead_letters_to
@@ -229,7 +229,7 @@ def _gets(topology: Topology, queue: Queue, key: str) -> bool:
 
 
 def _graves(topology: Topology, queue: Queue, key: str) -> list[Queue]:
-    """Every queue that a message with this key can come to by dying again and again, from this one on."""
+    """Every queue that a message with this key can reach by failing again and again, starting here."""
     found: list[Queue] = []
     dying = [queue]
     while dying:
@@ -241,7 +241,7 @@ def _graves(topology: Topology, queue: Queue, key: str) -> list[Queue]:
 
 
 def _mixed(topology: Topology) -> Iterable[str]:
-    """What may be dropped is published without confirms; a durable queue would miss it without a trace."""
+    """Transient messages are published without confirms; a durable queue would miss them unnoticed."""
     for exchange, keys in topology.exchanges.items():
         for key in keys:
             kinds = {queue.transient_seconds is None: queue.name for queue in topology.route(exchange, key)}

@@ -1,4 +1,4 @@
-"""What a bus can do, whichever carries it: RabbitMQ (`rabbitmq`) or PostgreSQL (`postgres`)."""
+"""The interface of a bus, implemented on RabbitMQ (`rabbitmq`) and PostgreSQL (`postgres`)."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
@@ -10,88 +10,88 @@ from catraca.platform.errors import Away
 
 
 class BusAway(Away):
-    """The bus cannot be asked right now: pause and try again. What was sent may or may not have arrived."""
+    """The bus is unavailable: pause and retry. A published message may or may not have arrived."""
 
 
 class PublishFailed(Exception):
-    """The bus answered, and did not take the message."""
+    """The bus answered and refused the message."""
 
 
 class Unroutable(PublishFailed):
-    """No queue is bound to the key: somebody removed it, for start-up refuses such a topology."""
+    """No queue is bound to the key: it was removed on the broker, since start-up refuses such a topology."""
 
 
 class QueueFull(PublishFailed):
-    """A queue it is bound for is full and refuses; others may have taken their copy."""
+    """A queue bound to the key is full; other queues may have their copy."""
 
 
 class Subscription(Protocol):
-    """One consumer of one queue. Deliveries are bounded by the queue's prefetch."""
+    """One consumer of one queue. It holds at most `queue.prefetch` deliveries."""
 
     async def next(self, limit: int) -> list[Delivery]:
-        """Wait for at least one delivery; up to `limit` that are there. Empty when told to stop."""
+        """Wait for a delivery, and return up to `limit` that are available. Empty after `stop_taking`."""
         ...
 
     async def admit(self, db: Db, deliveries: Sequence[Delivery]) -> list[Delivery]:
-        """In the handler's transaction: which of these are to be applied now, in the given order.
+        """In the handler's transaction: return the deliveries to apply, in the given order.
 
-        The others were applied before, or are no longer ours. A queue that does not remember
-        (`queue.remembers`) has no inbox: everything that is still ours is to be applied.
+        The others were applied before, or have lapsed. A queue without an inbox (`queue.remembers` is
+        False) returns all that have not lapsed.
         """
         ...
 
     async def done(self, deliveries: Sequence[Delivery]) -> None:
-        """After the commit: they will not be delivered again."""
+        """Acknowledge, after the commit: these are not delivered again."""
         ...
 
     async def retry(self, delivery: Delivery, *, delay_seconds: float, reason: str) -> None:
-        """Deliver it again later, to this queue alone, with one more retry on its headers and why."""
+        """Deliver it again later, to this queue only, with one more retry and its reason in the headers."""
         ...
 
     async def dead_letter(self, delivery: Delivery, *, reason: str) -> None:
-        """Send it where this queue's dead letters go; if that is nowhere, give it back."""
+        """Send it to the queue's dead-letter exchange; without one, give it back."""
         ...
 
     async def give_back(self, deliveries: Sequence[Delivery]) -> None:
-        """Let another consumer have them, now."""
+        """Return these to the queue at once, for another consumer."""
         ...
 
     def stop_taking(self) -> None:
-        """No new deliveries: `next` hands out nothing more, and what waits unhandled is given back."""
+        """End the deliveries: `next` returns nothing more, and waiting deliveries are given back."""
         ...
 
     async def close(self) -> None:
-        """Give back whatever is still in hand and let go."""
+        """Give back all held deliveries and end the subscription."""
         ...
 
 
 class Transport(Protocol):
     async def declare(self) -> None:
-        """Make every live queue and binding that is missing; raises BusAway."""
+        """Declare the missing queues and bindings; raises BusAway."""
         ...
 
     async def publish(self, messages: Sequence[Message]) -> list[Exception | None]:
-        """Publish with confirms, side by side; for each message None, or BusAway, Unroutable, QueueFull.
+        """Publish with confirms; return None, BusAway, Unroutable or QueueFull for each message.
 
-        Messages of one aggregate go one after another, in the given order; after a failure the rest of that
-        aggregate is not tried and gets the same answer.
+        Messages of one aggregate are sent in the given order. After a failure the rest of the aggregate is
+        not sent and gets the same error.
         """
         ...
 
     async def publish_transient(self, messages: Sequence[Message]) -> None:
-        """Publish what may be dropped and must not be late: no confirm, no error."""
+        """Publish messages that may be dropped and must not be late: no confirm, no error."""
         ...
 
     async def subscribe(self, queue: Queue, *, when_ready: Callable[[], Awaitable[bool]]) -> Subscription:
-        """Consume from now on, through any outage; `when_ready` is asked before each (re)start."""
+        """Consume through any outage; each (re)start waits until `when_ready` is true."""
         ...
 
     async def depths(self) -> Mapping[str, int]:
-        """How many messages wait in each live queue; raises BusAway."""
+        """The number of waiting messages in each live queue; raises BusAway."""
         ...
 
     async def retrying(self) -> Mapping[str, int]:
-        """How many messages wait for another try, by the name of where they wait; raises BusAway."""
+        """The number of messages that wait for a retry, by retry queue; raises BusAway."""
         ...
 
     async def is_up(self) -> bool: ...
@@ -101,8 +101,8 @@ class Transport(Protocol):
 
 @runtime_checkable
 class SharesDatabase(Protocol):
-    """A transport whose queues are in the outbox's own database, so that sending is moving."""
+    """A transport whose queues are in the outbox's database, so that publishing moves rows."""
 
     async def take_over(self, db: Db, events: Sequence[Row]) -> list[Exception | None]:
-        """Move these rows of the outbox (`outbox.lock_unsent`) to their queues; outcomes as of `publish`."""
+        """Move these outbox rows (`outbox.lock_unsent`) to their queues; returns what `publish` does."""
         ...

@@ -1,4 +1,4 @@
-"""The bus without a broker: queues in PostgreSQL, for one machine and for as far as that carries."""
+"""A `Transport` without a broker: queues are rows in the business database."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -30,12 +30,12 @@ class PostgresBus:
         """Nothing to do: a queue exists where its rows do."""
 
     async def publish(self, messages: Sequence[Message]) -> list[Exception | None]:
-        """All in one transaction; what has no room or no queue is refused, and does not harm the others."""
+        """One transaction for all. A message without a queue, or with a full one, is refused alone."""
         copies: list[tuple[str, Message]] = []
 
         async def work(db: Db) -> list[Exception | None]:
             ways = [self._way(message.exchange, message.key, message.queue) for message in messages]
-            # What is addressed to one queue keeps no order with the rest of its aggregate.
+            # A message for one queue only has no order with its aggregate.
             lanes = [message.headers.aggregate_id if message.queue is None else None for message in messages]
             outcomes = await self._judge(db, [message.key for message in messages], lanes, ways)
             copies[:] = [
@@ -55,7 +55,7 @@ class PostgresBus:
         return outcomes
 
     async def take_over(self, db: Db, events: Sequence[Row]) -> list[Exception | None]:
-        """From the outbox into their queues, in this transaction: here nothing can come between."""
+        """Move events from the outbox to their queues, in this transaction."""
         ways = [self._way(event["exchange"], event["routing_key"], event["queue"]) for event in events]
         keys, lanes = [event["routing_key"] for event in events], [event["aggregate_id"] for event in events]
         outcomes = await self._judge(db, keys, lanes, ways)
@@ -80,12 +80,12 @@ class PostgresBus:
     async def _judge(
         self, db: Db, keys: Sequence[str], lanes: Sequence[UUID | None], ways: Sequence[Sequence[Queue]]
     ) -> list[Exception | None]:
-        """Whether each has queues on its way, and they have room."""
+        """The error of each message: no queue, or a full one."""
         outcomes: list[Exception | None] = []
         staged: Counter[str] = Counter()
         refused: dict[UUID, Exception] = {}
         for key, aggregate_id, queues in zip(keys, lanes, ways, strict=True):
-            # After a refused event, those behind it must wait too, or they would overtake it.
+            # Events after a refused one of the same aggregate must wait too.
             outcome = refused.get(aggregate_id) if aggregate_id is not None else None
             if outcome is None:
                 outcome = await self._refusal(db, key, queues, staged)
@@ -97,7 +97,7 @@ class PostgresBus:
         return outcomes
 
     def _way(self, exchange: str, key: str, only: str | None) -> list[Queue]:
-        """Where confirmed news goes: a queue that may drop it does not count."""
+        """The durable queues of a message; transient queues do not count."""
         if only is not None:
             return [self._by_name[only]] if only in self._by_name else []
         return [queue for queue in self._topology.route(exchange, key) if queue.transient_seconds is None]
@@ -137,7 +137,7 @@ class PostgresBus:
     async def subscribe(
         self, queue: Queue, *, when_ready: Callable[[], Awaitable[bool]]
     ) -> PostgresSubscription:
-        """`when_ready` is not needed here: while the database is away, nothing can be claimed from it."""
+        """`when_ready` is not needed: nothing can be claimed while the database is unavailable."""
         return PostgresSubscription(self._database, self._topology, queue)
 
     async def depths(self) -> Mapping[str, int]:
@@ -160,4 +160,4 @@ class PostgresBus:
         return await self._database.is_up()
 
     async def close(self) -> None:
-        """The database is closed by whoever opened it."""
+        """Nothing to do: the caller closes the database."""

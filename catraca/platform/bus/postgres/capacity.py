@@ -1,4 +1,4 @@
-"""Full queues refuse, and counting rows at every publish would cost more than publishing."""
+"""Which queues are full. Counting rows at every publish would cost more than publishing."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -9,13 +9,13 @@ from catraca.platform.clock import monotonic_seconds
 from catraca.platform.database import Db
 
 COUNT_SECONDS = 10.0
-# While in doubt more often, but not for each message of a batch: counting a long queue takes a while.
+# Counted more often if a queue may be full, but not for each message: counting a long queue is slow.
 DOUBT_SECONDS = 0.5
 UNCERTAIN_SHARE = 0.1
 
 
 class Room:
-    """Whether queues have room: counted now and then, not at every publish."""
+    """Counts queues every few seconds, and adds what this process published since."""
 
     def __init__(self, topology: Topology) -> None:
         self._topology = topology
@@ -24,7 +24,7 @@ class Room:
         self._added: Counter[str] = Counter()
 
     async def is_there(self, db: Db, queue: Queue, *, staged: int) -> bool:
-        """Whether it takes one more beside those about to be added."""
+        """True if the queue has room for one more message beside the `staged` ones."""
         age_seconds = monotonic_seconds() - self._counted_at
         if age_seconds > COUNT_SECONDS or (age_seconds > DOUBT_SECONDS and self._in_doubt(queue, staged)):
             await self._count(db)
@@ -37,7 +37,7 @@ class Room:
         return self._counted[queue.name] + self._added[queue.name]
 
     def _in_doubt(self, queue: Queue, staged: int) -> bool:
-        """Whether a good part of the room is used up since; others may have added or taken as much."""
+        """True if much was added since the count; other processes may have added as much."""
         added = self._added[queue.name] + staged
         return added > (queue.max_length - self._counted[queue.name]) * UNCERTAIN_SHARE
 

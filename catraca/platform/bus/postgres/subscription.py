@@ -1,4 +1,4 @@
-"""One consumer of one queue in PostgreSQL: claims ahead of need, and keeps its leases running."""
+"""One consumer of one queue in PostgreSQL."""
 
 import asyncio
 from collections import deque
@@ -14,7 +14,7 @@ from catraca.platform.database import Database, Db
 from catraca.platform.errors import Refusal
 from catraca.platform.pauses import within
 
-# A dead consumer's messages come back after this long; a living one renews in time.
+# Messages of a dead consumer return after this; a live consumer renews its leases in time.
 LEASE_SECONDS = 5.0
 RENEW_SECONDS = 1.5
 POLL_SECONDS = 0.5
@@ -25,7 +25,7 @@ def wake_topic(queue: str) -> str:
 
 
 class PostgresSubscription:
-    """Claims messages ahead of need, up to the queue's prefetch, and keeps their leases running."""
+    """Claims messages in advance, up to the queue's prefetch, and renews their leases."""
 
     def __init__(self, database: Database, topology: Topology, queue: Queue) -> None:
         self._database = database
@@ -47,7 +47,7 @@ class PostgresSubscription:
         while not self._ready and not self._stopping:
             for task in (self._fetching, self._renewing):
                 if task.done():
-                    task.result()  # raises what ended it: a consumer that hears nothing is worse than none
+                    task.result()  # raises the error: a consumer that receives nothing must not stay
             self._arrived.clear()
             await self._arrived.wait()
         if self._stopping:
@@ -92,9 +92,9 @@ class PostgresSubscription:
     async def give_back(self, deliveries: Sequence[Delivery]) -> None:
         tags = [delivery.tag for delivery in deliveries]
         self._forget(deliveries)
-        if not tags or self._is_transient:  # by the time somebody else has taken it, it is no news
+        if not tags or self._is_transient:  # it would expire before another consumer takes it
             return
-        with suppress(Refusal):  # the lease runs out by itself
+        with suppress(Refusal):  # the leases expire
             await self._database.run(lambda db: tables.release(db, self._queue.name, tags, lease=self._lease))
             self._database.channel.publish(wake_topic(self._queue.name))
 
@@ -130,7 +130,7 @@ class PostgresSubscription:
         with self._database.channel.subscribe(wake_topic(self._queue.name)) as woken:
             while not self._stopping:
                 room = self._queue.prefetch - len(self._in_hand)
-                # While something is ready, nobody waits: better to claim many at a time.
+                # While deliveries are ready, wait until many can be claimed at once.
                 if room == 0 or (self._ready and room < self._queue.prefetch / 2):
                     self._left.clear()
                     await self._left.wait()
@@ -154,7 +154,7 @@ class PostgresSubscription:
                     claimed = await self._claim_from(db, limit)
         except Refusal:
             return []
-        # After a long outage our own may be there again, with a lease that ran out.
+        # After a long outage a message in hand can be claimed again, because its lease has expired.
         taken = [delivery for delivery in claimed if delivery.tag not in self._in_hand]
         self._in_hand.update((delivery.tag, delivery) for delivery in taken)
         return taken
@@ -184,7 +184,7 @@ class PostgresSubscription:
             db, self._queue.name, lease=self._lease, fresh=uuid4(), lease_seconds=LEASE_SECONDS
         )
         if lease is not None and lease != self._lease:
-            # A new reign begins with the oldest message; what is left of an earlier one does not count.
+            # Under a new lease, start with the oldest message; earlier deliveries lapse.
             self._lease = lease
             self._ready.clear()
             for delivery in self._in_hand.values():
@@ -206,7 +206,7 @@ class PostgresSubscription:
                 continue
             with suppress(Refusal):
                 async with self._database.connection() as db:
-                    # Who has enough in hand does not claim, and so must say here that he is still there.
+                    # A consumer with a full prefetch does not claim, so it renews its role here.
                     if self._queue.single_active and not await self._is_active(db):
                         continue
                     await tables.renew(

@@ -1,4 +1,4 @@
-"""Every statement of the PostgreSQL bus: queues as rows, in hand while their lease runs."""
+"""The statements of the PostgreSQL bus. A message is a row; a consumer holds it while its lease runs."""
 
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
@@ -28,9 +28,9 @@ async def insert_messages(db: Db, copies: Sequence[tuple[str, Message]]) -> None
 
 
 async def move_from_outbox(db: Db, ids: Sequence[UUID], routes: Sequence[tuple[str, str, str]]) -> None:
-    """Put away these events and put a copy into each queue; `routes` are (exchange, key, queue).
+    """Mark these events as sent and insert a copy into each queue; `routes` are (exchange, key, queue).
 
-    What is addressed to one queue goes there, whatever its key.
+    An event for one queue only goes there, whatever its key.
     """
     await db.execute(
         "WITH sent AS ("
@@ -56,7 +56,7 @@ async def move_from_outbox(db: Db, ids: Sequence[UUID], routes: Sequence[tuple[s
 async def insert_transient(
     db: Db, copies: Sequence[tuple[str, Message]], *, seconds: Sequence[float]
 ) -> None:
-    """Put each message into its queue, for as long as it is news; what no longer is makes room."""
+    """Insert each message with an expiry; delete expired messages."""
     await db.execute(
         "DELETE FROM bus_transient WHERE (queue, id) IN ("
         "   SELECT queue, id FROM bus_transient WHERE queue = ANY ($1::text[])"
@@ -88,7 +88,7 @@ def _columns(copies: Sequence[tuple[str, Message]]) -> list[list[object]]:
 async def claim_messages(
     db: Db, queue: str, *, lease: UUID, lease_seconds: float, limit: int
 ) -> list[tuple[Delivery, int]]:
-    """Take the oldest messages that nobody has in hand, with how often each has been delivered."""
+    """Lease the oldest free messages; returns each with its number of deliveries."""
     rows = await db.fetch(
         "UPDATE bus_messages SET lease = $2, leased_until = clock_timestamp() + $3,"
         "   deliveries = deliveries + 1"
@@ -107,9 +107,9 @@ async def claim_messages(
 async def claim_in_order(
     db: Db, queue: str, in_hand: Iterable[int], *, lease: UUID, lease_seconds: float, limit: int
 ) -> list[tuple[Delivery, int]]:
-    """For the one active consumer: take the oldest messages it has not in hand, whoever else had them.
+    """For the active consumer: lease the oldest messages that it does not hold, from any other lease too.
 
-    Where an earlier consumer is still amid one, this waits for its end instead of going around it.
+    Waits for the transaction of an earlier consumer instead of skipping its rows.
     """
     rows = await db.fetch(
         "UPDATE bus_messages SET lease = $2, leased_until = clock_timestamp() + $3,"
@@ -132,8 +132,8 @@ def _claimed(queue: str, rows: Sequence[Row]) -> list[tuple[Delivery, int]]:
 
 
 async def take_transient(db: Db, queue: str, *, limit: int) -> list[Delivery]:
-    """Take the oldest that are still news."""
-    asked_at = monotonic_seconds()  # before the answer: news may only be taken for older than it is
+    """Delete and return the oldest messages that have not expired."""
+    asked_at = monotonic_seconds()  # before the query: a message may expire too early, never too late
     rows = await db.fetch(
         "WITH taken AS ("
         "   DELETE FROM bus_transient WHERE queue = $1 AND id = ANY (ARRAY("
@@ -162,7 +162,7 @@ def _delivery(queue: str, row: Row) -> Delivery:
     return Delivery(queue=queue, message=message, tag=row["id"])
 
 
-# `alone` says that the lease counts only while its holder is the queue's one active consumer.
+# With `alone` the lease counts only while its holder is the queue's active consumer.
 _OURS = (
     "DELETE FROM bus_messages WHERE queue = $1 AND id = ANY ($2::bigint[]) AND lease = $3"
     " AND (NOT $4 OR EXISTS (SELECT FROM bus_active WHERE queue = $1 AND lease = $3))"
@@ -170,15 +170,15 @@ _OURS = (
 
 
 async def remove_messages(db: Db, queue: str, ids: Iterable[int], *, lease: UUID, alone: bool) -> set[int]:
-    """Out of the queue, as far as they are still ours; answers which those are."""
+    """Remove the messages that are still under this lease; returns their ids."""
     rows = await db.fetch(_OURS + " RETURNING id", queue, list(ids), lease, alone)
     return {row["id"] for row in rows}
 
 
 async def remember_messages(db: Db, queue: str, ids: Iterable[int], *, lease: UUID, alone: bool) -> set[UUID]:
-    """Out of the queue, as far as they are still ours, and into the inbox; answers which are new there."""
+    """Move messages under this lease from the queue to the inbox; returns those that are new there."""
     rows = await db.fetch(
-        "WITH ours AS (" + _OURS + " RETURNING message_id)"  # noqa: S608 - our own words
+        "WITH ours AS (" + _OURS + " RETURNING message_id)"  # noqa: S608 - a constant
         " INSERT INTO inbox (consumer, event_id) SELECT DISTINCT $1, message_id FROM ours ORDER BY message_id"
         " ON CONFLICT DO NOTHING RETURNING event_id",
         queue,
@@ -190,7 +190,7 @@ async def remember_messages(db: Db, queue: str, ids: Iterable[int], *, lease: UU
 
 
 async def delay_message(db: Db, delivery: Delivery, message: Message, *, lease: UUID, seconds: float) -> None:
-    """Out of the queue and aside until it is due, if it is still ours."""
+    """Move the message to the delayed ones, if it is still under this lease."""
     await db.execute(
         "WITH ours AS ("
         "   DELETE FROM bus_messages WHERE queue = $1 AND id = $2 AND lease = $3"
@@ -209,7 +209,7 @@ async def delay_message(db: Db, delivery: Delivery, message: Message, *, lease: 
 async def move_message(
     db: Db, delivery: Delivery, message: Message, queues: Sequence[str], *, lease: UUID
 ) -> None:
-    """Out of its queue and into others, as a dead letter, if it is still ours."""
+    """Move the message to other queues as a dead letter, if it is still under this lease."""
     await db.execute(
         "WITH ours AS ("
         "   DELETE FROM bus_messages WHERE queue = $1 AND id = $2 AND lease = $3"
@@ -226,7 +226,7 @@ async def move_message(
 
 
 async def return_due(db: Db) -> list[str]:
-    """Put what has waited long enough back into its queue; answers which queues have more now."""
+    """Move due messages back to their queues; returns the names of these queues."""
     rows = await db.fetch(
         "WITH due AS ("
         "   DELETE FROM bus_delayed WHERE id = ANY (ARRAY("
@@ -242,7 +242,7 @@ async def return_due(db: Db) -> list[str]:
 
 
 async def renew(db: Db, queue: str, ids: Iterable[int], *, lease: UUID, lease_seconds: float) -> None:
-    """Keep these for another while; those amid a transaction are locked, which keeps them as well."""
+    """Extend the leases. Rows locked by a transaction are skipped: their lock protects them."""
     await db.execute(
         "UPDATE bus_messages SET leased_until = clock_timestamp() + $4 WHERE queue = $1 AND id = ANY (ARRAY("
         "   SELECT id FROM bus_messages WHERE queue = $1 AND id = ANY ($2::bigint[]) AND lease = $3"
@@ -255,7 +255,7 @@ async def renew(db: Db, queue: str, ids: Iterable[int], *, lease: UUID, lease_se
 
 
 async def release(db: Db, queue: str, ids: Iterable[int], *, lease: UUID) -> None:
-    """Give these back; handing them over and back was no delivery."""
+    """Give these back; this does not count as a delivery."""
     await db.execute(
         "UPDATE bus_messages SET lease = NULL, leased_until = '-infinity', deliveries = deliveries - 1"
         " WHERE queue = $1 AND id = ANY ($2::bigint[]) AND lease = $3",
@@ -266,9 +266,9 @@ async def release(db: Db, queue: str, ids: Iterable[int], *, lease: UUID) -> Non
 
 
 async def become_active(db: Db, queue: str, *, lease: UUID, fresh: UUID, lease_seconds: float) -> UUID | None:
-    """Stay the one consumer of a queue under this lease, or become it under a fresh one; None: it is another.
+    """Stay the active consumer under this lease, or become it under a fresh one; None if another is active.
 
-    A fresh one even for who was active before: what he still had in hand then may have been done since.
+    A former active consumer gets a fresh lease too: its old deliveries may have been applied since.
     """
     return await db.fetchval(
         "INSERT INTO bus_active AS a (queue, lease, leased_until) VALUES ($1, $3, clock_timestamp() + $4)"
@@ -288,7 +288,7 @@ async def step_down(db: Db, queue: str, *, lease: UUID) -> None:
 
 
 async def count_messages(db: Db, queues: Sequence[str], *, at_most: Sequence[int]) -> dict[str, int]:
-    """How many wait in each queue, counted no further than asked."""
+    """The number of messages in each queue, counted up to `at_most`."""
     rows = await db.fetch(
         "SELECT name, (SELECT count(*) FROM ("
         "   SELECT FROM bus_messages WHERE queue = name LIMIT most) AS few) AS depth"
@@ -300,7 +300,7 @@ async def count_messages(db: Db, queues: Sequence[str], *, at_most: Sequence[int
 
 
 async def count_delayed(db: Db, queues: Sequence[str], *, at_most: int) -> dict[str, int]:
-    """How many of each queue's messages wait for another try, counted no further than so many in all."""
+    """The number of delayed messages of each queue, counted up to `at_most` in all."""
     rows = await db.fetch(
         "SELECT name, count(d.queue) AS depth FROM unnest($1::text[]) AS q (name)"
         " LEFT JOIN (SELECT queue FROM bus_delayed LIMIT $2) AS d ON d.queue = name GROUP BY name",
