@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from bench.geofences.asking import LandPlace, WishLoad
 from bench.geofences.fences import FENCES, loading_milliseconds
+from bench.geofences.requests import LandPlace, WishLoad
 from bench.geofences.world import settle_land
 from bench.live.figures import live_delays, memory_table, open_live, stage_table
 from bench.live.loads import BroadcastLoad, DeliveryLoad

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from bench.geofences.asking import LandPlace, WishLoad
 from bench.geofences.fences import FENCES, FenceLoad, PreparedLoad
+from bench.geofences.requests import LandPlace, WishLoad
 from bench.live.loads import SOCKETS, BroadcastLoad, DeliveryLoad, LivePlace
 from bench.location.nearby import FEW_DRIVERS, MANY_DRIVERS, NearbyLoad
 from bench.location.pings import GeoaddLoad, PingLoad

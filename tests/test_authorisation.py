@@ -18,7 +18,7 @@ from catraca.platform.http.health import Health
 from catraca.roles.api import build_app
 from catraca.roles.parts import Parts
 from tests.conftest import bearer
-from tests.domains.communities.places import a_body, fenced
+from tests.domains.communities.places import community_body, post_community
 from tests.domains.people.person import PASSWORD, Person, link_for
 from tests.domains.scheduling.clinic import Clinic, open_clinic
 from tests.servers import on_one_stack
@@ -183,14 +183,14 @@ def of_a_letter(body: object = None) -> Prepare:
 
 
 async def a_fence(api: httpx.AsyncClient, owner: Person) -> Prepared:
-    return Prepared(body=a_body())
+    return Prepared(body=community_body())
 
 
 async def a_village(api: httpx.AsyncClient, owner: Person) -> Prepared:
     """As it is, and what would leave it so."""
-    made = await fenced(api)
+    made = await post_community(api)
     path = {"community_id": made["community_id"], "version": "1"}
-    return Prepared(path, a_body(version=1), query={"version": "1"})
+    return Prepared(path, community_body(version=1), query={"version": "1"})
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-from tests.domains.location.conftest import town, whole_town
+from tests.domains.location.conftest import session_town, town
 from tests.domains.matching.conftest import harness
 
-__all__ = ["harness", "town", "whole_town"]
+__all__ = ["harness", "session_town", "town"]

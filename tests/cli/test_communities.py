@@ -1,4 +1,4 @@
-"""`catraca communities`: files of fences, in and out, on a real database."""
+"""`catraca communities`: import and export of fences, on a real database."""
 
 import json
 import os
@@ -23,11 +23,11 @@ from catraca.domains.communities.service import (
 )
 from catraca.platform.database import Database
 from catraca.platform.texts import text
-from tests.domains.communities.places import PRICES, ring, somewhere, sound_fences, square
+from tests.domains.communities.places import PRICES, ring, somewhere, square, valid_fences
 from tests.servers import Stack
 from tests.support.forked import type_in
 
-# What the commands do is the service's, which is tried on both stacks; what they say is not the server's.
+# The service is tested on its own; the commands do not depend on the server.
 pytestmark = pytest.mark.parametrize("stack", ["embedded"], indirect=True, scope="session")
 
 EXAMPLE = Path(__file__).parents[2] / "docs/examples/communities.geojson"
@@ -35,14 +35,14 @@ EXAMPLE = Path(__file__).parents[2] / "docs/examples/communities.geojson"
 
 @dataclass
 class Machine:
-    """A database without communities, and a shell in front of it."""
+    """A database without communities, and a shell."""
 
     url: str
     folder: Path
     database: Database
 
-    async def type(self, *arguments: object, stdin: str = "") -> tuple[int, str, str]:
-        """`catraca communities ...`; answers its exit code and what it said."""
+    async def run(self, *arguments: object, stdin: str = "") -> tuple[int, str, str]:
+        """Run `catraca communities ...`; returns exit code, standard output and standard error."""
         environment = {
             "PATH": os.environ["PATH"],
             "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
@@ -54,11 +54,13 @@ class Machine:
             "communities", *arguments, environment=environment, folder=self.folder, stdin=stdin.encode()
         )
 
-    async def bring(self, *features: object, options: tuple[object, ...] = ()) -> tuple[int, str, str]:
-        return await self.type("import", "-", *options, stdin=json.dumps(collection(*features)))
+    async def import_by_shell(
+        self, *features: object, options: tuple[object, ...] = ()
+    ) -> tuple[int, str, str]:
+        return await self.run("import", "-", *options, stdin=json.dumps(collection(*features)))
 
-    async def take_in(self, *features: object) -> list[str]:
-        """The same without the shell, which takes its time; answers what became of each."""
+    async def import_directly(self, *features: object) -> list[str]:
+        """Import without the shell, which is slow; returns the outcomes."""
         read = read_features(features, lambda: None)
         assert read.faults == []
         async with self.database.transaction() as db:
@@ -102,59 +104,63 @@ async def machine(url: str, tmp_path: Path) -> AsyncIterator[Machine]:
     await database.close()
 
 
-async def test_the_example_comes_in_once_and_goes_out_as_it_came(machine: Machine) -> None:
-    code, said, complaint = await machine.type("import", EXAMPLE, "--dry-run")
-    assert (code, said.splitlines()[-1], complaint) == (0, "Would be: 3 created, 0 changed, 0 unchanged.", "")
+async def test_example_is_imported_once_and_exported_unchanged(machine: Machine) -> None:
+    code, output, errors = await machine.run("import", EXAMPLE, "--dry-run")
+    assert (code, output.splitlines()[-1], errors) == (0, "Would be: 3 created, 0 changed, 0 unchanged.", "")
     assert await machine.count() == 0
-    code, said, _ = await machine.type("import", EXAMPLE)
-    assert (code, said.splitlines()[-1]) == (0, "3 created, 0 changed, 0 unchanged.")
-    assert "Comunidade da Sé" in said
-    assert (await machine.type("export", "out.geojson"))[:2] == (0, "")
+    code, output, _ = await machine.run("import", EXAMPLE)
+    assert (code, output.splitlines()[-1]) == (0, "3 created, 0 changed, 0 unchanged.")
+    assert "Comunidade da Sé" in output
+    assert (await machine.run("export", "out.geojson"))[:2] == (0, "")
     exported = (machine.folder / "out.geojson").read_text()
-    assert (await machine.type("import", EXAMPLE))[1] == "0 created, 0 changed, 3 unchanged.\n"
-    assert (await machine.type("import", "out.geojson"))[1] == "0 created, 0 changed, 3 unchanged.\n"
+    assert (await machine.run("import", EXAMPLE))[1] == "0 created, 0 changed, 3 unchanged.\n"
+    assert (await machine.run("import", "out.geojson"))[1] == "0 created, 0 changed, 3 unchanged.\n"
     assert await machine.count() == 3
     async with machine.database.connection() as db:
         await db.execute("TRUNCATE communities, community_versions CASCADE")
-    assert await machine.take_in(*json.loads(exported)["features"]) == ["created"] * 3
-    assert (await machine.type("export"))[1] == exported
+    assert await machine.import_directly(*json.loads(exported)["features"]) == ["created"] * 3
+    assert (await machine.run("export"))[1] == exported
 
 
-async def test_only_what_the_file_changes_gets_a_version(machine: Machine) -> None:
+async def test_only_changed_communities_get_a_version(machine: Machine) -> None:
     centre, outskirts = feature("Centro", tariff=PRICES), feature("Arrabalde")
-    assert await machine.take_in(centre, outskirts) == ["created", "created"]
+    assert await machine.import_directly(centre, outskirts) == ["created", "created"]
     centre["properties"]["tariff"] = PRICES | {"base_cents": 1}
-    assert await machine.take_in(outskirts, centre, feature("Praia")) == ["unchanged", "changed", "created"]
+    assert await machine.import_directly(outskirts, centre, feature("Praia")) == [
+        "unchanged",
+        "changed",
+        "created",
+    ]
     assert (await machine.named("Centro")).version == 2
     assert (await machine.named("Arrabalde")).version == 1
     outskirts["geometry"] = square(*somewhere())
-    code, said, _ = await machine.bring(centre, outskirts)
-    assert (code, said.splitlines()[-1]) == (0, "0 created, 1 changed, 1 unchanged.")
+    code, output, _ = await machine.import_by_shell(centre, outskirts)
+    assert (code, output.splitlines()[-1]) == (0, "0 created, 1 changed, 1 unchanged.")
 
 
-async def test_a_file_retires_a_community_and_brings_it_back(machine: Machine) -> None:
+async def test_file_retires_and_restores_a_community(machine: Machine) -> None:
     centre = feature("Centro")
     retired = feature("Centro", geometry=centre["geometry"], retired=True)
-    assert await machine.take_in(centre) == ["created"]
-    assert await machine.take_in(retired) == ["changed"]
+    assert await machine.import_directly(centre) == ["created"]
+    assert await machine.import_directly(retired) == ["changed"]
     assert (await machine.named("Centro")).rules.retired
-    assert await machine.take_in(retired) == ["unchanged"]
-    assert await machine.take_in(centre) == ["changed"]
+    assert await machine.import_directly(retired) == ["unchanged"]
+    assert await machine.import_directly(centre) == ["changed"]
     assert not (await machine.named("Centro")).rules.retired
 
 
-async def test_what_has_no_id_is_known_by_its_name_again(machine: Machine) -> None:
+async def test_feature_without_id_is_found_by_name(machine: Machine) -> None:
     one = feature("Vila São João")
     other = feature("Vila Sa\u0303o Joa\u0303o ", geometry=one["geometry"])
-    assert await machine.take_in(one) == ["created"]
-    assert await machine.take_in(other) == ["unchanged"]
+    assert await machine.import_directly(one) == ["created"]
+    assert await machine.import_directly(other) == ["unchanged"]
 
 
-async def test_neighbours_may_come_later_in_the_file_or_be_there_before(machine: Machine) -> None:
+async def test_neighbours_may_be_later_in_the_file_or_existing(machine: Machine) -> None:
     first, second, before = uuid4(), uuid4(), uuid4()
-    assert await machine.take_in(feature("Before", before)) == ["created"]
+    assert await machine.import_directly(feature("Before", before)) == ["created"]
     neighbours = [str(second), str(before)]
-    done = await machine.take_in(
+    done = await machine.import_directly(
         feature("First", first, neighbour_ids=neighbours, fallback=["neighbours"]),
         feature("Second", second, neighbour_ids=[str(first)]),
     )
@@ -162,9 +168,9 @@ async def test_neighbours_may_come_later_in_the_file_or_be_there_before(machine:
     assert (await machine.named("First")).rules.neighbour_ids == (second, before)
 
 
-async def test_all_faults_of_all_features_are_listed_and_nothing_is_written(machine: Machine) -> None:
-    own, stranger = uuid4(), uuid4()
-    code, said, complaint = await machine.bring(
+async def test_all_faults_are_listed_and_nothing_is_written(machine: Machine) -> None:
+    own, unknown = uuid4(), uuid4()
+    code, output, errors = await machine.import_by_shell(
         feature("Good", own),
         {"type": "Polygon"},
         feature(
@@ -177,10 +183,10 @@ async def test_all_faults_of_all_features_are_listed_and_nothing_is_written(mach
         feature("Own", owner := uuid4(), neighbour_ids=[str(owner)]),
         feature("Priced", tariff={"base_cents": "5"}),
         feature("\x1b[31mNaN", geometry={"type": "Polygon", "coordinates": [[[float("nan"), 0], *ring()]]}),
-        feature("Lonely", neighbour_ids=[str(stranger)]),
+        feature("Lonely", neighbour_ids=[str(unknown)]),
     )
-    assert (code, said) == (1, "")
-    assert complaint.splitlines() == [
+    assert (code, output) == (1, "")
+    assert errors.splitlines() == [
         "feature 2: type: This is not a GeoJSON Feature.",
         "feature 3 \"Bad\": properties.fallback.0: Must be one of: 'neighbours' or 'open'.",
         f'feature 3 "Bad": geometry.coordinates[0][3]: {text("fences.ring_not_closed", "en")}',
@@ -199,39 +205,39 @@ async def test_all_faults_of_all_features_are_listed_and_nothing_is_written(mach
         'feature 10 "\ufffd[31mNaN": geometry.coordinates[0][0]: A point is made of finite numbers.',
         "catraca: nothing was changed: 16 faults",
     ]
-    code, said, complaint = await machine.bring(
-        feature("Good", own), feature("Lonely", neighbour_ids=[str(own), str(stranger)])
+    code, output, errors = await machine.import_by_shell(
+        feature("Good", own), feature("Lonely", neighbour_ids=[str(own), str(unknown)])
     )
-    assert (code, said) == (1, "")
-    assert complaint.splitlines() == [
-        f'feature 2 "Lonely": properties.neighbour_ids: {stranger} is no community, here or in the file.',
+    assert (code, output) == (1, "")
+    assert errors.splitlines() == [
+        f'feature 2 "Lonely": properties.neighbour_ids: {unknown} is no community, here or in the file.',
         "catraca: nothing was changed: 1 fault",
     ]
     assert await machine.count() == 0
 
 
-async def test_columns_nobody_knows_are_told_and_empty_ones_are_not_said(machine: Machine) -> None:
-    code, _, complaint = await machine.bring(
+async def test_unknown_properties_are_reported_and_empty_ones_ignored(machine: Machine) -> None:
+    code, _, errors = await machine.import_by_shell(
         feature("One", osm_id=7, tariff=None, fallback=None), feature("Two", osm_id=8)
     )
-    assert (code, complaint) == (0, 'the property "osm_id" is not known, and ignored (2 times)\n')
+    assert (code, errors) == (0, 'the property "osm_id" is not known, and ignored (2 times)\n')
     assert (await machine.named("One")).rules == Rules(name="One")
 
 
-async def test_who_did_it_is_in_the_audit_log(machine: Machine) -> None:
+async def test_import_is_audited_with_its_actor(machine: Machine) -> None:
     one, other, operator = uuid4(), uuid4(), uuid4()
-    assert await machine.take_in(feature("One", one)) == ["created"]
-    assert (await machine.bring(feature("Other", other), options=("--by", operator)))[0] == 0
+    assert await machine.import_directly(feature("One", one)) == ["created"]
+    assert (await machine.import_by_shell(feature("Other", other), options=("--by", operator)))[0] == 0
     async with machine.database.connection() as db:
         rows = await db.fetch(
             "SELECT subject_id, actor_id, action, data FROM audit_log WHERE subject_id = ANY ($1)",
             [str(one), str(other)],
         )
-    told = {
+    entries = {
         UUID(row["subject_id"]): (row["actor_id"], row["action"], json.loads(row["data"])) for row in rows
     }
     data = {"version": 1, "by": "command line"}
-    assert told == {one: (None, "community.created", data), other: (operator, "community.created", data)}
+    assert entries == {one: (None, "community.created", data), other: (operator, "community.created", data)}
 
 
 @pytest.mark.parametrize(
@@ -246,31 +252,29 @@ async def test_who_did_it_is_in_the_audit_log(machine: Machine) -> None:
         (["export", "nowhere/out.geojson"], "", "nowhere/out.geojson"),
     ],
 )
-async def test_what_cannot_work_is_refused_with_the_remedy(
+async def test_invalid_input_is_refused_with_the_reason(
     machine: Machine, arguments: list[str], stdin: str, word: str
 ) -> None:
-    code, said, complaint = await machine.type(*arguments, stdin=stdin)
-    assert (code, said) == (2, "")
-    assert word in complaint
-    assert "Traceback" not in complaint
+    code, output, errors = await machine.run(*arguments, stdin=stdin)
+    assert (code, output) == (2, "")
+    assert word in errors
+    assert "Traceback" not in errors
 
 
-async def test_without_a_database_there_is_a_way_to_have_one(machine: Machine) -> None:
+async def test_missing_database_is_reported_with_a_remedy(machine: Machine) -> None:
     machine.url = ""
     for command in (["import", EXAMPLE], ["export"]):
-        code, _, complaint = await machine.type(*command)
-        assert (code, "catraca up" in complaint) == (2, True)
+        code, _, errors = await machine.run(*command)
+        assert (code, "catraca up" in errors) == (2, True)
     machine.url = "postgresql://catraca:hush@127.0.0.1:1/catraca"
-    code, _, complaint = await machine.type("import", EXAMPLE)
-    assert (code, "127.0.0.1:1" in complaint, "hush" in complaint) == (1, True, False)
+    code, _, errors = await machine.run("import", EXAMPLE)
+    assert (code, "127.0.0.1:1" in errors, "hush" in errors) == (1, True, False)
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(fence=sound_fences())
-async def test_any_sound_fence_goes_out_and_comes_in_unchanged(
-    machine: Machine, fence: dict[str, Any]
-) -> None:
-    """Made as somebody sent it, read, exported and imported: it stays what it is, and at its version."""
+@given(fence=valid_fences())
+async def test_any_valid_fence_survives_export_and_import(machine: Machine, fence: dict[str, Any]) -> None:
+    """Created, read, exported and imported: it keeps its points and its version."""
     own = CommunityId(uuid4())
     kept = check_fence(fence, language="en")
     async with machine.database.transaction() as db:
@@ -287,23 +291,23 @@ async def test_any_sound_fence_goes_out_and_comes_in_unchanged(
         assert await get_community(db, own) == found
 
 
-async def test_a_fence_that_was_kept_another_way_round_is_unchanged_too(machine: Machine) -> None:
-    """Put in by code that did not ask whether its rings turn as they should."""
+async def test_fence_stored_in_the_other_direction_is_unchanged(machine: Machine) -> None:
+    """Inserted without `check_fence`."""
     fence = square(*somewhere())
     fence["coordinates"][0].reverse()
     async with machine.database.transaction() as db:
         await create_community(db, CommunityId(uuid4()), Rules(name="Vila"), json.dumps(fence), by=None)
     async with machine.database.connection() as db:
         written = collection_of(await all_communities(db))
-    assert await machine.take_in(*features_of("it", written.encode())) == ["unchanged"]
+    assert await machine.import_directly(*features_of("it", written.encode())) == ["unchanged"]
 
 
-async def test_many_come_in_at_once(machine: Machine) -> None:
+async def test_thousand_communities_are_imported(machine: Machine) -> None:
     count = 1000
     lines = [feature(f"Vila {n}", geometry=square(-20, -40 + n / 1000, size=0.0005)) for n in range(count)]
-    code, said, _ = await machine.bring(*lines)
-    assert (code, said.splitlines()[-1]) == (0, f"{count:,} created, 0 changed, 0 unchanged.")
-    assert f"... and {count - 50:,} more" in said
+    code, output, _ = await machine.import_by_shell(*lines)
+    assert (code, output.splitlines()[-1]) == (0, f"{count:,} created, 0 changed, 0 unchanged.")
+    assert f"... and {count - 50:,} more" in output
     async with machine.database.connection() as db:
         index = await communities.Fences().current(db)
     assert len(index) == count

@@ -1,4 +1,4 @@
-"""Fences for tests, each at a place of its own, and communities made of them as an operator does."""
+"""Fences as GeoJSON, each at its own place, and communities created over HTTP."""
 
 import math
 import random
@@ -14,12 +14,12 @@ Coordinates = list[list[list[float]]]
 
 
 def somewhere() -> tuple[float, float]:
-    """A latitude and longitude far out at sea, where nobody else fences anything in."""
+    """A random latitude and longitude at sea, far from the communities of other tests."""
     return random.uniform(-55, -35), random.uniform(-140, -90)
 
 
 def ring(lat: float = -23.55, lng: float = -46.63, *, size: float = 0.01) -> list[list[float]]:
-    """A square with this corner in the south-west, turned as GeoJSON has outer rings."""
+    """A square with this south-west corner, oriented like an outer ring of GeoJSON."""
     e, n = lng + size, lat + size
     return [[lng, lat], [e, lat], [e, n], [lng, n], [lng, lat]]
 
@@ -28,20 +28,20 @@ def square(lat: float = -23.55, lng: float = -46.63, *, size: float = 0.01) -> d
     return {"type": "Polygon", "coordinates": [ring(lat, lng, size=size)]}
 
 
-def a_body(**changes: Any) -> dict[str, Any]:
-    """What makes a community somewhere."""
+def community_body(**changes: Any) -> dict[str, Any]:
+    """A body that creates a community at a random place."""
     return {"name": "Vila", "fence": square(*somewhere()), **changes}
 
 
-async def fenced(api: httpx.AsyncClient, **changes: Any) -> dict[str, Any]:
-    """A new community, as the API answers it."""
-    made = await api.post("/v1/communities", json=a_body(**changes), headers=bearer("operator"))
+async def post_community(api: httpx.AsyncClient, **changes: Any) -> dict[str, Any]:
+    """Create a community; returns the API's answer."""
+    made = await api.post("/v1/communities", json=community_body(**changes), headers=bearer("operator"))
     assert made.status_code == 201, made.text
     return made.json()
 
 
 def _star(draw: st.DrawFn, lat: float, lng: float, size: float) -> list[list[float]]:
-    """A ring of many corners around a place, none of them nearer than 0.6 of the size; turned either way."""
+    """A ring around a place, with corners at 0.6 to 1 of the size, in either direction."""
     corners = draw(st.integers(8, 14))
     radii = draw(st.lists(st.floats(0.6, 1), min_size=corners, max_size=corners))
     turns = [2 * math.pi * corner / corners for corner in range(corners)]
@@ -54,7 +54,7 @@ def _star(draw: st.DrawFn, lat: float, lng: float, size: float) -> list[list[flo
 
 
 def _polygon(draw: st.DrawFn, lat: float, lng: float) -> Coordinates:
-    """With up to four holes, which have a quarter each."""
+    """With up to four holes, one in each quarter."""
     size = draw(st.floats(0.001, 0.4))
     quarters = draw(st.lists(st.sampled_from([(1, 1), (1, -1), (-1, 1), (-1, -1)]), max_size=4, unique=True))
     away = 0.25 * size
@@ -63,8 +63,8 @@ def _polygon(draw: st.DrawFn, lat: float, lng: float) -> Coordinates:
 
 
 @st.composite
-def sound_fences(draw: st.DrawFn) -> dict[str, Any]:
-    """Polygons with holes, and MultiPolygons of them that do not touch."""
+def valid_fences(draw: st.DrawFn) -> dict[str, Any]:
+    """Polygons with holes, and MultiPolygons of separate ones."""
     lat, lng = draw(st.floats(-80, 80)), draw(st.floats(-170, 170))
     if draw(st.booleans()):
         return {"type": "Polygon", "coordinates": _polygon(draw, lat, lng)}

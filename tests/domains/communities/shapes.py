@@ -1,4 +1,4 @@
-"""Communities as values, with fences thrown by dice: polygons with holes, and several in one."""
+"""Communities as values, with random fences: polygons with holes, and MultiPolygons."""
 
 import math
 from dataclasses import replace
@@ -39,7 +39,7 @@ def moved(lat: float, lon: float, *, north: float = 0, east: float = 0) -> tuple
 
 
 def star(dice: Random, lat: float, lon: float, meters: float) -> list[tuple[float, float]]:
-    """A ring around a place, as GeoJSON has it: its corners are from half so far to so far away."""
+    """A GeoJSON ring around a place, with corners at half to all of the distance."""
     corners = dice.randint(3, 12)
     turns = [2 * math.pi * (corner + dice.uniform(0, 0.9)) / corners for corner in range(corners)]
     ring: list[tuple[float, float]] = []
@@ -51,7 +51,7 @@ def star(dice: Random, lat: float, lon: float, meters: float) -> list[tuple[floa
 
 
 def polygon(dice: Random, lat: float, lon: float, meters: float) -> shapely.Polygon:
-    """With a hole in the middle now and then, and one off it."""
+    """With up to two holes near the middle."""
     whole = shapely.Polygon(star(dice, lat, lon, meters))
     for _ in range(dice.randint(0, 2)):
         aside = moved(lat, lon, north=dice.uniform(0, meters / 3), east=dice.uniform(0, meters / 3))
@@ -62,7 +62,7 @@ def polygon(dice: Random, lat: float, lon: float, meters: float) -> shapely.Poly
 
 
 def some_fence(dice: Random, lat: float = LAT, lon: float = LON, meters: float = 1000) -> BaseGeometry:
-    """A Polygon, or a MultiPolygon of two or three a little apart."""
+    """A Polygon, or a MultiPolygon of two or three separate ones."""
     if dice.random() < 0.6:
         return polygon(dice, lat, lon, meters)
     places = [moved(lat, lon, east=2.1 * meters * number) for number in range(dice.randint(2, 3))]
@@ -74,7 +74,7 @@ def geojson(shape: BaseGeometry) -> str:
 
 
 def rectangle(*, north: float, east: float, lat: float = LAT, lon: float = LON) -> shapely.Polygon:
-    """So many metres long and wide around a place."""
+    """So many metres long and wide, with the place in the middle."""
     (south_lat, west_lon), (north_lat, east_lon) = (
         moved(lat, lon, north=side * north / 2, east=side * east / 2) for side in (-1, 1)
     )

@@ -1,4 +1,4 @@
-"""Communities over HTTP: made, changed, retired and found, each change a version that stays."""
+"""Communities over HTTP: created, changed, retired and found; each change is a version."""
 
 import asyncio
 from typing import Any
@@ -10,17 +10,17 @@ import pytest
 
 from catraca.platform.database import Database
 from tests.conftest import bearer
-from tests.domains.communities.places import PRICES, a_body, fenced, ring, somewhere, square
+from tests.domains.communities.places import PRICES, community_body, post_community, ring, somewhere, square
 
 PATH = "/v1/communities"
 
 
-def one(community: dict[str, Any]) -> str:
+def path_of(community: dict[str, Any]) -> str:
     return f"{PATH}/{community['community_id']}"
 
 
-def said(community: dict[str, Any], **changes: Any) -> dict[str, Any]:
-    """What a change must send to leave it as it is, but for the changes."""
+def change_body(community: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    """The body of a change that keeps all other fields."""
     left_out = {"community_id", "retired", "changed_at"}
     return {key: value for key, value in community.items() if key not in left_out} | changes
 
@@ -32,12 +32,14 @@ async def read(api: httpx.AsyncClient, path: str, **query: Any) -> Any:
 
 
 async def change(api: httpx.AsyncClient, community: dict[str, Any], **changes: Any) -> httpx.Response:
-    return await api.put(one(community), json=said(community, **changes), headers=bearer("operator"))
+    return await api.put(
+        path_of(community), json=change_body(community, **changes), headers=bearer("operator")
+    )
 
 
 async def retire(api: httpx.AsyncClient, community: dict[str, Any]) -> httpx.Response:
     query = {"version": community["version"]}
-    return await api.delete(one(community), params=query, headers=bearer("operator"))
+    return await api.delete(path_of(community), params=query, headers=bearer("operator"))
 
 
 async def found_at(api: httpx.AsyncClient, lat: float, lng: float) -> list[str]:
@@ -45,9 +47,9 @@ async def found_at(api: httpx.AsyncClient, lat: float, lng: float) -> list[str]:
     return [community["community_id"] for community in found["communities"]]
 
 
-async def test_what_is_made_is_found_as_it_was_made(api: httpx.AsyncClient) -> None:
-    neighbour = (await fenced(api))["community_id"]
-    body = a_body(
+async def test_created_community_is_read_as_sent(api: httpx.AsyncClient) -> None:
+    neighbour = (await post_community(api))["community_id"]
+    body = community_body(
         id=str(uuid4()),
         name=" Vila do João ",
         tariff=PRICES,
@@ -56,7 +58,7 @@ async def test_what_is_made_is_found_as_it_was_made(api: httpx.AsyncClient) -> N
         neighbour_ids=[neighbour],
         confirmation_ttl_seconds=90,
     )
-    made = await fenced(api, **body)
+    made = await post_community(api, **body)
     assert made == {
         **{key: value for key, value in body.items() if key != "id"},
         "community_id": body["id"],
@@ -65,26 +67,26 @@ async def test_what_is_made_is_found_as_it_was_made(api: httpx.AsyncClient) -> N
         "retired": False,
         "changed_at": made["changed_at"],
     }
-    assert await read(api, one(made)) == made
+    assert await read(api, path_of(made)) == made
 
 
-async def test_what_is_not_said_is_as_everywhere(api: httpx.AsyncClient) -> None:
-    made = await fenced(api)
+async def test_omitted_fields_get_defaults(api: httpx.AsyncClient) -> None:
+    made = await post_community(api)
     assert UUID(made["community_id"])
     assert (made["tariff"], made["outside_tariff"], made["confirmation_ttl_seconds"]) == (None, None, None)
     assert (made["fallback"], made["neighbour_ids"]) == (["open"], [])
 
 
-async def test_an_id_is_one_communitys(api: httpx.AsyncClient) -> None:
-    made = await fenced(api)
-    again = a_body(id=made["community_id"], name="Another")
+async def test_existing_id_is_refused(api: httpx.AsyncClient) -> None:
+    made = await post_community(api)
+    again = community_body(id=made["community_id"], name="Another")
     answer = await api.post(PATH, json=again, headers=bearer("operator"))
     assert (answer.status_code, answer.json()["code"]) == (409, "community_exists")
-    assert await read(api, one(made)) == made
+    assert await read(api, path_of(made)) == made
 
 
-async def test_a_repeat_with_its_key_makes_no_second_one(api: httpx.AsyncClient) -> None:
-    headers, body = bearer("operator") | {"idempotency-key": uuid4().hex}, a_body()
+async def test_repeat_with_the_same_key_creates_one_community(api: httpx.AsyncClient) -> None:
+    headers, body = bearer("operator") | {"idempotency-key": uuid4().hex}, community_body()
     first, second = [await api.post(PATH, json=body, headers=headers) for _ in range(2)]
     assert (first.status_code, second.status_code) == (201, 201)
     assert first.json() == second.json()
@@ -114,29 +116,29 @@ async def test_a_repeat_with_its_key_makes_no_second_one(api: httpx.AsyncClient)
         ({"retired": True}, "body.retired", "extra_forbidden"),
     ],
 )
-async def test_a_wrong_field_is_refused(
+async def test_invalid_field_is_refused(
     api: httpx.AsyncClient, wrong: dict[str, Any], where: str, code: str
 ) -> None:
-    answer = await api.post(PATH, json=a_body(**wrong), headers=bearer("operator"))
+    answer = await api.post(PATH, json=community_body(**wrong), headers=bearer("operator"))
     assert (answer.status_code, answer.json()["code"]) == (422, "request_invalid")
     assert (where, code) in [(error["where"], error["code"]) for error in answer.json()["errors"]]
     assert "This value is not valid here." not in [error["message"] for error in answer.json()["errors"]]
 
 
-async def test_a_bad_fence_is_told_where_and_why_in_the_callers_language(api: httpx.AsyncClient) -> None:
-    community = await fenced(api)
+async def test_fence_faults_are_in_the_callers_language(api: httpx.AsyncClient) -> None:
+    community = await post_community(api)
     bad = {"type": "Polygon", "coordinates": [ring()[:4], [[0, 95], *ring()]]}
-    told: dict[str, list[dict[str, str]]] = {}
+    faults: dict[str, list[dict[str, str]]] = {}
     for language in ("en", "pt-BR"):
         headers = bearer("operator") | {"accept-language": language}
-        made = await api.post(PATH, json=a_body(fence=bad), headers=headers)
-        changed = await api.put(one(community), json=said(community, fence=bad), headers=headers)
+        made = await api.post(PATH, json=community_body(fence=bad), headers=headers)
+        changed = await api.put(path_of(community), json=change_body(community, fence=bad), headers=headers)
         for answer in (made, changed):
             assert (answer.status_code, answer.json()["code"]) == (422, "fence_invalid")
             assert answer.headers["content-type"] == "application/problem+json"
         assert made.json()["faults"] == changed.json()["faults"]
-        told[language] = made.json()["faults"]
-    assert told["en"] == [
+        faults[language] = made.json()["faults"]
+    assert faults["en"] == [
         {
             "where": "coordinates[0][3]",
             "code": "ring_not_closed",
@@ -149,39 +151,43 @@ async def test_a_bad_fence_is_told_where_and_why_in_the_callers_language(api: ht
             " GeoJSON has the longitude first.",
         },
     ]
-    assert told["pt-BR"][0]["message"] == "O anel não está fechado: o último ponto deve repetir o primeiro."
-    assert await read(api, one(community)) == community
+    assert faults["pt-BR"][0]["message"] == "O anel não está fechado: o último ponto deve repetir o primeiro."
+    assert await read(api, path_of(community)) == community
 
 
-async def test_neighbours_are_other_communities_that_there_are(api: httpx.AsyncClient) -> None:
-    known, unknown, own = (await fenced(api))["community_id"], str(uuid4()), str(uuid4())
-    answer = await api.post(PATH, json=a_body(neighbour_ids=[known, unknown]), headers=bearer("operator"))
+async def test_neighbours_must_be_other_existing_communities(api: httpx.AsyncClient) -> None:
+    known, unknown, own = (await post_community(api))["community_id"], str(uuid4()), str(uuid4())
+    answer = await api.post(
+        PATH, json=community_body(neighbour_ids=[known, unknown]), headers=bearer("operator")
+    )
     assert (answer.status_code, answer.json()["code"]) == (422, "neighbour_unknown")
     assert answer.json()["neighbour_ids"] == [unknown]
-    answer = await api.post(PATH, json=a_body(id=own, neighbour_ids=[own]), headers=bearer("operator"))
+    answer = await api.post(
+        PATH, json=community_body(id=own, neighbour_ids=[own]), headers=bearer("operator")
+    )
     assert (answer.status_code, answer.json()["code"]) == (422, "neighbour_is_itself")
-    community = await fenced(api, neighbour_ids=[known])
+    community = await post_community(api, neighbour_ids=[known])
     answer = await change(api, community, neighbour_ids=[community["community_id"]])
     assert (answer.status_code, answer.json()["code"]) == (422, "neighbour_is_itself")
 
 
-async def test_every_change_is_a_version_that_stays(api: httpx.AsyncClient) -> None:
-    first = await fenced(api, tariff=PRICES)
+async def test_every_change_is_a_new_version(api: httpx.AsyncClient) -> None:
+    first = await post_community(api, tariff=PRICES)
     lat, lng = somewhere()
     second = (await change(api, first, fence=square(lat, lng), tariff=None)).json()
     third = (await change(api, second, name="Vila Nova", fallback=[])).json()
     assert [community["version"] for community in (first, second, third)] == [1, 2, 3]
-    assert await read(api, one(first)) == third
+    assert await read(api, path_of(first)) == third
     for community in (first, second, third):
-        assert await read(api, f"{one(first)}/versions/{community['version']}") == community
-    page = await read(api, f"{one(first)}/versions", limit=2)
+        assert await read(api, f"{path_of(first)}/versions/{community['version']}") == community
+    page = await read(api, f"{path_of(first)}/versions", limit=2)
     assert page == {"versions": [third | {"fence": None}, second | {"fence": None}], "next": 2}
-    page = await read(api, f"{one(first)}/versions", before=page["next"])
+    page = await read(api, f"{path_of(first)}/versions", before=page["next"])
     assert page == {"versions": [first | {"fence": None}], "next": None}
 
 
-async def test_of_many_who_change_one_version_at_once_one_does(api: httpx.AsyncClient) -> None:
-    community = await fenced(api)
+async def test_one_of_many_concurrent_changes_succeeds(api: httpx.AsyncClient) -> None:
+    community = await post_community(api)
     answers = await asyncio.gather(*(change(api, community, name=f"Vila {n}") for n in range(8)))
     assert sorted(answer.status_code for answer in answers) == [200] + [409] * 7
     (winner,) = [answer.json() for answer in answers if answer.status_code == 200]
@@ -189,23 +195,23 @@ async def test_of_many_who_change_one_version_at_once_one_does(api: httpx.AsyncC
         if answer.status_code == 409:
             assert (answer.json()["code"], answer.json()["version"]) == ("community_changed", 2)
             assert "2" in answer.json()["detail"]
-    assert await read(api, one(community)) == winner
+    assert await read(api, path_of(community)) == winner
     assert (await change(api, winner, name="The next")).status_code == 200
 
 
-async def test_versions_that_are_no_more_or_not_yet_are_refused(api: httpx.AsyncClient) -> None:
-    community = await fenced(api)
+async def test_change_of_another_version_is_refused(api: httpx.AsyncClient) -> None:
+    community = await post_community(api)
     for version in (2, 2**31 - 2):
         assert (await change(api, community | {"version": version})).json()["code"] == "community_changed"
     assert (await change(api, community | {"version": 2**31 - 1})).json()["code"] == "request_invalid"
     assert (await change(api, community | {"version": 0})).json()["code"] == "request_invalid"
 
 
-async def test_a_retired_community_is_kept_and_out_of_use_until_it_is_brought_back(
+async def test_retired_community_is_out_of_use_until_changed(
     api: httpx.AsyncClient,
 ) -> None:
     lat, lng = somewhere()
-    community = await fenced(api, fence=square(lat, lng))
+    community = await post_community(api, fence=square(lat, lng))
     own = community["community_id"]
     assert await found_at(api, lat, lng) == [own]
     answer = await retire(api, community)
@@ -213,8 +219,8 @@ async def test_a_retired_community_is_kept_and_out_of_use_until_it_is_brought_ba
     assert answer.status_code == 200
     assert retired == community | {"version": 2, "retired": True, "changed_at": retired["changed_at"]}
     assert await found_at(api, lat, lng) == []
-    assert await read(api, one(community)) == retired
-    assert (await retire(api, community)).json() == retired, "twice is once"
+    assert await read(api, path_of(community)) == retired
+    assert (await retire(api, community)).json() == retired, "a repeat changes nothing"
     before = {"after": str(UUID(int=UUID(own).int - 1)), "limit": 1}
     shown = (await read(api, PATH, **before))["communities"]
     assert own not in [one["community_id"] for one in shown]
@@ -226,32 +232,32 @@ async def test_a_retired_community_is_kept_and_out_of_use_until_it_is_brought_ba
 
 
 async def test_retiring_an_older_version_is_refused(api: httpx.AsyncClient) -> None:
-    community = await fenced(api)
+    community = await post_community(api)
     changed = (await change(api, community, name="Changed")).json()
     answer = await retire(api, community)
     assert (answer.status_code, answer.json()["code"]) == (409, "community_changed")
-    assert await read(api, one(community)) == changed
+    assert await read(api, path_of(community)) == changed
 
 
-async def test_pages_go_through_all_with_their_fences_if_wanted(api: httpx.AsyncClient) -> None:
+async def test_pages_list_all_with_optional_fences(api: httpx.AsyncClient) -> None:
     base = uuid4().int >> 8 << 8
-    made = [await fenced(api, id=str(UUID(int=base + n))) for n in range(25)]
+    made = [await post_community(api, id=str(UUID(int=base + n))) for n in range(25)]
     first = await read(api, PATH, after=str(UUID(int=base - 1)), limit=3)
     assert first["communities"] == [community | {"fence": None} for community in made[:3]]
     assert first["next"] == made[2]["community_id"]
     second = await read(api, PATH, after=first["next"], limit=100, fences="true")
-    assert second["communities"] == made[3:23], "with their fences a page takes 20"
+    assert second["communities"] == made[3:23], "a page with fences has at most 20"
     third = await read(api, PATH, after=second["next"], limit=2, fences="true")
     assert third["communities"] == made[23:]
 
 
-async def test_a_place_is_in_every_fence_around_it_and_in_no_hole(api: httpx.AsyncClient) -> None:
+async def test_place_is_in_every_fence_around_it_except_holes(api: httpx.AsyncClient) -> None:
     lat, lng = somewhere()
     hole = ring(lat + 0.004, lng + 0.004, size=0.002)
-    large = await fenced(api, fence=square(lat, lng, size=0.05))
+    large = await post_community(api, fence=square(lat, lng, size=0.05))
     holed = {"type": "Polygon", "coordinates": [ring(lat, lng), hole]}
     split = {"type": "MultiPolygon", "coordinates": [holed["coordinates"], [ring(lat + 0.02, lng)]]}
-    small, parts = await fenced(api, fence=holed), await fenced(api, fence=split)
+    small, parts = await post_community(api, fence=holed), await post_community(api, fence=split)
     ids = [community["community_id"] for community in (small, parts, large)]
     assert await found_at(api, lat + 0.001, lng + 0.001) == ids
     assert await found_at(api, lat + 0.005, lng + 0.005) == ids[2:]
@@ -260,30 +266,30 @@ async def test_a_place_is_in_every_fence_around_it_and_in_no_hole(api: httpx.Asy
 
 
 @pytest.mark.parametrize("query", [{}, {"lat": 0}, {"lat": 91, "lng": 0}, {"lat": "nan", "lng": 0}])
-async def test_a_place_has_a_latitude_and_a_longitude(api: httpx.AsyncClient, query: dict[str, Any]) -> None:
+async def test_place_needs_a_latitude_and_a_longitude(api: httpx.AsyncClient, query: dict[str, Any]) -> None:
     assert (await api.get(f"{PATH}/at", params=query, headers=bearer())).status_code == 422
 
 
-async def test_what_does_not_exist_is_not_found(api: httpx.AsyncClient) -> None:
+async def test_unknown_community_is_not_found(api: httpx.AsyncClient) -> None:
     nowhere, operator = {"community_id": str(uuid4()), "version": 1}, bearer("operator")
-    known = await fenced(api)
+    known = await post_community(api)
     answers = [
-        await api.get(one(nowhere), headers=operator),
-        await change(api, nowhere | a_body()),
+        await api.get(path_of(nowhere), headers=operator),
+        await change(api, nowhere | community_body()),
         await retire(api, nowhere),
-        await api.get(f"{one(nowhere)}/versions", headers=operator),
-        await api.get(f"{one(nowhere)}/versions/1", headers=operator),
-        await api.get(f"{one(known)}/versions/2", headers=operator),
+        await api.get(f"{path_of(nowhere)}/versions", headers=operator),
+        await api.get(f"{path_of(nowhere)}/versions/1", headers=operator),
+        await api.get(f"{path_of(known)}/versions/2", headers=operator),
     ]
     assert [answer.json()["code"] for answer in answers] == ["community_not_found"] * 6
 
 
-async def test_what_operators_do_is_audited(api: httpx.AsyncClient, database: Database) -> None:
+async def test_changes_are_audited(api: httpx.AsyncClient, database: Database) -> None:
     operator = uuid4()
     headers = bearer("operator", operator)
-    made = (await api.post(PATH, json=a_body(), headers=headers)).json()
-    made = (await api.put(one(made), json=said(made, name="Changed"), headers=headers)).json()
-    assert (await api.delete(one(made), params={"version": 2}, headers=headers)).status_code == 200
+    made = (await api.post(PATH, json=community_body(), headers=headers)).json()
+    made = (await api.put(path_of(made), json=change_body(made, name="Changed"), headers=headers)).json()
+    assert (await api.delete(path_of(made), params={"version": 2}, headers=headers)).status_code == 200
     async with database.connection() as db:
         rows = await db.fetch(
             "SELECT actor_id, action, data->>'version' AS version FROM audit_log WHERE subject_id = $1"
@@ -297,8 +303,8 @@ async def test_what_operators_do_is_audited(api: httpx.AsyncClient, database: Da
     ]
 
 
-async def test_no_statement_changes_what_a_community_was(api: httpx.AsyncClient, database: Database) -> None:
-    community = await fenced(api)
+async def test_versions_cannot_be_changed_or_deleted(api: httpx.AsyncClient, database: Database) -> None:
+    community = await post_community(api)
     own = UUID(community["community_id"])
     for statement in (
         "UPDATE community_versions SET name = 'other' WHERE community_id = $1",
@@ -308,13 +314,13 @@ async def test_no_statement_changes_what_a_community_was(api: httpx.AsyncClient,
             async with database.transaction() as db:
                 await db.execute(statement, own)
         assert refused.value.constraint_name == "versions_stay_as_they_were"
-    assert await read(api, one(community)) == community
+    assert await read(api, path_of(community)) == community
 
 
-async def test_versions_leave_no_gap_and_the_newest_is_what_a_community_is(
+async def test_schema_refuses_version_gaps_and_a_wrong_newest(
     api: httpx.AsyncClient, database: Database
 ) -> None:
-    own = UUID((await fenced(api))["community_id"])
+    own = UUID((await post_community(api))["community_id"])
     copied = (
         "INSERT INTO community_versions (community_id, version, name, fence, fallback, neighbour_ids)"
         " SELECT community_id, $2, name, fence, fallback, neighbour_ids FROM community_versions"

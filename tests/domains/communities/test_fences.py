@@ -1,4 +1,4 @@
-"""Which fences a place is in is what shapely says of each; how far the edge is, what the globe says."""
+"""The fence index, compared with shapely on each fence, and distances, compared with the globe."""
 
 from random import Random
 
@@ -22,11 +22,11 @@ from tests.domains.communities.shapes import (
     some_fence,
 )
 
-Fenced = list[tuple[Community, BaseGeometry]]
+Fences = list[tuple[Community, BaseGeometry]]
 
 
-def some_fences(dice: Random, count: int, *, apart: float = 2000) -> Fenced:
-    """Near each other, so that some overlap."""
+def some_fences(dice: Random, count: int, *, apart: float = 2000) -> Fences:
+    """Random fences near each other, so that some overlap."""
     middles = [
         moved(LAT, LON, north=dice.uniform(-apart, apart), east=dice.uniform(-apart, apart))
         for _ in range(count)
@@ -38,7 +38,7 @@ def some_fences(dice: Random, count: int, *, apart: float = 2000) -> Fenced:
 
 
 def places_in(dice: Random, shapes: list[BaseGeometry]) -> list[tuple[float, float]]:
-    """Anywhere around, and on every corner and side of them, holes included."""
+    """Random places around the shapes, and on their corners and sides, holes included."""
     west, south, east, north = shapely.total_bounds(shapes)
     anywhere = [(dice.uniform(south, north), dice.uniform(west, east)) for _ in range(20)]
     on_edges: list[tuple[float, float]] = []
@@ -52,42 +52,42 @@ def places_in(dice: Random, shapes: list[BaseGeometry]) -> list[tuple[float, flo
     return anywhere + on_edges
 
 
-def plainly(fences: Fenced, lat: float, lon: float) -> list[Community]:
-    """What shapely says of each, one by one."""
+def expected_at(fences: Fences, lat: float, lon: float) -> list[Community]:
+    """By shapely, one fence after another."""
     point = shapely.Point(lon, lat)
     found = [(shape.area, one.id, one) for one, shape in fences if shape.covers(point)]
     return [one for _, _, one in sorted(found, key=lambda each: each[:2])]
 
 
-def index_of(fences: Fenced) -> FenceIndex:
+def index_of(fences: Fences) -> FenceIndex:
     return FenceIndex.of((one, geojson(shape)) for one, shape in fences)
 
 
-def as_read(fences: Fenced) -> Fenced:
-    """As they are once written down: a corner may move by the last digit."""
+def as_read(fences: Fences) -> Fences:
+    """After a write as GeoJSON: the last digit of a corner may change."""
     return [(one, shapely.from_geojson(geojson(shape))) for one, shape in fences]
 
 
 @given(st.randoms(use_true_random=False), st.integers(1, 8))
 @settings(max_examples=60, deadline=None)
-def test_a_place_is_in_the_fences_that_cover_it_the_smallest_first(dice: Random, count: int) -> None:
+def test_index_returns_covering_fences_smallest_first(dice: Random, count: int) -> None:
     fences = as_read(some_fences(dice, count))
     index = index_of(fences)
     places = places_in(dice, [shape for _, shape in fences])
     for place, together in zip(places, index.at_each(places), strict=True):
-        expected = plainly(fences, *place)
+        expected = expected_at(fences, *place)
         assert list(index.at(*place)) == expected
         assert [one.community for one in together.values()] == expected
         assert list(together) == [one.id for one in expected]
 
 
 def elsewhere(dice: Random, kinds: list[BaseGeometry]) -> BaseGeometry:
-    """One of these, somewhere within some kilometres."""
+    """One of these shapes, moved by some kilometres."""
     aside = [dice.uniform(-0.2, 0.2), dice.uniform(-0.2, 0.2)]
     return shapely.transform(dice.choice(kinds), lambda degrees: degrees + aside)
 
 
-def test_a_place_among_ten_thousand_fences() -> None:
+def test_index_of_ten_thousand_fences() -> None:
     dice = Random(8)
     kinds = [shape for _, shape in some_fences(dice, 50)]
     fences = as_read([(community(number), elsewhere(dice, kinds)) for number in range(1, 10_001)])
@@ -101,18 +101,18 @@ def test_a_place_among_ten_thousand_fences() -> None:
         assert set(together) == {fences[number][0].id for number in covers}
         assert [one.id for one in index.at(*place)] == list(together)
         found += len(together)
-    assert found > len(places), "most places are in several"
+    assert found > len(places), "most places are in several fences"
 
 
-def test_nobody_is_anywhere_without_fences() -> None:
+def test_empty_index_and_empty_query() -> None:
     assert FenceIndex({}).at_each([(LAT, LON)]) == [{}]
     assert index_of([(community(), rectangle(north=10, east=10))]).at_each([]) == []
 
 
 @given(st.randoms(use_true_random=False), st.lists(st.lists(st.integers(1, 6), max_size=4), max_size=6))
 @settings(max_examples=50, deadline=None)
-def test_what_changes_step_by_step_is_what_is_built_anew(dice: Random, steps: list[list[int]]) -> None:
-    """Made, moved, retired and made again, in any order; each step changes some at once."""
+def test_changed_index_equals_a_new_index(dice: Random, steps: list[list[int]]) -> None:
+    """Created, moved, retired and created again in any order; a step changes several."""
     index, newest = FenceIndex({}), dict[int, tuple[Community, BaseGeometry]]()
     for version, numbers in enumerate(steps, start=1):
         changed = {
@@ -128,14 +128,14 @@ def test_what_changes_step_by_step_is_what_is_built_anew(dice: Random, steps: li
     anew = index_of(list(newest.values()))
     assert len(index) == len(anew) == len(there)
     for place in places_in(dice, [shape for _, shape in newest.values()]) if newest else []:
-        assert index.at(*place) == anew.at(*place) == plainly(there, *place)
+        assert index.at(*place) == anew.at(*place) == expected_at(there, *place)
     for one, _ in newest.values():
         known = index.get(one.id)
         assert (None if known is None else known.community) == (None if one.rules.retired else one)
 
 
 def meters_on_the_globe(shape: BaseGeometry, lat: float, lon: float) -> float:
-    """To the edge, by great circles to points of it that are a few metres apart."""
+    """The distance to the edge, by great circles to points of it a few metres apart."""
     close = shapely.segmentize(shapely.boundary(shape), 3 / 111_195)
     here = Place(lat, lon)
     return min(straight_line_meters(here, Place(y, x)) for x, y in shapely.get_coordinates(close).tolist())
@@ -143,9 +143,7 @@ def meters_on_the_globe(shape: BaseGeometry, lat: float, lon: float) -> float:
 
 @given(st.randoms(use_true_random=False), st.floats(-65, 65))
 @settings(max_examples=15, deadline=None)
-def test_the_way_to_the_edge_is_right_to_half_a_percent_in_fences_of_some_kilometres(
-    dice: Random, lat: float
-) -> None:
+def test_distance_to_the_edge_is_exact_to_half_a_percent(dice: Random, lat: float) -> None:
     shape = some_fence(dice, lat, LON, meters=dice.uniform(500, 4000))
     fence = fence_of(shape)
     corners = shapely.get_coordinates(shape).tolist()
@@ -160,22 +158,22 @@ def rounded(margin: Margin) -> tuple[int, int]:
     return round(margin.edge_meters), round(margin.inner_radius_meters)
 
 
-def test_the_edge_of_a_hole_is_an_edge() -> None:
+def test_edge_of_a_hole_is_an_edge() -> None:
     ring = fence_of(rectangle(north=1000, east=1000) - rectangle(north=200, east=200))
     for north, meters in ((0, 100), (90, 10), (110, 10), (300, 200), (490, 10), (510, 10)):
         assert round(ring.margin_at(*moved(LAT, LON, north=north)).edge_meters) == meters
 
 
-def test_each_part_has_a_width_of_its_own() -> None:
+def test_each_part_has_its_own_inner_radius() -> None:
     far = moved(LAT, LON, east=2000)
     small = rectangle(north=60, east=60, lat=far[0], lon=far[1])
     fence = fence_of(shapely.MultiPolygon([rectangle(north=1000, east=1000), small]))
     assert rounded(fence.margin_at(LAT, LON)) == (500, 500)
     assert rounded(fence.margin_at(*far)) == (30, 30)
-    assert rounded(fence.margin_at(*moved(*far, east=130))) == (100, 30), "and around it"
+    assert rounded(fence.margin_at(*moved(*far, east=130))) == (100, 30), "outside too"
 
 
-def test_180_degrees_east_is_180_degrees_west() -> None:
+def test_distance_across_the_antimeridian() -> None:
     _, lon = moved(0.0, 180.0, east=-200)
     fence = fence_of(rectangle(north=400, east=400, lat=0, lon=lon))
     lat, beyond = moved(0.0, 180.0, east=100)

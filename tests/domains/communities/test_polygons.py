@@ -1,4 +1,4 @@
-"""What is no fence is told where and why; what is one is kept as it was, whichever way its rings turn."""
+"""Fences from GeoJSON: faults with their places, and valid fences stored point for point."""
 
 import json
 import math
@@ -18,7 +18,7 @@ from catraca.domains.communities.polygons import (
     read_fence,
 )
 from catraca.platform.texts import LANGUAGES, text, words
-from tests.domains.communities.places import ring, sound_fences, square
+from tests.domains.communities.places import ring, square, valid_fences
 
 WEST, SOUTH = -46.63, -23.55
 
@@ -32,7 +32,7 @@ def multi(*polygons: object) -> dict[str, Any]:
 
 
 def points(*places: tuple[float, float]) -> list[list[float]]:
-    """In thousandths of a degree from the square's corner."""
+    """In thousandths of a degree from the square's south-west corner."""
     return [[WEST + east / 1000, SOUTH + north / 1000] for east, north in places]
 
 
@@ -115,23 +115,23 @@ FAULTY: list[tuple[object, list[tuple[str, str]]]] = [
 
 
 @pytest.mark.parametrize(("fence", "faults"), FAULTY)
-def test_what_is_no_fence_is_told_where_and_why(fence: object, faults: list[tuple[str, str]]) -> None:
+def test_faults_have_place_and_code(fence: object, faults: list[tuple[str, str]]) -> None:
     assert faults_of(fence) == faults
 
 
-def test_every_word_is_for_a_fault_that_was_shown() -> None:
+def test_every_fault_text_is_used() -> None:
     shown = {code for _, faults in FAULTY for _, code in faults} | {"too_many_points", "too_many_rings"}
     assert {f"fences.{code}" for code in shown} == {key for key in words("en") if key.startswith("fences.")}
 
 
-def test_it_is_told_where_a_ring_crosses() -> None:
+def test_crossing_ring_reports_the_place() -> None:
     with pytest.raises(FenceFaulty) as refused:
         read_fence(polygon(BOWTIE))
     data = refused.value.faults[0].data
     assert data == {"lng": pytest.approx(WEST + 0.005), "lat": pytest.approx(SOUTH + 0.005)}
 
 
-def test_all_faults_are_told_at_once() -> None:
+def test_all_faults_are_reported_together() -> None:
     fence = multi(
         [SQUARE, hole(1, 1), hole(20, 20), hole(1.5, 1.5), BOWTIE], [hole(30, 0)], [[[0, 0]]], [hole(31, 1)]
     )
@@ -144,7 +144,7 @@ def test_all_faults_are_told_at_once() -> None:
     ]
 
 
-def test_of_many_faults_the_first_are_told() -> None:
+def test_number_of_reported_faults_is_limited() -> None:
     wrong = [[200, 0]] * 1000
     assert faults_of(polygon(wrong)) == [
         (f"coordinates[0][{n}]", "longitude_out_of_range") for n in range(MAX_FAULTS)
@@ -157,7 +157,7 @@ def circle(count: int) -> list[list[float]]:
     return [*around, around[0]]
 
 
-def test_a_fence_has_so_many_points_and_rings_and_no_more() -> None:
+def test_points_and_rings_are_limited() -> None:
     assert read_fence(polygon(circle(MAX_POINTS - 1)))
     assert faults_of(polygon(circle(MAX_POINTS))) == [("coordinates", "too_many_points")]
     many = [hole(x, y, 0.2) for x in range(1, 30) for y in range(1, 30)]
@@ -180,17 +180,17 @@ def test_a_fence_has_so_many_points_and_rings_and_no_more() -> None:
     ids=["holes touch in a point", "a hole touches the outer ring", "polygons touch in a point",
          "a point comes twice", "split at the antimeridian", "an island in a hole", "more members"],
 )  # fmt: skip
-def test_what_touches_without_crossing_is_a_fence(fence: dict[str, Any]) -> None:
+def test_touching_rings_are_valid(fence: dict[str, Any]) -> None:
     assert shapely.from_geojson(read_fence(fence)).equals(shapely.from_geojson(json.dumps(fence)))
 
 
-def test_altitudes_are_left_out() -> None:
+def test_altitudes_are_removed() -> None:
     high = polygon([[*place, 760.5] for place in SQUARE])
     assert read_fence(high) == read_fence(polygon(SQUARE))
 
 
-@given(sound_fences())
-def test_a_sound_fence_is_kept_point_for_point_with_its_rings_turned_as_they_should(
+@given(valid_fences())
+def test_valid_fence_keeps_its_points_with_rings_oriented(
     fence: dict[str, Any],
 ) -> None:
     kept = read_fence(fence)
@@ -215,7 +215,7 @@ json_values = st.recursive(
 
 @settings(max_examples=300)
 @given(st.sampled_from(["Polygon", "MultiPolygon"]), json_values)
-def test_whatever_is_sent_is_a_fence_or_has_faults(kind: str, coordinates: object) -> None:
+def test_any_json_is_a_fence_or_has_faults(kind: str, coordinates: object) -> None:
     fence = {"type": kind, "coordinates": coordinates}
     try:
         kept = read_fence(fence)
@@ -226,17 +226,17 @@ def test_whatever_is_sent_is_a_fence_or_has_faults(kind: str, coordinates: objec
 
 
 places = st.tuples(st.integers(0, 6), st.integers(0, 6))
-# In fractions that floats hold exactly: what lies on one line does.
+# Fractions that floats represent exactly, so that points on a line are on it.
 corners = places.map(lambda place: [place[0] / 1024 - 46, place[1] / 1024 - 23])
 rings = st.lists(corners, min_size=3, max_size=7).map(lambda found: [*found, found[0]])
 
 
 @settings(max_examples=300)
 @given(st.lists(st.lists(rings, min_size=1, max_size=3), min_size=1, max_size=3))
-def test_only_what_shapely_finds_valid_is_a_fence_and_all_of_it(
+def test_fence_is_valid_exactly_if_shapely_says_so(
     coordinates: list[list[list[list[float]]]],
 ) -> None:
-    """Rings on a coarse grid: they touch, cross and fall together all the time."""
+    """Rings on a coarse grid touch, cross and coincide often."""
     shape = shapely.MultiPolygon([shapely.Polygon(shell, holes) for shell, *holes in coordinates])
     try:
         kept = shapely.from_geojson(read_fence(multi(*coordinates)))

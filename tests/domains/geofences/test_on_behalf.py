@@ -1,4 +1,4 @@
-"""Whose ride it is: the caller's own, or, for operators and services, that of somebody there is."""
+"""The ride's passenger: the caller, or any existing user for operators and services."""
 
 from uuid import uuid4
 
@@ -9,21 +9,21 @@ from tests.domains.geofences.village import Village
 
 
 @pytest.mark.parametrize("role", ["operator", "service"])
-async def test_operators_and_services_ask_and_confirm_for_a_passenger(village: Village, role: str) -> None:
+async def test_operators_and_services_act_for_a_passenger(village: Village, role: str) -> None:
     passenger_id, caller_id = uuid4(), uuid4()
     caller = bearer(role, caller_id)
     await village.town.api.get("/v1/me", headers=bearer("passenger", passenger_id))
-    asked = await village.post(passenger_id, caller, **village.asked())
+    asked = await village.post(passenger_id, caller, **village.body())
     assert asked.status_code == 202, asked.text
     token = asked.json()["confirmationToken"]
-    assert await village.token(passenger_id) == token, "it is the passenger's own question"
+    assert await village.request_token(passenger_id) == token, "the passenger gets the same confirmation"
     confirmed = await village.post(passenger_id, caller, confirmationToken=token)
     assert confirmed.status_code == 201, confirmed.text
     assert confirmed.json()["ride"]["passengerId"] == str(passenger_id)
     assert (await village.confirm(passenger_id, token)).json()["rideId"] == confirmed.json()["rideId"]
     wrong = await village.post(passenger_id, caller, confirmationToken="0" * 64)
     assert wrong.status_code == 404
-    assert await village.audited(token) == [
+    assert await village.audit_actions(token) == [
         ("issued", caller_id),
         ("repeated", passenger_id),
         ("confirmed", caller_id),
@@ -37,44 +37,44 @@ async def test_operators_and_services_ask_and_confirm_for_a_passenger(village: V
 
 
 @pytest.mark.parametrize("role", ["passenger", "driver", "worker"])
-async def test_nobody_else_asks_or_confirms_for_another(village: Village, role: str) -> None:
+async def test_other_roles_cannot_act_for_a_passenger(village: Village, role: str) -> None:
     passenger_id, caller = uuid4(), bearer(role)
-    token = await village.token(passenger_id)
-    for body in (village.asked(), {"confirmationToken": token}):
+    token = await village.request_token(passenger_id)
+    for body in (village.body(), {"confirmationToken": token}):
         answer = await village.post(passenger_id, caller, **body)
         assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
     assert await village.rides_of(passenger_id) == []
-    assert (await village.question(token))["used_at"] is None
+    assert (await village.confirmation(token))["used_at"] is None
 
 
 @pytest.mark.parametrize("role", ["driver", "worker", "operator", "service"])
-async def test_who_is_no_passenger_has_no_ride_of_their_own(village: Village, role: str) -> None:
+async def test_caller_without_the_passenger_role_is_refused(village: Village, role: str) -> None:
     caller_id = uuid4()
-    answer = await village.post(caller_id, bearer(role, caller_id), **village.asked())
+    answer = await village.post(caller_id, bearer(role, caller_id), **village.body())
     assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
 
 
-async def test_a_passenger_who_is_also_an_operator_may_do_both(village: Village) -> None:
+async def test_passenger_and_operator_may_do_both(village: Village) -> None:
     caller_id, passenger_id = uuid4(), uuid4()
     both = bearer(["passenger", "operator"], caller_id)
     await village.town.api.get("/v1/me", headers=bearer("passenger", passenger_id))
-    assert (await village.post(caller_id, both, **village.asked())).status_code == 202
-    assert (await village.post(passenger_id, both, **village.asked())).status_code == 202
+    assert (await village.post(caller_id, both, **village.body())).status_code == 202
+    assert (await village.post(passenger_id, both, **village.body())).status_code == 202
 
 
-async def test_there_is_no_ride_for_nobody(village: Village) -> None:
-    answer = await village.post(uuid4(), bearer("operator"), **village.asked())
+async def test_unknown_and_erased_passengers_are_not_found(village: Village) -> None:
+    answer = await village.post(uuid4(), bearer("operator"), **village.body())
     assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
     erased_id = uuid4()
-    token = await village.token(erased_id)
+    token = await village.request_token(erased_id)
     headers = bearer("passenger", erased_id)
     assert (await village.town.api.delete("/v1/me", headers=headers)).status_code == 204
-    for body in (village.asked(), village.asked(type="normal"), {"confirmationToken": token}):
+    for body in (village.body(), village.body(type="normal"), {"confirmationToken": token}):
         answer = await village.post(erased_id, bearer("operator"), **body)
         assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
     assert await village.rides_of(erased_id) == []
 
 
-async def test_without_a_token_of_access_nothing_is_said(village: Village) -> None:
-    answer = await village.post(uuid4(), {"authorization": ""}, **village.asked())
+async def test_request_without_authentication_is_refused(village: Village) -> None:
+    answer = await village.post(uuid4(), {"authorization": ""}, **village.body())
     assert (answer.status_code, answer.json()["code"]) == (401, "unauthenticated")

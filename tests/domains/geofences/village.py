@@ -1,4 +1,4 @@
-"""A village with a fence around it, in a town of its own: who asks for rides there, and who drives."""
+"""A village: a community with a square fence, its passengers and drivers, in a town."""
 
 import hashlib
 import itertools
@@ -25,21 +25,33 @@ from tests.servers import until
 from tests.support.http import served
 
 PATH = "/api/governance/ride/request"
-# Each test has a village of its own, far from all others: what it fences in is nobody else's.
+# Each test has its own village, far from all others.
 _places = ((-30 + number // 50, -60 + number % 50) for number in itertools.count())
 FENCE_METERS = 1000
-# Beyond it, and still near enough to come.
+# Outside the fence, within the search radius.
 OUTSIDE_METERS = 3000
 PORTUGUESE = {"accept-language": "pt-BR"}
 METERS_A_DEGREE = 111_320
 
 
 def square(lat: float, lng: float, *, meters: float = FENCE_METERS) -> dict[str, Any]:
-    """A fence so far to each side."""
+    """A fence whose sides are so many metres from the place."""
     north = meters / METERS_A_DEGREE
     east = north / math.cos(math.radians(lat))
     w, e, s, n = lng - east, lng + east, lat - north, lat + north
     return {"type": "Polygon", "coordinates": [[[w, s], [e, s], [e, n], [w, n], [w, s]]]}
+
+
+def request_body(lat: float, lng: float) -> dict[str, Any]:
+    """The contract's first example, at this place."""
+    return {
+        "type": "comunidade",
+        "passengerLat": lat,
+        "passengerLng": lng,
+        "origin": "Origem",
+        "destination": "Destino",
+        "price": 15.50,
+    }
 
 
 @dataclass
@@ -50,32 +62,22 @@ class Village:
     community: Community
 
     @classmethod
-    async def settle(cls, town: Town, **rules: Any) -> Self:
-        """A new one."""
+    async def create(cls, town: Town, **rules: Any) -> Self:
         lat, lng = next(_places)
         return cls(town, lat, lng, await make_community(town, square(lat, lng), **rules))
 
-    def asked(self, **changes: Any) -> dict[str, Any]:
-        """The contract's first example, here; a field that is None is left out."""
-        body = {
-            "type": "comunidade",
-            "passengerLat": self.lat,
-            "passengerLng": self.lng,
-            "origin": "Origem",
-            "destination": "Destino",
-            "price": 15.50,
-            **changes,
-        }
+    def body(self, **changes: Any) -> dict[str, Any]:
+        """A request in the village; a field that is None is omitted."""
+        body = request_body(self.lat, self.lng) | changes
         return {name: value for name, value in body.items() if value is not None}
 
-    async def another(self, fence: dict[str, Any], **rules: Any) -> Community:
-        """One more community."""
+    async def add_community(self, fence: dict[str, Any], **rules: Any) -> Community:
         return await make_community(self.town, fence, **rules)
 
-    async def driver(
+    async def add_driver(
         self, *, north_meters: float = 0, based: bool = False, community: Community | None = None
     ) -> UUID:
-        """Somebody at work so far from its middle; based in the village, or in another."""
+        """A driver online so far from the middle; based in the village or in `community`, or nowhere."""
         driver_id = await self.town.new_driver(lat=self.lat + north_meters / METERS_A_DEGREE, lng=self.lng)
         if based or community:
             await self.sql(
@@ -88,7 +90,7 @@ class Village:
     async def post(
         self, passenger_id: UUID, headers: dict[str, str] | None = None, **body: Any
     ) -> httpx.Response:
-        """As the passenger, unless it is said who."""
+        """As the passenger, unless `headers` name another caller."""
         return await self.town.api.post(
             PATH,
             json={"passengerId": str(passenger_id), **body},
@@ -98,20 +100,20 @@ class Village:
     def headers(self, passenger_id: UUID) -> dict[str, str]:
         return bearer("passenger", passenger_id) | PORTUGUESE
 
-    async def ask(self, passenger_id: UUID, **changes: Any) -> httpx.Response:
-        return await self.post(passenger_id, **self.asked(**changes))
+    async def request(self, passenger_id: UUID, **changes: Any) -> httpx.Response:
+        return await self.post(passenger_id, **self.body(**changes))
 
-    async def token(self, passenger_id: UUID, **changes: Any) -> str:
-        """Asked for while nobody is there."""
-        answer = await self.ask(passenger_id, **changes)
+    async def request_token(self, passenger_id: UUID, **changes: Any) -> str:
+        """The token of a request that needs a confirmation."""
+        answer = await self.request(passenger_id, **changes)
         assert answer.status_code == 202, answer.text
         return answer.json()["confirmationToken"]
 
     async def confirm(self, passenger_id: UUID, token: str, **more: Any) -> httpx.Response:
         return await self.post(passenger_id, confirmationToken=token, **more)
 
-    async def confirmed(self, passenger_id: UUID, token: str) -> UUID:
-        """The new ride."""
+    async def confirm_ride(self, passenger_id: UUID, token: str) -> UUID:
+        """Confirm; returns the id of the new ride."""
         answer = await self.confirm(passenger_id, token)
         assert answer.status_code == 201, answer.text
         return UUID(answer.json()["rideId"])
@@ -120,23 +122,23 @@ class Village:
         rows = await self.sql("SELECT id FROM rides WHERE passenger_id = $1 ORDER BY id", passenger_id)
         return [row["id"] for row in rows]
 
-    async def question(self, token: str) -> Any:
-        """The row of this token; None if there is none."""
+    async def confirmation(self, token: str) -> Any:
+        """The row of this token, or None."""
         rows = await self.sql("SELECT * FROM ride_confirmations WHERE token_hash = $1", digest(token))
         return rows[0] if rows else None
 
-    async def audited(self, token: str) -> list[tuple[str, UUID | None]]:
-        """What was done with this question and by whom, in order."""
-        question = await self.question(token)
+    async def audit_actions(self, token: str) -> list[tuple[str, UUID | None]]:
+        """The confirmation's outcomes in the audit log, each with its actor."""
+        row = await self.confirmation(token)
         rows = await self.sql(
             "SELECT action, actor_id FROM audit_log WHERE subject_kind = 'confirmation' AND subject_id = $1"
             " ORDER BY id",
-            str(question["id"]),
+            str(row["id"]),
         )
         return [(row["action"].removeprefix("confirmation."), row["actor_id"]) for row in rows]
 
-    async def let_lapse(self, token: str, by: timedelta = timedelta(hours=1)) -> None:
-        """Let all of it have been so much earlier; nobody noticed yet."""
+    async def age(self, token: str, by: timedelta = timedelta(hours=1)) -> None:
+        """Move the confirmation's times into the past."""
         await self.sql(
             "UPDATE ride_confirmations SET created_at = created_at - $2::interval,"
             " expires_at = expires_at - $2::interval, used_at = used_at - $2::interval,"
@@ -145,32 +147,31 @@ class Village:
             by,
         )
 
-    async def close(self, token: str) -> None:
-        """What the question's timer does when it is due."""
-        question = await self.question(token)
-        await self.town.parts.database.run(lambda db: jobs.expire_confirmation(db, question["id"]))
+    async def expire(self, token: str) -> None:
+        """Fire the confirmation's timer."""
+        row = await self.confirmation(token)
+        await self.town.parts.database.run(lambda db: jobs.expire_confirmation(db, row["id"]))
 
     async def cancel(self, passenger_id: UUID, ride_id: UUID) -> None:
         answer = await self.town.rides.cancel(ride_id, bearer("passenger", passenger_id))
         assert answer.json()["status"] == "CANCELED", answer.text
 
-    async def until_waiting(self, count: int) -> None:
-        """So many wait for somebody else's row."""
-        await until(lambda: self._are_waiting(count))
+    async def until_blocked(self, count: int) -> None:
+        """Wait until so many transactions wait for a lock."""
+        await until(lambda: self._are_blocked(count))
 
-    async def _are_waiting(self, count: int) -> bool:
+    async def _are_blocked(self, count: int) -> bool:
         rows = await self.sql(
             "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
         )
         return len(rows) == count
 
     async def sql(self, query: str, *args: object) -> Sequence[Any]:
-        """Straight into the database, committed."""
         return await self.town.rides.sql(query, *args)
 
     @asynccontextmanager
-    async def under(self, **settings: object) -> AsyncIterator[Self]:
-        """The same village at another API, with these settings."""
+    async def with_settings(self, **settings: object) -> AsyncIterator[Self]:
+        """The same village at an API with these settings."""
         async with served(self.town.parts, **settings) as here, here.client() as client:
             yield replace(self, town=replace(self.town, api=client))
 
@@ -183,7 +184,7 @@ async def make_community(town: Town, fence: dict[str, Any], **rules: Any) -> Com
 
 
 def community_rides(village: Village) -> CommunityRides:
-    """What stands behind the API's route, to be asked without it."""
+    """The service behind the API's route."""
     parts = village.town.parts
     terms = GeofenceTerms(
         enabled=True,

@@ -1,4 +1,4 @@
-"""Drivers and the communities they are in: told once a crossing, and nothing is written for who stays."""
+"""Fence crossings: one event each, and nothing is written for drivers who stay."""
 
 import asyncio
 import json
@@ -20,8 +20,7 @@ from catraca.platform.database.invariants import check_invariants
 from tests.client.people import token_of
 from tests.conftest import bearer
 from tests.domains.geofences.village import METERS_A_DEGREE, Village, square
-from tests.domains.location.outages import stopped
-from tests.domains.location.town import Town, spot
+from tests.domains.location.town import Town, redis_stopped, spot
 from tests.servers import on_one_stack, until
 from tests.support.roles import working
 
@@ -31,13 +30,13 @@ IN, BARELY_IN, BARELY_OUT, OUT = 900, 990, 1010, 1100
 
 @pytest.fixture
 async def village(town: Town) -> Village:
-    """Far from where other tests are: only who goes there is in it."""
-    return await Village.settle(town)
+    """Far from other tests: only its own drivers are inside."""
+    return await Village.create(town)
 
 
 @dataclass
 class Drive:
-    """A driver on the way, seen by a patrol every five seconds of the driver's clock."""
+    """A driver who pings every five seconds of the driver's clock, with a patrol after each ping."""
 
     village: Village
     driver_id: UUID
@@ -46,7 +45,7 @@ class Drive:
 
     @classmethod
     async def begin(cls, village: Village, north: float | None) -> Self:
-        """Online there; or nobody knows where."""
+        """Go online so far north, or without a position."""
         drive = cls(village, await village.town.rides.new_driver(), village.town.patrol())
         position = {} if north is None else {"position": drive.ping(north)}
         await village.town.go(drive.driver_id, online=True, **position)
@@ -58,21 +57,21 @@ class Drive:
         return spot(lat=lat, lng=self.village.lng, at=self.at, accuracy_meters=20)
 
     async def on(self, *north: float) -> list[str]:
-        """Pings from so far north, with a patrol after each; answers all that was told of it so far."""
+        """Ping from so far north, with a patrol after each ping; returns all events so far."""
         for one in north:
-            told = await self.village.town.ping(self.driver_id, self.ping(one))
-            assert told["accepted"] == 1, told
+            answer = await self.village.town.ping(self.driver_id, self.ping(one))
+            assert answer["accepted"] == 1, answer
             await self.patrol.check_all()
-        return await self.told()
+        return await self.events()
 
-    async def told(self) -> list[str]:
-        """But for the beginning of work."""
-        first, *more = await self.village.town.told(self.driver_id)
+    async def events(self) -> list[str]:
+        """Without the first, `online`."""
+        first, *more = await self.village.town.events(self.driver_id)
         assert first == "online"
         return more
 
     async def rows(self) -> list[Any]:
-        """With what PostgreSQL says of who wrote them."""
+        """With the system columns that show a write."""
         return list(
             await self.village.town.rides.sql(
                 "SELECT xmin, ctid, * FROM driver_communities WHERE driver_id = $1", self.driver_id
@@ -83,52 +82,52 @@ class Drive:
 ENTERED, LEFT = "entered_community", "left_community"
 
 
-async def test_who_comes_online_inside_is_in_at_once_and_offline_in_none(village: Village) -> None:
+async def test_going_online_inside_enters_and_offline_deletes_the_state(village: Village) -> None:
     drive = await Drive.begin(village, IN)
-    assert await drive.told() == [ENTERED]
+    assert await drive.events() == [ENTERED]
     (row,) = await drive.rows()
     assert (row["community_id"], row["inside"]) == (village.community.id, True)
     await drive.on(IN, BARELY_IN)
-    assert await drive.rows() == [row], "nothing is written for who stays"
+    assert await drive.rows() == [row], "nothing is written while the driver stays"
     await village.town.go(drive.driver_id, online=False)
     assert await drive.rows() == []
-    assert await drive.told() == [ENTERED, "offline"], "who is offline is in no community, unsaid"
+    assert await drive.events() == [ENTERED, "offline"], "going offline publishes no leave event"
 
 
-async def test_the_first_position_decides_alone_however_near_the_edge(village: Village) -> None:
-    for north, told in ((BARELY_IN, [ENTERED]), (BARELY_OUT, [])):
+async def test_first_position_decides_alone_even_near_the_edge(village: Village) -> None:
+    for north, events in ((BARELY_IN, [ENTERED]), (BARELY_OUT, [])):
         drive = await Drive.begin(village, north)
-        assert await drive.told() == told
-    for north, told in ((BARELY_IN, [ENTERED]), (BARELY_OUT, [])):
+        assert await drive.events() == events
+    for north, events in ((BARELY_IN, [ENTERED]), (BARELY_OUT, [])):
         drive = await Drive.begin(village, None)
         await drive.patrol.check_all()
-        assert await drive.told() == []
-        assert await drive.on(north) == told
-        assert await drive.on(BARELY_IN, BARELY_IN, BARELY_IN) == told, "and only the first"
+        assert await drive.events() == []
+        assert await drive.on(north) == events
+        assert await drive.on(BARELY_IN, BARELY_IN, BARELY_IN) == events, "only the first"
 
 
-async def test_who_says_it_later_is_in_at_once_as_well(village: Village) -> None:
+async def test_first_position_sent_later_decides_alone_too(village: Village) -> None:
     drive = await Drive.begin(village, None)
     await village.town.go(drive.driver_id, online=True, position=drive.ping(BARELY_IN))
-    assert await drive.told() == [ENTERED]
+    assert await drive.events() == [ENTERED]
 
     known = await Drive.begin(village, OUT)
     await village.town.go(known.driver_id, online=True, position=known.ping(IN))
-    assert await known.told() == [], "after the first it counts as a ping"
+    assert await known.events() == [], "later positions count as pings"
 
 
 @on_one_stack
-async def test_who_comes_online_over_a_socket_is_in_at_once_as_well(village: Village) -> None:
+async def test_going_online_over_a_socket_enters_at_once(village: Village) -> None:
     driver_id = await village.town.rides.new_driver()
     async with (
         Client(str(village.town.api.base_url), token=token_of("driver", driver_id)) as client,
         client.live() as live,
     ):
         await live.go_online(Ping(lat=village.lat, lng=village.lng))
-    assert await village.town.told(driver_id) == ["online", ENTERED]
+    assert await village.town.events(driver_id) == ["online", ENTERED]
 
 
-async def test_a_driver_who_drives_in_and_out_is_told_of_once_each(village: Village) -> None:
+async def test_entering_and_leaving_publish_one_event_each(village: Village) -> None:
     drive = await Drive.begin(village, OUT)
     assert await drive.on(IN, IN) == []
     assert await drive.on(IN) == [ENTERED]
@@ -140,16 +139,16 @@ async def test_a_driver_who_drives_in_and_out_is_told_of_once_each(village: Vill
         drive.driver_id,
     )
     for row, north in zip(rows, (IN, OUT), strict=True):
-        told = json.loads(row["body"])
-        assert told["community_id"] == str(village.community.id)
-        assert (round(told["lat"], 6), told["lng"]) == (
+        event = json.loads(row["body"])
+        assert event["community_id"] == str(village.community.id)
+        assert (round(event["lat"], 6), event["lng"]) == (
             round(village.lat + north / METERS_A_DEGREE, 6),
             village.lng,
         )
 
 
 @on_one_stack
-async def test_nothing_is_written_of_who_drives_about_on_one_side(village: Village) -> None:
+async def test_driving_on_one_side_writes_nothing(village: Village) -> None:
     outside, inside = await Drive.begin(village, OUT), await Drive.begin(village, IN)
     rows = await inside.rows()
     await outside.on(BARELY_OUT, OUT, BARELY_IN, BARELY_IN, BARELY_OUT)
@@ -158,7 +157,7 @@ async def test_nothing_is_written_of_who_drives_about_on_one_side(village: Villa
 
 
 @on_one_stack
-async def test_the_same_ping_is_one_sighting_however_often_the_patrol_comes(village: Village) -> None:
+async def test_one_ping_counts_once_over_many_patrols(village: Village) -> None:
     drive = await Drive.begin(village, OUT)
     await drive.on(IN)
     (row,) = await drive.rows()
@@ -168,57 +167,57 @@ async def test_the_same_ping_is_one_sighting_however_often_the_patrol_comes(vill
     assert await drive.rows() == [row]
 
 
-async def test_patrols_at_the_same_time_tell_of_it_once(village: Village) -> None:
+async def test_concurrent_patrols_publish_one_event(village: Village) -> None:
     drives = [await Drive.begin(village, north) for north in (IN, OUT) * 4]
     for _ in range(3):
         for number, drive in enumerate(drives):
             await village.town.ping(drive.driver_id, drive.ping(IN if number % 2 else OUT))
         await asyncio.gather(*(village.town.patrol().check_all() for _ in range(6)))
     for number, drive in enumerate(drives):
-        assert await drive.told() == ([ENTERED] if number % 2 else [ENTERED, LEFT])
+        assert await drive.events() == ([ENTERED] if number % 2 else [ENTERED, LEFT])
 
 
 @on_one_stack
-async def test_who_goes_offline_between_the_look_and_the_change_is_in_no_community(
+async def test_driver_going_offline_during_a_patrol_enters_nothing(
     village: Village, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drive = await Drive.begin(village, None)
-    look = store.fence_states
+    read = store.fence_states
 
-    async def look_and_be_late(*given: Any) -> Any:
-        found = await look(*given)
+    async def read_before_offline(*given: Any) -> Any:
+        found = await read(*given)
         monkeypatch.undo()
         await village.town.go(drive.driver_id, online=False)
         return found
 
     await village.town.ping(drive.driver_id, drive.ping(IN))
-    monkeypatch.setattr(store, "fence_states", look_and_be_late)
+    monkeypatch.setattr(store, "fence_states", read_before_offline)
     await drive.patrol.check_all()
-    assert await drive.told() == ["offline"]
+    assert await drive.events() == ["offline"]
     assert await drive.rows() == []
 
 
-async def test_without_redis_it_is_settled_by_what_postgresql_knows(village: Village) -> None:
+async def test_crossing_without_redis_uses_positions_of_postgresql(village: Village) -> None:
     drive = await Drive.begin(village, OUT)
-    async with stopped(village.town):
+    async with redis_stopped(village.town):
         for _ in range(3):
-            assert await drive.told() == []
-            # Else a position is not written so soon after the last.
+            assert await drive.events() == []
+            # Without Redis, positions are written at an interval.
             await village.town.age(drive.driver_id, "seen_at", timedelta(seconds=6))
             await village.town.ping(drive.driver_id, drive.ping(IN))
             await drive.patrol.check_all()
-        assert await drive.told() == [ENTERED]
+        assert await drive.events() == [ENTERED]
 
 
 @on_one_stack
-async def test_what_postgresql_knew_before_redis_was_lost_counts_for_nothing(village: Village) -> None:
+async def test_old_position_after_a_redis_loss_does_not_count(village: Village) -> None:
     drive = await Drive.begin(village, OUT)
     await drive.on(IN, IN)
     before = await drive.rows()
     await village.town.redis.command("FLUSHALL")
     await drive.patrol.rebuild_index()
     await drive.patrol.check_all()
-    assert await drive.rows() == before, "though PostgreSQL's position is that of the beginning, outside"
+    assert await drive.rows() == before, "the old position in PostgreSQL is outside"
     assert await drive.on(IN) == [ENTERED]
 
 
@@ -237,17 +236,17 @@ async def change(village: Village, fence: dict[str, Any], **rules: Any) -> Commu
     return made
 
 
-async def test_a_retired_community_is_left_at_once(village: Village) -> None:
+async def test_retired_community_is_left_at_once(village: Village) -> None:
     inside, entering = await Drive.begin(village, IN), await Drive.begin(village, OUT)
     await entering.on(IN, IN)
     await change(village, square(village.lat, village.lng), retired=True)
     await inside.patrol.check_all()
-    assert (await inside.told(), await inside.rows()) == ([ENTERED, LEFT], [])
-    assert (await entering.told(), await entering.rows()) == ([], [])
+    assert (await inside.events(), await inside.rows()) == ([ENTERED, LEFT], [])
+    assert (await entering.events(), await entering.rows()) == ([], [])
 
 
 @on_one_stack
-async def test_a_fence_that_moves_leaves_some_behind_and_takes_others_in(village: Village) -> None:
+async def test_moved_fence_is_left_and_entered(village: Village) -> None:
     left, found = await Drive.begin(village, IN), await Drive.begin(village, OUT)
     await change(village, square(village.lat + 1800 / METERS_A_DEGREE, village.lng, meters=750))
     assert await left.on(IN, IN, IN) == [ENTERED, LEFT]
@@ -255,8 +254,8 @@ async def test_a_fence_that_moves_leaves_some_behind_and_takes_others_in(village
 
 
 @on_one_stack
-async def test_fences_overlap_and_each_is_entered_by_itself(village: Village) -> None:
-    inner = await village.another(square(village.lat, village.lng, meters=300))
+async def test_overlapping_fences_are_entered_separately(village: Village) -> None:
+    inner = await village.add_community(square(village.lat, village.lng, meters=300))
     drive = await Drive.begin(village, IN)
     assert await drive.on(600, 400, 200, 100, 0) == [ENTERED, ENTERED]
     assert {row["community_id"] for row in await drive.rows()} == {village.community.id, inner.id}
@@ -265,7 +264,7 @@ async def test_fences_overlap_and_each_is_entered_by_itself(village: Village) ->
 
 
 @on_one_stack
-async def test_the_dispatcher_goes_by_the_settings(village: Village) -> None:
+async def test_dispatcher_uses_the_crossing_settings(village: Village) -> None:
     drive = await Drive.begin(village, OUT)
     settings = village.town.parts.settings.changed(
         position_interval=timedelta(seconds=0.2), community_edge_pings=2
@@ -278,10 +277,10 @@ async def test_the_dispatcher_goes_by_the_settings(village: Village) -> None:
     async with working(parts, ["dispatcher"]):
         await village.town.ping(drive.driver_id, drive.ping(IN))
         await until(crossing)
-        assert await drive.told() == []
+        assert await drive.events() == []
         await village.town.ping(drive.driver_id, drive.ping(IN))
         await until(drive.told)
-    assert await drive.told() == [ENTERED]
+    assert await drive.events() == [ENTERED]
     settings = settings.changed(community_edge_pings=100, community_edge_dwell=timedelta(seconds=4))
     async with working(replace(parts, settings=settings), ["dispatcher"]):
         await village.town.ping(drive.driver_id, drive.ping(OUT))
@@ -293,17 +292,17 @@ async def test_the_dispatcher_goes_by_the_settings(village: Village) -> None:
         await village.town.ping(drive.driver_id, drive.ping(OUT))
 
         async def left() -> bool:
-            return await drive.told() == [ENTERED, LEFT]
+            return await drive.events() == [ENTERED, LEFT]
 
         await until(left)
 
 
 @on_one_stack
-async def test_an_export_tells_which_communities(village: Village) -> None:
+async def test_export_lists_communities(village: Village) -> None:
     drive = await Drive.begin(village, IN)
     answer = await village.town.api.get("/v1/me/export", headers=bearer("driver", drive.driver_id))
-    (told,) = answer.json()["sections"]["location"]["communities"]
-    assert (told["community_id"], told["inside"]) == (str(village.community.id), True)
+    (state,) = answer.json()["sections"]["location"]["communities"]
+    assert (state["community_id"], state["inside"]) == (str(village.community.id), True)
 
 
 async def broken(town: Town) -> list[str]:
@@ -312,7 +311,7 @@ async def broken(town: Town) -> list[str]:
     return [verdict.rule.name for verdict in verdicts if verdict.state == "broken"]
 
 
-async def test_the_doctor_sees_who_is_where_they_were_not_told_to_be(village: Village) -> None:
+async def test_invariant_finds_unpublished_crossings(village: Village) -> None:
     stays, leaves, enters, gone = [await Drive.begin(village, north) for north in (IN, IN, OUT, IN)]
     await leaves.on(OUT, OUT, OUT)
     await enters.on(IN, IN)
@@ -341,7 +340,7 @@ async def test_the_doctor_sees_who_is_where_they_were_not_told_to_be(village: Vi
 
 
 @on_one_stack
-async def test_the_doctor_sees_that_the_offline_would_be_remembered(village: Village) -> None:
+async def test_invariant_finds_the_disabled_trigger(village: Village) -> None:
     (rule,) = [
         rule.name for rule in location.INVARIANTS if rule.name == "offline drivers are in no community"
     ]

@@ -1,4 +1,4 @@
-"""Who is near: the nearest first, only whom a ride could have, and nobody hidden by those who are busy."""
+"""Search for drivers: nearest first, only available ones, and none hidden by busy ones."""
 
 from datetime import timedelta
 from uuid import UUID
@@ -9,8 +9,8 @@ from tests.conftest import bearer
 from tests.domains.location.town import LAT, LNG, Town, spot
 
 
-async def fill(town: Town, count: int) -> list[UUID]:
-    """Drivers at work, a step further out each, as if each had come by themselves."""
+async def add_drivers(town: Town, count: int) -> list[UUID]:
+    """Online drivers, each a tenth of a step further out."""
     drivers = await town.rides.new_drivers(count)
     async with town.parts.database.connection() as db:
         await db.execute(
@@ -24,7 +24,7 @@ async def fill(town: Town, count: int) -> list[UUID]:
     return drivers
 
 
-async def test_the_nearest_come_first_with_how_far_and_how_long_ago(town: Town) -> None:
+async def test_nearest_driver_comes_first_with_distance_and_age(town: Town) -> None:
     far, near = await town.new_driver(steps=20), await town.new_driver(steps=3)
     await town.new_driver(steps=200)
     found = await town.nearby(radius_m=5000)
@@ -32,51 +32,51 @@ async def test_the_nearest_come_first_with_how_far_and_how_long_ago(town: Town) 
     assert [UUID(one["driver_id"]) for one in found["drivers"]] == [near, far]
     assert [round(one["distance_meters"], -1) for one in found["drivers"]] == [300, 2000]
     assert all(0 <= one["position_age_seconds"] < 60 and one["available"] for one in found["drivers"])
-    assert await town.near(radius_m=1000) == [near]
-    assert await town.near(limit=1) == [near]
+    assert await town.nearby_ids(radius_m=1000) == [near]
+    assert await town.nearby_ids(limit=1) == [near]
 
 
-async def test_a_busy_driver_is_not_available_however_many_pings_they_send(town: Town) -> None:
+async def test_busy_driver_is_not_available_despite_pings(town: Town) -> None:
     driving, offered, free = [await town.new_driver(steps=n) for n in range(3)]
     await town.drive(driving)
     await town.rides.offer(await town.rides.request(), offered)
     for _ in range(5):
         for driver_id in (driving, offered):
             assert (await town.ping(driver_id))["accepted"] == 1
-        assert await town.near() == [free]
+        assert await town.nearby_ids() == [free]
     await town.patrol().check_all()
-    assert await town.near() == [free]
-    everybody = (await town.nearby(all=True))["drivers"]
-    assert {UUID(one["driver_id"]): one["available"] for one in everybody} == {
+    assert await town.nearby_ids() == [free]
+    drivers = (await town.nearby(all=True))["drivers"]
+    assert {UUID(one["driver_id"]): one["available"] for one in drivers} == {
         driving: False,
         offered: False,
         free: True,
     }
 
 
-async def test_busy_drivers_near_by_do_not_hide_free_ones_further_out(town: Town) -> None:
-    drivers = await fill(town, 150)
+async def test_busy_drivers_do_not_hide_free_ones_further_out(town: Town) -> None:
+    drivers = await add_drivers(town, 150)
     ride_id = await town.rides.request()
     await town.rides.offer(ride_id, *drivers[:100])
     await town.rides.offer(ride_id, *drivers[100:140])
-    assert await town.near(limit=5) == drivers[140:145]
-    assert await town.near(limit=100) == drivers[140:]
+    assert await town.nearby_ids(limit=5) == drivers[140:145]
+    assert await town.nearby_ids(limit=100) == drivers[140:]
 
 
-async def test_who_was_not_heard_of_lately_is_not_available(town: Town) -> None:
+async def test_driver_with_an_old_position_is_not_available(town: Town) -> None:
     driver_id = await town.new_driver(at=timedelta(seconds=-59))
-    assert await town.near(all=True) == [driver_id]
+    assert await town.nearby_ids(all=True) == [driver_id]
     key = ("catraca:location:pings", str(driver_id))
     ping = await town.redis.command("HGET", *key)
     assert isinstance(ping, bytes)
     at, rest = ping.decode().split(" ", 1)
     await town.redis.command("HSET", *key, f"{float(at) - 30:.6f} {rest}")
-    assert await town.near() == []
-    assert await town.near(all=True) == [driver_id]
+    assert await town.nearby_ids() == []
+    assert await town.nearby_ids(all=True) == [driver_id]
 
 
-async def test_whom_the_map_still_has_though_they_stopped_is_not_shown(town: Town) -> None:
-    """PostgreSQL says who is at work, whatever Redis believes."""
+async def test_offline_driver_in_the_index_is_not_found(town: Town) -> None:
+    """PostgreSQL decides who is online."""
     driver_id = await town.new_driver()
     async with town.parts.database.connection() as db:
         await db.execute(
@@ -84,7 +84,7 @@ async def test_whom_the_map_still_has_though_they_stopped_is_not_shown(town: Tow
             " lat = NULL, lng = NULL, position_at = NULL, cell = NULL WHERE driver_id = $1",
             driver_id,
         )
-    assert await town.near(all=True) == []
+    assert await town.nearby_ids(all=True) == []
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ async def test_whom_the_map_still_has_though_they_stopped_is_not_shown(town: Tow
         {"all": "perhaps"},
     ],
 )
-async def test_what_is_no_place_is_refused(town: Town, wrong: dict[str, object]) -> None:
+async def test_invalid_query_is_refused(town: Town, wrong: dict[str, object]) -> None:
     answer = await town.api.get(
         "/v1/location/drivers/nearby",
         params={"lat": LAT, "lng": LNG, **wrong},

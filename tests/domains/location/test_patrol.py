@@ -1,4 +1,4 @@
-"""What happens by the passing of time: silence, idleness, positions written down, and a map kept true."""
+"""The patrol: silent and idle drivers, positions copied to PostgreSQL, and the index kept correct."""
 
 import asyncio
 from datetime import timedelta
@@ -12,45 +12,45 @@ from catraca.domains.location.presence import jobs
 from tests.conftest import bearer
 from tests.domains.location.town import LAT, STEP, Town, spot
 
-WHOLE = "catraca:location:whole"
+COMPLETE = "catraca:location:whole"
 
 
 async def online(town: Town, driver_id: UUID) -> bool:
     return (await town.row(driver_id))["online"]
 
 
-async def test_whoever_is_silent_for_long_goes_offline_once(town: Town) -> None:
+async def test_silent_driver_goes_offline_once(town: Town) -> None:
     silent, alive = await town.new_driver(), await town.new_driver()
-    await town.silence(silent)
+    await town.make_silent(silent)
     patrol = town.patrol()
     for _ in range(3):
         await patrol.check_all()
-    assert await town.told(silent) == ["online", "offline"]
-    assert await town.told(alive) == ["online"]
-    assert await town.near(all=True) == [alive]
+    assert await town.events(silent) == ["online", "offline"]
+    assert await town.events(alive) == ["online"]
+    assert await town.nearby_ids(all=True) == [alive]
     assert await town.redis.command("ZSCORE", "catraca:location:seen", str(silent)) is None
 
 
-async def test_patrols_at_the_same_time_tell_of_it_once(town: Town) -> None:
+async def test_concurrent_patrols_publish_one_event(town: Town) -> None:
     drivers = [await town.new_driver() for _ in range(8)]
     for driver_id in drivers:
-        await town.silence(driver_id)
+        await town.make_silent(driver_id)
     await asyncio.gather(*(town.patrol().check_all() for _ in range(6)))
     for driver_id in drivers:
-        assert await town.told(driver_id) == ["online", "offline"]
+        assert await town.events(driver_id) == ["online", "offline"]
 
 
-async def test_whoever_redis_heard_of_is_not_silent(town: Town) -> None:
+async def test_ping_in_redis_keeps_the_driver_online(town: Town) -> None:
     driver_id = await town.new_driver()
     await town.age(driver_id, "seen_at")
     await town.ping(driver_id)
     before = (await town.row(driver_id))["seen_at"]
     await town.patrol().check_all()
-    assert await town.told(driver_id) == ["online"]
+    assert await town.events(driver_id) == ["online"]
     assert (await town.row(driver_id))["seen_at"] > before
 
 
-async def test_what_redis_heard_a_little_later_counts_though_it_is_not_worth_writing_down(town: Town) -> None:
+async def test_ping_in_redis_counts_before_it_is_copied(town: Town) -> None:
     driver_id = await town.new_driver()
     await town.age(driver_id, "seen_at", timedelta(seconds=62))
     seconds, _ = await town.redis.command("TIME")  # type: ignore[misc]
@@ -58,58 +58,58 @@ async def test_what_redis_heard_a_little_later_counts_though_it_is_not_worth_wri
         "ZADD", "catraca:location:seen", "XX", (int(seconds) - 55) * 1_000_000, str(driver_id)
     )
     await town.patrol().check_all()
-    assert await town.told(driver_id) == ["online"]
+    assert await town.events(driver_id) == ["online"]
 
 
-async def test_whoever_postgresql_heard_of_is_not_silent(town: Town) -> None:
+async def test_ping_in_postgresql_keeps_the_driver_online(town: Town) -> None:
     driver_id = await town.new_driver()
     await town.redis.command("ZADD", "catraca:location:seen", "XX", 1, str(driver_id))
     await town.patrol().check_all()
-    assert await town.told(driver_id) == ["online"]
+    assert await town.events(driver_id) == ["online"]
 
 
-async def test_a_ping_between_the_look_and_the_change_keeps_the_driver(
+async def test_ping_during_a_patrol_keeps_the_driver_online(
     town: Town, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The patrol believes in silence; the row it would change has been seen since."""
+    """The index says silent; the row was updated after that read."""
     driver_id = await town.new_driver()
-    await town.silence(driver_id)
-    look = index.last_seen
+    await town.make_silent(driver_id)
+    read = index.last_seen
 
-    async def look_and_be_late(*given: Any) -> Any:
-        heard = await look(*given)
+    async def read_before_a_ping(*given: Any) -> Any:
+        seen = await read(*given)
         await town.go(driver_id, online=True, position=spot())
-        return heard
+        return seen
 
-    monkeypatch.setattr(index, "last_seen", look_and_be_late)
+    monkeypatch.setattr(index, "last_seen", read_before_a_ping)
     await town.patrol().check_all()
     assert await online(town, driver_id)
 
 
-async def test_positions_are_written_down_now_and_then(town: Town) -> None:
+async def test_positions_are_copied_at_an_interval(town: Town) -> None:
     driver_id = await town.new_driver(at=timedelta(seconds=-50))
     patrol = town.patrol(position_interval=timedelta(seconds=10))
     await town.ping(driver_id, spot(3))
     await patrol.check_all()
-    assert round((await town.row(driver_id))["lat"], 6) == LAT, "it is not time yet"
+    assert round((await town.row(driver_id))["lat"], 6) == LAT, "before the interval has passed"
     await town.age(driver_id, "seen_at", timedelta(seconds=11))
     await patrol.check_all()
     row = await town.row(driver_id)
     assert round(row["lat"], 6) == round(LAT + 3 * STEP, 6)
     await town.ping(driver_id, spot(4))
     await patrol.check_all()
-    assert (await town.row(driver_id)) == row, "not again at once"
+    assert (await town.row(driver_id)) == row, "once in an interval"
 
 
-async def test_whoever_is_free_for_long_is_told_of_once_for_each_stretch(town: Town) -> None:
+async def test_idle_event_is_published_once_per_free_time(town: Town) -> None:
     driver_id, patrol = await town.new_driver(), town.patrol()
     await patrol.check_all()
-    assert await town.told(driver_id) == ["online"]
+    assert await town.events(driver_id) == ["online"]
     await town.age(driver_id, "free_since")
     for _ in range(3):
         await patrol.check_all()
     await asyncio.gather(*(town.patrol().check_all() for _ in range(4)))
-    assert await town.told(driver_id) == ["online", "idle"]
+    assert await town.events(driver_id) == ["online", "idle"]
 
     ride_id = await town.rides.request()
     await town.rides.offer(ride_id, driver_id)
@@ -117,10 +117,10 @@ async def test_whoever_is_free_for_long_is_told_of_once_for_each_stretch(town: T
     assert (await town.row(driver_id))["free_since"] is None
     assert (await town.rides.accept(ride_id, driver_id)).status_code == 200
     await patrol.check_all()
-    assert await town.told(driver_id) == ["online", "idle"], "nobody who drives is idle"
+    assert await town.events(driver_id) == ["online", "idle"], "a driving driver is not idle"
 
 
-async def test_a_stretch_begins_anew_after_work(town: Town) -> None:
+async def test_free_time_restarts_after_an_offer(town: Town) -> None:
     driver_id, patrol = await town.new_driver(), town.patrol()
     await town.age(driver_id, "free_since")
     ride_id = await town.rides.request()
@@ -132,16 +132,16 @@ async def test_a_stretch_begins_anew_after_work(town: Town) -> None:
     )
     assert answer.status_code == 200, answer.text
     await patrol.check_all()
-    assert await town.told(driver_id) == ["online"], "free for a moment only"
+    assert await town.events(driver_id) == ["online"], "free for a short time"
     await town.age(driver_id, "free_since")
     await patrol.check_all()
-    assert await town.told(driver_id) == ["online", "idle"]
+    assert await town.events(driver_id) == ["online", "idle"]
 
 
-async def test_after_a_flush_the_map_is_filled_again_and_nobody_is_taken_for_silent(town: Town) -> None:
+async def test_rebuild_after_a_loss_expires_no_driver(town: Town) -> None:
     drivers = [await town.new_driver(steps=n) for n in range(5)]
     for driver_id in drivers:
-        await town.age(driver_id, "seen_at")  # nobody had written down that they live
+        await town.age(driver_id, "seen_at")  # Only Redis has their pings.
     await town.redis.command("FLUSHALL")
     assert (await town.nearby())["source"] == "database"
     patrol = town.patrol()
@@ -150,88 +150,84 @@ async def test_after_a_flush_the_map_is_filled_again_and_nobody_is_taken_for_sil
     found = await town.nearby()
     assert (found["source"], [UUID(one["driver_id"]) for one in found["drivers"]]) == ("redis", drivers)
     for driver_id in drivers:
-        assert await town.told(driver_id) == ["online"]
+        assert await town.events(driver_id) == ["online"]
 
 
-async def test_everybody_is_gone_past_and_filled_in_however_many_there_are(
-    town: Town, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_patrol_and_rebuild_read_all_pages(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "PAGE", 2)
     drivers = [await town.new_driver() for _ in range(7)]
     await town.redis.command("FLUSHALL")
     await town.patrol().rebuild_index()
-    assert sorted(await town.near()) == sorted(drivers)
+    assert sorted(await town.nearby_ids()) == sorted(drivers)
     for driver_id in drivers:
-        await town.silence(driver_id)
+        await town.make_silent(driver_id)
     await town.patrol().check_all()
     for driver_id in drivers:
-        assert await town.told(driver_id) == ["online", "offline"]
+        assert await town.events(driver_id) == ["online", "offline"]
 
 
-async def test_filling_does_not_overwrite_what_pings_brought(town: Town) -> None:
+async def test_rebuild_keeps_newer_pings(town: Town) -> None:
     driver_id = await town.new_driver(at=timedelta(seconds=-50))
     await town.ping(driver_id, spot(3))
-    await town.redis.command("DEL", WHOLE)
+    await town.redis.command("DEL", COMPLETE)
     await town.patrol().rebuild_index()
     (found,) = (await town.nearby())["drivers"]
     assert round(found["lat"], 6) == round(LAT + 3 * STEP, 6)
 
 
-async def test_a_flush_while_the_map_is_filled_is_noticed(
-    town: Town, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_loss_during_a_rebuild_is_detected(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
     driver_id = await town.new_driver()
     await town.redis.command("FLUSHALL")
-    show = index.add_drivers
+    add = index.add_drivers
 
-    async def show_and_forget(*given: Any, **more: Any) -> None:
-        await show(*given, **more)
+    async def add_and_lose(*given: Any, **more: Any) -> None:
+        await add(*given, **more)
         await town.redis.command("FLUSHALL")
 
     patrol = town.patrol()
     with monkeypatch.context() as patch:
-        patch.setattr(index, "add_drivers", show_and_forget)
+        patch.setattr(index, "add_drivers", add_and_lose)
         await patrol.rebuild_index()
-    assert not await town.redis.command("EXISTS", WHOLE)
+    assert not await town.redis.command("EXISTS", COMPLETE)
     await patrol.rebuild_index()
-    assert await town.redis.command("EXISTS", WHOLE)
-    assert await town.near() == [driver_id]
+    assert await town.redis.command("EXISTS", COMPLETE)
+    assert await town.nearby_ids() == [driver_id]
 
 
-async def test_only_one_fills_the_map_and_only_one_patrols(town: Town) -> None:
+async def test_one_process_at_a_time_rebuilds_and_patrols(town: Town) -> None:
     await town.redis.command("FLUSHALL")
     await town.redis.command("HSET", index.REBUILD_KEY, "holder", "another process", "fence", 1)
     await town.patrol().rebuild_index()
-    assert not await town.redis.command("EXISTS", WHOLE)
+    assert not await town.redis.command("EXISTS", COMPLETE)
     driver_id = await town.new_driver()
     await town.age(driver_id, "free_since")
     await town.redis.command("HSET", index.PATROL_KEY, "holder", "another process", "fence", 1)
     await town.patrol().run()
-    assert await town.told(driver_id) == ["online"]
+    assert await town.events(driver_id) == ["online"]
     await town.redis.command("DEL", index.PATROL_KEY)
     await town.patrol().run()
-    assert await town.told(driver_id) == ["online", "idle"]
+    assert await town.events(driver_id) == ["online", "idle"]
 
 
-async def test_a_patrol_puts_the_map_right(town: Town) -> None:
-    """Redis was away when one began to work and when another stopped, and remembers."""
-    missing, stray = await town.new_driver(), await town.rides.new_driver()
+async def test_patrol_corrects_the_index(town: Town) -> None:
+    """Redis was down when one driver went online and when another went offline."""
+    missing, offline = await town.new_driver(), await town.rides.new_driver()
     await town.redis.command("ZREM", "catraca:location:seen", str(missing))
     await town.redis.command("ZREM", "catraca:location:geo", str(missing))
-    await town.redis.command("ZADD", "catraca:location:seen", 1, str(stray))
+    await town.redis.command("ZADD", "catraca:location:seen", 1, str(offline))
     await town.redis.command("ZADD", "catraca:location:seen", 1, str(UUID(int=7)))
     await town.patrol().check_all()
     assert await town.redis.command("ZRANGE", "catraca:location:seen", 0, -1) == [str(missing).encode()]
-    assert await town.near() == [missing]
+    assert await town.nearby_ids() == [missing]
 
 
-async def test_how_many_are_online_busy_and_idle_is_told(town: Town) -> None:
+async def test_patrol_sets_the_driver_gauges(town: Town) -> None:
     drivers = [await town.new_driver() for _ in range(4)]
     await town.drive(drivers[0])
     for driver_id in drivers[:2]:
         await town.age(driver_id, "free_since")
     await town.patrol().check_all()
     figures = (await town.api.get("/metrics")).text
-    assert await town.told(drivers[0]) == ["online"]
+    assert await town.events(drivers[0]) == ["online"]
     for name, value in (("online", 4), ("busy", 1), ("idle", 1)):
         assert f"catraca_location_drivers_{name} {value}.0" in figures

@@ -1,12 +1,11 @@
-"""What location keeps of a person can be told and erased, also while Redis is away."""
+"""Export and erasure of a driver's presence and position, also without Redis."""
 
 from uuid import UUID
 
 import httpx
 
 from tests.conftest import bearer
-from tests.domains.location.outages import frozen
-from tests.domains.location.town import LAT, Town
+from tests.domains.location.town import LAT, Town, redis_frozen
 
 KEYS = ("seen", "geo")
 
@@ -21,27 +20,27 @@ async def left_in_redis(town: Town, driver_id: UUID) -> list[object]:
     return [left for left in (*scores, ping) if left is not None]
 
 
-async def test_an_export_tells_presence_and_the_last_position(town: Town) -> None:
+async def test_export_has_presence_and_the_last_position(town: Town) -> None:
     driver_id = await town.new_driver()
     answer = await town.api.get("/v1/me/export", headers=bearer("driver", driver_id))
-    told = answer.json()["sections"]["location"]
-    assert (told["online"], round(told["last"]["place"]["lat"], 6)) == (True, LAT)
-    nobody = await town.api.get("/v1/me/export", headers=bearer("passenger"))
-    assert nobody.json()["sections"]["location"] is None
+    exported = answer.json()["sections"]["location"]
+    assert (exported["online"], round(exported["last"]["place"]["lat"], 6)) == (True, LAT)
+    passenger = await town.api.get("/v1/me/export", headers=bearer("passenger"))
+    assert passenger.json()["sections"]["location"] is None
 
 
-async def test_an_erased_driver_is_gone_from_both_stores(town: Town) -> None:
+async def test_erased_driver_is_removed_from_both_stores(town: Town) -> None:
     driver_id = await town.new_driver()
     assert (await erase(town, driver_id)).status_code == 204
     assert await town.row(driver_id) is None
     assert await left_in_redis(town, driver_id) == []
-    assert await town.told(driver_id) == ["online", "offline"]
-    assert await town.near(all=True) == []
+    assert await town.events(driver_id) == ["online", "offline"]
+    assert await town.nearby_ids(all=True) == []
 
 
-async def test_what_redis_remembers_of_the_erased_is_found_and_removed(town: Town) -> None:
+async def test_patrol_removes_erased_drivers_from_redis(town: Town) -> None:
     driver_id = await town.new_driver()
-    async with frozen(town):
+    async with redis_frozen(town):
         assert (await erase(town, driver_id)).status_code == 204
     assert len(await left_in_redis(town, driver_id)) == 3
     await town.patrol().check_all()

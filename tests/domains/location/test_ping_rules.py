@@ -1,4 +1,4 @@
-"""The rules for pings, and the squares that a search looks at."""
+"""The rules by which pings are accepted."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -26,11 +26,11 @@ SECOND = timedelta(seconds=1)
 
 
 def ping(meters: float = 0, *, at: timedelta = timedelta(0), accuracy: float | None = 0.0) -> Ping:
-    """So far to the north, so long after now."""
+    """A ping so many metres north, at `NOW + at`."""
     return Ping(Place(HERE.lat + meters / 111_195, HERE.lon), NOW + at, accuracy)
 
 
-def verdict(sent: Ping, last: Ping | None = None) -> str | None:
+def fault_of(sent: Ping, last: Ping | None = None) -> str | None:
     return check_ping(sent, last, now=NOW, rules=RULES)
 
 
@@ -47,22 +47,22 @@ def verdict(sent: Ping, last: Ping | None = None) -> str | None:
         (ping(accuracy=None), None, None),
         (ping(), ping(at=-10 * SECOND), None),
         (ping(at=-11 * SECOND), ping(at=-10 * SECOND), "out_of_order"),
-        (ping(), ping(), None),  # the same once more
-        (ping(5), ping(), "out_of_order"),  # elsewhere at the same moment
+        (ping(), ping(), None),  # A repeat.
+        (ping(5), ping(), "out_of_order"),  # Another place at the same time.
         (ping(699), ping(at=-10 * SECOND), None),
         (ping(702), ping(at=-10 * SECOND), "impossible"),
         (ping(799, accuracy=60), ping(at=-10 * SECOND, accuracy=40), None),
         (ping(802, accuracy=60), ping(at=-10 * SECOND, accuracy=40), "impossible"),
-        (ping(799, accuracy=None), ping(at=-10 * SECOND, accuracy=None), None),  # 50 m are assumed
+        (ping(799, accuracy=None), ping(at=-10 * SECOND, accuracy=None), None),  # 50 m are assumed.
         (ping(802, accuracy=None), ping(at=-10 * SECOND, accuracy=None), "impossible"),
-        (ping(90_000), ping(at=-61 * SECOND), None),  # after a long silence one may be anywhere
+        (ping(90_000), ping(at=-61 * SECOND), None),  # After a long silence.
     ],
 )
-def test_each_rule_at_its_edge(sent: Ping, last: Ping | None, fault: str | None) -> None:
-    assert verdict(sent, last) == fault
+def test_each_rule_at_its_limit(sent: Ping, last: Ping | None, fault: str | None) -> None:
+    assert fault_of(sent, last) == fault
 
 
-def test_only_what_is_about_now_tells_that_somebody_is_there() -> None:
+def test_untimely_pings_prove_no_presence() -> None:
     for sent, last, present in [
         (ping(accuracy=500), None, True),
         (ping(at=-SECOND), ping(), True),
@@ -70,8 +70,8 @@ def test_only_what_is_about_now_tells_that_somebody_is_there() -> None:
         (ping(at=-90 * SECOND), None, False),
         (ping(at=90 * SECOND), None, False),
     ]:
-        judged = check_pings([sent], last, now=NOW, rules=RULES)
-        assert (judged.newest, judged.proves_presence) == (None, present)
+        check = check_pings([sent], last, now=NOW, rules=RULES)
+        assert (check.newest, check.proves_presence) == (None, present)
 
 
 PLACES = st.builds(Place, st.floats(-MAX_LATITUDE, MAX_LATITUDE), st.floats(-180, 180))
@@ -87,16 +87,16 @@ PINGS = st.builds(
 
 
 @given(st.lists(PINGS, min_size=1, max_size=12), st.none() | PINGS)
-def test_nobody_is_moved_back_or_faster_than_possible(sent: list[Ping], last: Ping | None) -> None:
-    judged = check_pings(sent, last, now=NOW, rules=RULES)
-    assert len(judged.faults) == len(sent)
-    counted = sorted(
-        (one for one, fault in zip(sent, judged.faults, strict=True) if fault is None), key=lambda p: p.at
+def test_accepted_pings_are_ordered_and_possible(sent: list[Ping], last: Ping | None) -> None:
+    check = check_pings(sent, last, now=NOW, rules=RULES)
+    assert len(check.faults) == len(sent)
+    accepted = sorted(
+        (one for one, fault in zip(sent, check.faults, strict=True) if fault is None), key=lambda p: p.at
     )
-    assert judged.newest == (counted[-1] if counted else None)
+    assert check.newest == (accepted[-1] if accepted else None)
     if last is not None and NOW - last.at <= RULES.max_age:
-        counted.insert(0, last)
-    for before, after in pairwise(counted):
+        accepted.insert(0, last)
+    for before, after in pairwise(accepted):
         assert after.at >= before.at
         reach = RULES.max_speed_mps * (after.at - before.at).total_seconds()
         reach += before.error_meters + after.error_meters
@@ -104,7 +104,7 @@ def test_nobody_is_moved_back_or_faster_than_possible(sent: list[Ping], last: Pi
 
 
 @given(st.lists(PINGS, min_size=2, max_size=8, unique_by=lambda p: p.at), st.randoms(use_true_random=False))
-def test_in_which_order_a_list_is_sent_does_not_matter(sent: list[Ping], chance: object) -> None:
+def test_order_of_a_list_does_not_matter(sent: list[Ping], chance: object) -> None:
     shuffled = list(sent)
     chance.shuffle(shuffled)  # type: ignore[attr-defined]
     one, other = (check_pings(pings, None, now=NOW, rules=RULES) for pings in (sent, shuffled))
@@ -113,17 +113,17 @@ def test_in_which_order_a_list_is_sent_does_not_matter(sent: list[Ping], chance:
 
 
 @given(PINGS, st.none() | PINGS)
-def test_a_repeat_of_what_counted_counts_and_changes_nothing(sent: Ping, last: Ping | None) -> None:
-    assume(verdict(sent, last) is None)
-    assert verdict(sent, sent) is None
+def test_repeat_of_an_accepted_ping_is_accepted(sent: Ping, last: Ping | None) -> None:
+    assume(fault_of(sent, last) is None)
+    assert fault_of(sent, sent) is None
 
 
 @given(PINGS, st.none() | PINGS)
-def test_a_fault_of_time_is_told_whatever_came_before(sent: Ping, last: Ping | None) -> None:
-    assert (verdict(sent) in UNTIMELY) == (verdict(sent, last) in UNTIMELY)
+def test_untimely_fault_does_not_depend_on_the_last_ping(sent: Ping, last: Ping | None) -> None:
+    assert (fault_of(sent) in UNTIMELY) == (fault_of(sent, last) in UNTIMELY)
 
 
 @given(st.builds(Ping, PLACES, st.timedeltas(timedelta(0), timedelta(days=20_000)).map(NOW.__add__)))
-def test_a_ping_comes_back_from_redis_as_it_was(sent: Ping) -> None:
+def test_ping_survives_the_redis_encoding(sent: Ping) -> None:
     sent = replace(sent, accuracy_meters=12.5)
     assert read_ping(write_ping(sent)) == sent

@@ -1,21 +1,21 @@
-"""Pings: what counts moves a driver, what is about now tells that they are there, and each is told why."""
+"""Pings: accepted ones move the driver, timely ones prove presence, rejected ones have a reason."""
 
 import asyncio
 import math
 from datetime import timedelta
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 
 from tests.conftest import bearer
-from tests.domains.location.town import LAT, LNG, STEP, Town, somebody, spot
+from tests.domains.location.town import LAT, LNG, STEP, Town, spot
 from tests.support.http import served
 
 SECOND = timedelta(seconds=1)
 
 
 async def place_of(town: Town, driver_id: UUID) -> tuple[float, float] | None:
-    """Where the map has the driver, to within a metre."""
+    """The driver's place in the index, rounded to metres."""
     found = await town.redis.command("GEOPOS", "catraca:location:geo", str(driver_id))
     (place,) = found  # type: ignore[misc]
     return place and (round(float(place[1]), 4), round(float(place[0]), 4))
@@ -27,14 +27,14 @@ async def seen(town: Town, driver_id: UUID) -> float:
     return score
 
 
-async def test_a_ping_moves_the_driver(town: Town) -> None:
+async def test_ping_moves_the_driver(town: Town) -> None:
     driver_id = await town.new_driver()
     answer = await town.ping(driver_id, spot(1))
     assert answer == {"accepted": 1, "rejected": [], "kept_in": "redis"}
     assert await place_of(town, driver_id) == (round(LAT + STEP, 4), LNG)
 
 
-async def test_a_list_is_judged_one_by_one_in_the_order_in_which_it_happened(town: Town) -> None:
+async def test_list_is_checked_in_the_order_of_times(town: Town) -> None:
     driver_id = await town.new_driver(at=-50 * SECOND)
     answer = await town.ping(
         driver_id,
@@ -56,7 +56,7 @@ async def test_a_list_is_judged_one_by_one_in_the_order_in_which_it_happened(tow
     assert await place_of(town, driver_id) == (round(LAT + 4 * STEP, 4), LNG)
 
 
-async def test_a_ping_that_comes_late_does_not_move_the_driver_back(town: Town) -> None:
+async def test_late_ping_does_not_move_the_driver_back(town: Town) -> None:
     driver_id = await town.new_driver(at=-50 * SECOND)
     await town.ping(driver_id, spot(2, at=-10 * SECOND))
     answer = await town.ping(driver_id, spot(1, at=-20 * SECOND))
@@ -64,14 +64,14 @@ async def test_a_ping_that_comes_late_does_not_move_the_driver_back(town: Town) 
     assert await place_of(town, driver_id) == (round(LAT + 2 * STEP, 4), LNG)
 
 
-async def test_a_repeated_ping_is_accepted_and_changes_nothing(town: Town) -> None:
+async def test_repeated_ping_changes_nothing(town: Town) -> None:
     driver_id = await town.new_driver(at=-50 * SECOND)
     sent = spot(2, at=-10 * SECOND)
     first, again = await town.ping(driver_id, sent), await town.ping(driver_id, sent)
     assert first == again
 
 
-async def test_whoever_leaps_stays_where_they_were_and_is_still_there(town: Town) -> None:
+async def test_impossible_ping_keeps_place_and_presence(town: Town) -> None:
     driver_id = await town.new_driver()
     before = await seen(town, driver_id)
     for place in (spot(300), spot(0, accuracy_meters=5000)):
@@ -80,7 +80,7 @@ async def test_whoever_leaps_stays_where_they_were_and_is_still_there(town: Town
     assert await seen(town, driver_id) > before
 
 
-async def test_what_is_not_about_now_tells_nothing(town: Town) -> None:
+async def test_untimely_ping_does_not_prove_presence(town: Town) -> None:
     driver_id = await town.new_driver()
     before = await seen(town, driver_id)
     for moment in (-90 * SECOND, 90 * SECOND):
@@ -88,8 +88,8 @@ async def test_what_is_not_about_now_tells_nothing(town: Town) -> None:
     assert await seen(town, driver_id) == before
 
 
-async def test_pings_of_one_driver_through_two_processes_agree_on_the_last(town: Town) -> None:
-    """Each remembers another last ping, and finds out."""
+async def test_two_processes_agree_on_the_last_ping(town: Town) -> None:
+    """Each process remembers another last ping."""
     driver_id = await town.new_driver(at=-50 * SECOND)
     async with served(town.parts) as other, other.client() as client:
         for number in range(1, 9):
@@ -103,7 +103,7 @@ async def test_pings_of_one_driver_through_two_processes_agree_on_the_last(town:
     assert await place_of(town, driver_id) == (round(LAT + 8 * STEP, 4), LNG)
 
 
-async def test_many_pings_at_once_leave_the_newest(town: Town) -> None:
+async def test_concurrent_pings_leave_the_newest(town: Town) -> None:
     driver_id = await town.new_driver(at=-58 * SECOND)
     sent = [spot(number / 10, at=(number - 50) * SECOND) for number in range(50)]
     answers = await asyncio.gather(*(town.ping(driver_id, one) for one in sent))
@@ -111,26 +111,26 @@ async def test_many_pings_at_once_leave_the_newest(town: Town) -> None:
     assert await place_of(town, driver_id) == (round(LAT + 4.9 * STEP, 4), LNG)
 
 
-async def test_somebody_offline_is_told_so_and_is_not_put_on_the_map(town: Town) -> None:
+async def test_ping_of_an_offline_driver_is_refused(town: Town) -> None:
     driver_id = await town.new_driver()
     await town.go(driver_id, online=False)
     answer = await town.try_to_ping(driver_id, spot())
     assert (answer.status_code, answer.json()["code"]) == (409, "driver_offline")
     assert await place_of(town, driver_id) is None
-    assert await town.near(all=True) == []
+    assert await town.nearby_ids(all=True) == []
 
 
-async def test_whom_the_map_has_missed_the_next_ping_puts_there(town: Town) -> None:
-    """Redis was away when they began to work; it is whole otherwise."""
+async def test_ping_restores_a_driver_missing_in_the_index(town: Town) -> None:
+    """Redis was down when the driver went online; the index is complete otherwise."""
     driver_id = await town.new_driver()
     await town.redis.command("ZREM", "catraca:location:seen", str(driver_id))
     await town.redis.command("ZREM", "catraca:location:geo", str(driver_id))
-    assert await town.near() == []
+    assert await town.nearby_ids() == []
     assert (await town.ping(driver_id))["accepted"] == 1
-    assert await town.near() == [driver_id]
+    assert await town.nearby_ids() == [driver_id]
 
 
-async def test_a_gateway_sends_pings_of_many_drivers_at_once(town: Town) -> None:
+async def test_gateway_sends_pings_of_many_drivers(town: Town) -> None:
     first, second, gone = [await town.new_driver(at=-50 * SECOND) for _ in range(3)]
     await town.go(gone, online=False)
     sent = [
@@ -139,7 +139,7 @@ async def test_a_gateway_sends_pings_of_many_drivers_at_once(town: Town) -> None
         {"driver_id": str(gone), **spot(1)},
         {"driver_id": str(second), **spot(3)},
         {"driver_id": str(first), **spot(2, at=-SECOND)},
-        {"driver_id": str(somebody()), **spot(2)},
+        {"driver_id": str(uuid4()), **spot(2)},
     ]
     answer = await town.api.post("/v1/location/pings", json=sent, headers=bearer("service"))
     assert answer.json() == {
@@ -174,7 +174,7 @@ async def test_a_gateway_sends_pings_of_many_drivers_at_once(town: Town) -> None
         "here",
     ],
 )
-async def test_what_is_no_ping_is_refused_whole(town: Town, sent: object) -> None:
+async def test_malformed_ping_is_refused(town: Town, sent: object) -> None:
     driver_id = await town.new_driver()
     before = await seen(town, driver_id)
     path = f"/v1/location/drivers/{driver_id}/pings"
@@ -184,7 +184,7 @@ async def test_what_is_no_ping_is_refused_whole(town: Town, sent: object) -> Non
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
-async def test_what_is_no_number_is_refused(town: Town, number: str) -> None:
+async def test_non_finite_number_is_refused(town: Town, number: str) -> None:
     driver_id = await town.new_driver()
     answer = await town.api.post(
         f"/v1/location/drivers/{driver_id}/pings",
@@ -196,8 +196,8 @@ async def test_what_is_no_number_is_refused(town: Town, number: str) -> None:
     assert not math.isnan((await town.nearby())["drivers"][0]["lat"])
 
 
-async def test_a_body_beyond_the_limit_is_refused(town: Town) -> None:
-    sent = [{"driver_id": str(somebody()), **spot(at=SECOND)} for _ in range(700)]
+async def test_too_large_body_is_refused(town: Town) -> None:
+    sent = [{"driver_id": str(uuid4()), **spot(at=SECOND)} for _ in range(700)]
     answer = await town.api.post("/v1/location/pings", json=sent, headers=bearer("service"))
     assert (answer.status_code, answer.json()["code"]) == (413, "body_too_large")
     short = [{"driver_id": "0" * 32, "lat": 0, "lng": 0}] * 501
@@ -205,7 +205,7 @@ async def test_a_body_beyond_the_limit_is_refused(town: Town) -> None:
     assert (answer.status_code, answer.json()["code"]) == (422, "request_invalid")
 
 
-async def test_nobody_speaks_for_another_driver(town: Town) -> None:
+async def test_other_callers_cannot_ping_or_set_status(town: Town) -> None:
     driver_id = await town.new_driver()
     before = await seen(town, driver_id)
     for headers in (bearer("driver"), bearer("passenger", driver_id), bearer("worker")):
@@ -215,11 +215,11 @@ async def test_nobody_speaks_for_another_driver(town: Town) -> None:
         ):
             assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
     assert await seen(town, driver_id) == before
-    assert await town.near() == [driver_id]
+    assert await town.nearby_ids() == [driver_id]
 
 
-async def test_an_id_that_is_none_is_refused(town: Town) -> None:
+async def test_malformed_id_is_refused(town: Town) -> None:
     for method, path in (("POST", "pings"), ("PUT", "status"), ("POST", "lock"), ("DELETE", "lock")):
-        url = f"/v1/location/drivers/somebody/{path}"
+        url = f"/v1/location/drivers/not-an-id/{path}"
         answer = await town.api.request(method, url, json={}, headers=bearer("service"))
         assert (answer.status_code, answer.json()["code"]) == (422, "request_invalid")

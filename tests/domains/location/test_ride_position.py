@@ -1,7 +1,7 @@
-"""`GET /v1/rides/{id}/position`: to whom, when, and from where it is known."""
+"""`GET /v1/rides/{id}/position`: who reads it, when, and from which store."""
 
 from datetime import timedelta
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import httpx
 import pytest
@@ -11,8 +11,7 @@ from catraca.domains.location.store import write_ping
 from catraca.platform.clock import now
 from catraca.platform.geo import Place
 from tests.conftest import bearer
-from tests.domains.location.outages import stopped
-from tests.domains.location.town import LAT, LNG, Town, somebody, spot
+from tests.domains.location.town import LAT, LNG, Town, redis_stopped, spot
 from tests.servers import until
 
 
@@ -20,25 +19,25 @@ async def ask(town: Town, ride_id: UUID, headers: dict[str, str] | None = None) 
     return await town.api.get(f"/v1/rides/{ride_id}/position", headers=headers or bearer("operator"))
 
 
-async def test_its_passenger_its_driver_and_operators_are_told(town: Town) -> None:
-    driver_id, passenger_id = await town.new_driver(), somebody()
+async def test_parties_and_operators_read_the_position(town: Town) -> None:
+    driver_id, passenger_id = await town.new_driver(), uuid4()
     ride_id = await town.drive(driver_id, passenger_id)
 
-    async def is_on_the_map() -> bool:
+    async def is_in_redis() -> bool:
         await town.ping(driver_id, spot(1, speed=9.5, heading=90.0))
         return "heading_degrees" in (await ask(town, ride_id)).json()
 
-    await until(is_on_the_map)  # on a busy machine Redis may seem to be away for a moment
+    await until(is_in_redis)  # On a loaded machine Redis may time out.
     for caller in (("passenger", passenger_id), ("driver", driver_id), ("operator", None), ("service", None)):
         answer = await ask(town, ride_id, bearer(*caller))
         assert answer.status_code == 200, answer.text
-        told = answer.json()
-        assert (round(told["lat"], 4), told["lng"]) == (round(spot(1)["lat"], 4), LNG)
-        assert (told["speed_mps"], told["heading_degrees"]) == (9.5, 90.0)
-        assert told["updated_at"].startswith(str(now().year))
+        position = answer.json()
+        assert (round(position["lat"], 4), position["lng"]) == (round(spot(1)["lat"], 4), LNG)
+        assert (position["speed_mps"], position["heading_degrees"]) == (9.5, 90.0)
+        assert position["updated_at"].startswith(str(now().year))
 
 
-async def test_strangers_and_who_it_is_only_offered_to_are_told_of_no_ride(town: Town) -> None:
+async def test_other_callers_get_ride_not_found(town: Town) -> None:
     driver_id, offered = await town.new_driver(), await town.new_driver()
     ride_id = await town.rides.request()
     await town.rides.offer(ride_id, driver_id, offered)
@@ -46,10 +45,10 @@ async def test_strangers_and_who_it_is_only_offered_to_are_told_of_no_ride(town:
     for headers in (bearer(), bearer("driver"), bearer("driver", offered)):
         answer = await ask(town, ride_id, headers)
         assert (answer.status_code, answer.json()["code"]) == (404, "ride_not_found")
-    assert (await ask(town, somebody())).status_code == 404
+    assert (await ask(town, uuid4())).status_code == 404
 
 
-async def test_it_is_told_from_acceptance_to_the_end(town: Town) -> None:
+async def test_position_is_readable_from_acceptance_to_end(town: Town) -> None:
     driver_id = await town.new_driver()
     ride_id = await town.rides.request()
     await town.rides.offer(ride_id, driver_id)
@@ -64,7 +63,7 @@ async def test_it_is_told_from_acceptance_to_the_end(town: Town) -> None:
     assert (await ask(town, ride_id)).status_code == 409
 
 
-async def test_who_gave_the_ride_up_learns_nothing_of_the_next_driver(town: Town) -> None:
+async def test_previous_driver_cannot_read_the_position(town: Town) -> None:
     first, second = await town.new_driver(), await town.new_driver()
     ride_id = await town.drive(first)
     await town.rides.give_up(ride_id, first)
@@ -73,7 +72,7 @@ async def test_who_gave_the_ride_up_learns_nothing_of_the_next_driver(town: Town
     assert (await ask(town, ride_id, bearer("driver", first))).status_code == 404
 
 
-async def test_where_nobody_knows_there_is_no_answer(town: Town) -> None:
+async def test_unknown_position_is_204(town: Town) -> None:
     silent, gone = await town.rides.new_driver(), await town.new_driver()
     await town.go(silent, online=True)
     rides = [await town.drive(silent), await town.drive(gone)]
@@ -84,22 +83,22 @@ async def test_where_nobody_knows_there_is_no_answer(town: Town) -> None:
 
 
 @pytest.mark.parametrize(("seconds_ago", "status"), [(50, 200), (61, 204)])
-async def test_a_position_that_is_too_old_is_not_told(town: Town, seconds_ago: int, status: int) -> None:
+async def test_old_position_is_204(town: Town, seconds_ago: int, status: int) -> None:
     driver_id = await town.new_driver()
     ride_id = await town.drive(driver_id)
     old = Ping(Place(LAT, LNG), now() - timedelta(seconds=seconds_ago))
     await town.redis.command("HSET", "catraca:location:pings", str(driver_id), write_ping(old))
 
-    async def is_told_as_it_should() -> bool:
+    async def has_status() -> bool:
         return (await ask(town, ride_id)).status_code == status
 
-    await until(is_told_as_it_should, seconds=10)
+    await until(has_status, seconds=10)
 
 
-async def test_without_redis_postgresql_tells(town: Town) -> None:
+async def test_position_without_redis_comes_from_postgresql(town: Town) -> None:
     driver_id = await town.new_driver(steps=2)
     ride_id = await town.drive(driver_id)
-    async with stopped(town):
+    async with redis_stopped(town):
         answer = await ask(town, ride_id)
         assert answer.status_code == 200, answer.text
         assert round(answer.json()["lat"], 6) == round(spot(2)["lat"], 6)

@@ -1,11 +1,11 @@
-"""Links to a trip: who makes and ends them, what they show when, and that nothing else is to be seen."""
+"""Links to a trip: who makes and revokes them, and what they show before, during and after the ride."""
 
 import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import asyncpg
 import httpx
@@ -17,8 +17,7 @@ from catraca.domains.rides.trips.service import cancel_ride
 from catraca.platform.clock import now
 from catraca.platform.errors import Refusal
 from tests.conftest import bearer
-from tests.domains.location.outages import stopped
-from tests.domains.location.town import LAT, LNG, Town, somebody, spot
+from tests.domains.location.town import LAT, LNG, Town, redis_stopped, spot
 from tests.domains.people.person import Person
 from tests.domains.rides.desk import SE
 from tests.servers import until
@@ -55,20 +54,20 @@ async def follow(town: Town, path: str) -> Any:
     return answer.json()
 
 
-async def leads_nowhere(town: Town, path: str) -> bool:
+async def is_not_found(town: Town, path: str) -> bool:
     answer = await town.api.get(path)
     return (answer.status_code, answer.json().get("code")) == (404, "trip_not_found")
 
 
 async def a_shared_ride(town: Town, **ride: Any) -> tuple[UUID, UUID, str]:
-    """A new ride, its passenger, and where it is to be followed."""
-    passenger_id = somebody()
+    """A new ride, its passenger, and the link's path."""
+    passenger_id = uuid4()
     ride_id = await town.rides.request(passenger_id, **ride)
     return ride_id, passenger_id, (await share(town, ride_id, passenger_id))["path"]
 
 
 async def a_shared_drive(town: Town, **ride: Any) -> tuple[UUID, UUID, UUID, str]:
-    """The same with a driver who has it."""
+    """Like `a_shared_ride`, with a driver who accepted."""
     ride_id, passenger_id, path = await a_shared_ride(town, **ride)
     driver_id = await town.new_driver()
     await town.rides.offer(ride_id, driver_id)
@@ -88,8 +87,8 @@ async def rows(town: Town, ride_id: UUID) -> Sequence[Any]:
     return await town.rides.sql("SELECT * FROM trip_shares WHERE ride_id = $1", ride_id)
 
 
-async def test_a_link_is_made_and_its_token_is_kept_nowhere(town: Town) -> None:
-    passenger_id = somebody()
+async def test_link_token_is_not_stored(town: Town) -> None:
+    passenger_id = uuid4()
     ride_id = await town.rides.request(passenger_id)
     made = await share(town, ride_id, passenger_id)
     assert set(made) == {"id", "token", "path", "expires_at"}
@@ -108,8 +107,8 @@ async def test_a_link_is_made_and_its_token_is_kept_nowhere(town: Town) -> None:
     }
 
 
-async def test_a_link_lives_as_long_as_it_was_asked_to_and_a_day_at_most(town: Town) -> None:
-    passenger_id = somebody()
+async def test_link_lifetime_is_chosen_and_a_day_at_most(town: Town) -> None:
+    passenger_id = uuid4()
     ride_id = await town.rides.request(passenger_id)
     made = await share(town, ride_id, passenger_id, ttl_seconds=86400)
     assert timedelta(hours=23.9) < datetime.fromisoformat(made["expires_at"]) - now() <= 24 * HOUR
@@ -118,14 +117,14 @@ async def test_a_link_lives_as_long_as_it_was_asked_to_and_a_day_at_most(town: T
         assert answer.status_code == 422, wrong
 
 
-async def test_before_a_driver_has_accepted_only_the_status_is_shown(town: Town) -> None:
+async def test_link_shows_only_the_status_before_acceptance(town: Town) -> None:
     ride_id, _, path = await a_shared_ride(town)
     assert await follow(town, path) == {"status": "REQUESTED"}
     await town.rides.offer(ride_id, await town.new_driver())
     assert await follow(town, path) == {"status": "OFFERED"}
 
 
-async def test_while_it_is_under_way_the_trip_can_be_followed(town: Town) -> None:
+async def test_link_shows_the_trip_under_way(town: Town) -> None:
     ride_id, passenger_id, driver_id, path = await a_shared_drive(town, pickup_address="Praça da Sé, 3")
     ana = Person("passenger", passenger_id)
     assert (await ana.change(town.api, name="Ana Maria de Jesus", phone="+5571987654321")).status_code == 200
@@ -140,7 +139,7 @@ async def test_while_it_is_under_way_the_trip_can_be_followed(town: Town) -> Non
 
     for status in ("ACCEPTED", "ARRIVING", "STARTED"):
         await town.rides.drive_to(status, ride_id, driver_id)
-        seen = await until(moving)  # on a busy machine Redis may seem to be away for a moment
+        seen = await until(moving)  # On a loaded machine Redis may time out.
         at = seen["position"].pop("updated_at")
         assert datetime.fromisoformat(at) <= now()
         assert round(seen["position"].pop("lat"), 4) == round(spot(1)["lat"], 4)
@@ -154,7 +153,7 @@ async def test_while_it_is_under_way_the_trip_can_be_followed(town: Town) -> Non
         }
 
 
-async def test_after_the_end_only_that_it_ended_about_when_and_about_where(town: Town) -> None:
+async def test_link_shows_rounded_time_and_place_after_the_end(town: Town) -> None:
     ride_id, _, driver_id, path = await a_shared_drive(town)
     await town.rides.drive_to("COMPLETED", ride_id, driver_id)
     seen = await follow(town, path)
@@ -164,7 +163,7 @@ async def test_after_the_end_only_that_it_ended_about_when_and_about_where(town:
     assert seen == {"status": "ENDED", "ended_near": {"lat": -13.01, "lng": -38.53}}
 
 
-async def test_where_a_ride_without_a_destination_ended_is_not_shown(town: Town) -> None:
+async def test_ended_ride_without_destination_shows_no_place(town: Town) -> None:
     ride_id, _, driver_id, path = await a_shared_drive(town, way=SE)
     await town.rides.drive_to("STARTED", ride_id, driver_id)
     done = {"distance_meters": 3000}
@@ -173,20 +172,20 @@ async def test_where_a_ride_without_a_destination_ended_is_not_shown(town: Town)
     assert set(await follow(town, path)) == {"status", "ended_at"}
 
 
-async def test_a_canceled_ride_ended_where_it_was_to_begin(town: Town) -> None:
+async def test_canceled_ride_shows_the_pickup_area(town: Town) -> None:
     ride_id, passenger_id, _, path = await a_shared_drive(town)
     assert (await town.rides.cancel(ride_id, bearer("passenger", passenger_id))).status_code == 200
     seen = await follow(town, path)
     assert (seen["status"], seen["ended_near"]) == ("ENDED", {"lat": -12.98, "lng": -38.5})
 
 
-async def test_of_a_ride_nobody_accepted_there_is_no_place_to_show(town: Town) -> None:
+async def test_ride_never_accepted_shows_no_place(town: Town) -> None:
     ride_id, passenger_id, path = await a_shared_ride(town)
     assert (await town.rides.cancel(ride_id, bearer("passenger", passenger_id))).status_code == 200
     assert set(await follow(town, path)) == {"status", "ended_at"}
 
 
-async def test_unknown_expired_and_revoked_links_are_all_the_same(town: Town) -> None:
+async def test_unknown_expired_and_revoked_links_answer_the_same(town: Town) -> None:
     expired_ride, _, expired = await a_shared_ride(town)
     await let_expire(town, expired_ride)
     revoked_ride, passenger_id, revoked = await a_shared_ride(town)
@@ -196,14 +195,14 @@ async def test_unknown_expired_and_revoked_links_are_all_the_same(town: Town) ->
     answers = [
         await town.api.get(path) for path in (expired, revoked, unknown, "/v1/trips/x", "/v1/trips/ção")
     ]
-    told = [(one.status_code, {**one.json(), "request_id": ""}) for one in answers]
-    assert told == [told[0]] * 5
-    assert told[0][1]["code"] == "trip_not_found"
+    bodies = [(one.status_code, {**one.json(), "request_id": ""}) for one in answers]
+    assert bodies == [bodies[0]] * 5
+    assert bodies[0][1]["code"] == "trip_not_found"
     assert await listed(town, expired_ride) == await listed(town, revoked_ride) == []
 
 
 @pytest.mark.parametrize("end", ["completed", "canceled", "expired"])
-async def test_an_hour_after_the_end_a_link_is_dead_whatever_it_was_made_for(town: Town, end: str) -> None:
+async def test_link_stops_working_an_hour_after_the_end(town: Town, end: str) -> None:
     if end == "completed":
         ride_id, _, driver_id, path = await a_shared_drive(town)
         await town.rides.drive_to("COMPLETED", ride_id, driver_id)
@@ -221,11 +220,11 @@ async def test_an_hour_after_the_end_a_link_is_dead_whatever_it_was_made_for(tow
     assert (await follow(town, path))["status"] == "ENDED"
     assert len(await listed(town, ride_id)) == 1
     await town.rides.sql(passed, ride_id, timedelta(minutes=2))
-    assert await leads_nowhere(town, path)
+    assert await is_not_found(town, path)
     assert await listed(town, ride_id) == []
 
 
-async def test_only_its_passenger_shares_a_ride_and_only_until_it_ends(town: Town) -> None:
+async def test_only_the_passenger_shares_and_only_until_the_end(town: Town) -> None:
     ride_id, passenger_id, driver_id, _ = await a_shared_drive(town)
     for headers, status in ((bearer("operator"), 403), (bearer("driver", driver_id), 404), (bearer(), 404)):
         assert (await try_to_share(town, ride_id, headers)).status_code == status
@@ -235,8 +234,8 @@ async def test_only_its_passenger_shares_a_ride_and_only_until_it_ends(town: Tow
     assert len(await rows(town, ride_id)) == 1
 
 
-async def test_a_ride_has_five_links_at_a_time(town: Town) -> None:
-    passenger_id = somebody()
+async def test_ride_has_five_links_at_most(town: Town) -> None:
+    passenger_id = uuid4()
     ride_id = await town.rides.request(passenger_id)
     owner = bearer("passenger", passenger_id)
     made = [await share(town, ride_id, passenger_id) for _ in range(5)]
@@ -253,7 +252,7 @@ async def test_a_ride_has_five_links_at_a_time(town: Town) -> None:
 
 
 async def make_link(town: Town, ride_id: UUID, passenger_id: UUID) -> str:
-    """Straight into the database; answers what came of it."""
+    """Share without HTTP; returns the refusal's code or "made"."""
     try:
         await town.parts.database.run(
             lambda db: share_trip(db, ride_id, by=passenger_id, sees_all=False, ttl=HOUR)
@@ -263,16 +262,16 @@ async def make_link(town: Town, ride_id: UUID, passenger_id: UUID) -> str:
     return "made"
 
 
-async def test_of_many_who_make_links_at_once_five_get_one(town: Town) -> None:
+async def test_concurrent_shares_make_five_links(town: Town) -> None:
     for _ in range(5):
-        passenger_id = somebody()
+        passenger_id = uuid4()
         ride_id = await town.rides.request(passenger_id)
         outcomes = await asyncio.gather(*(make_link(town, ride_id, passenger_id) for _ in range(10)))
         assert sorted(outcomes) == ["made"] * 5 + ["too_many_shares"] * 5
 
 
-async def test_a_ride_that_is_just_ending_is_not_shared(town: Town) -> None:
-    passenger_id = somebody()
+async def test_share_waits_for_a_cancellation_and_is_refused(town: Town) -> None:
+    passenger_id = uuid4()
     ride_id = await town.rides.request(passenger_id)
     async with town.parts.database.transaction() as db:
         await cancel_ride(
@@ -295,7 +294,7 @@ async def test_a_ride_that_is_just_ending_is_not_shared(town: Town) -> None:
     assert list(await rows(town, ride_id)) == []
 
 
-async def test_the_schema_itself_takes_no_sixth_link_and_none_for_longer_than_a_day(town: Town) -> None:
+async def test_schema_refuses_a_sixth_link_and_a_long_lifetime(town: Town) -> None:
     ride_id, _, _ = await a_shared_ride(town)
     again = (
         "INSERT INTO trip_shares (id, ride_id, passenger_id, digest, place, created_at, expires_at)"
@@ -310,18 +309,18 @@ async def test_the_schema_itself_takes_no_sixth_link_and_none_for_longer_than_a_
         await town.rides.sql(again.format("2", "created_at + interval '25 hours'"), ride_id)
 
 
-async def test_revoking_is_safe_to_repeat_and_ends_no_other_link(town: Town) -> None:
+async def test_revoke_is_repeatable_and_keeps_other_links(town: Town) -> None:
     ride_id, passenger_id, path = await a_shared_ride(town)
     owner = bearer("passenger", passenger_id)
     other = await share(town, ride_id, passenger_id)
     first, _ = await listed(town, ride_id)
     for _ in range(2):
         assert await revoke(town, ride_id, first["id"], owner) == 204
-    assert await leads_nowhere(town, path)
+    assert await is_not_found(town, path)
     assert (await follow(town, other["path"]))["status"] == "REQUESTED"
 
 
-async def test_nobody_revokes_anothers_link_by_way_of_their_own_ride(town: Town) -> None:
+async def test_link_of_another_ride_cannot_be_revoked(town: Town) -> None:
     ride_id, _, path = await a_shared_ride(town)
     own_ride, passenger_id, _ = await a_shared_ride(town)
     (theirs,) = await listed(town, ride_id)
@@ -330,13 +329,13 @@ async def test_nobody_revokes_anothers_link_by_way_of_their_own_ride(town: Town)
     assert (await follow(town, path))["status"] == "REQUESTED"
 
 
-async def test_an_operator_who_revokes_a_link_is_written_down(town: Town) -> None:
+async def test_revoke_by_an_operator_is_audited(town: Town) -> None:
     ride_id, passenger_id, path = await a_shared_ride(town)
     (link,) = await listed(town, ride_id)
-    operator_id = somebody()
+    operator_id = uuid4()
     for _ in range(2):
         assert await revoke(town, ride_id, link["id"], bearer("operator", operator_id)) == 204
-    assert await leads_nowhere(town, path)
+    assert await is_not_found(town, path)
     second = await share(town, ride_id, passenger_id)
     assert await revoke(town, ride_id, second["id"], bearer("passenger", passenger_id)) == 204
     acts = await town.rides.sql(
@@ -346,8 +345,8 @@ async def test_an_operator_who_revokes_a_link_is_written_down(town: Town) -> Non
     assert [tuple(act) for act in acts] == [(operator_id, "ride.share_revoked", link["id"])]
 
 
-async def test_a_repeat_with_the_same_key_makes_another_link_for_no_token_is_stored(town: Town) -> None:
-    passenger_id = somebody()
+async def test_repeat_with_the_same_key_makes_another_link(town: Town) -> None:
+    passenger_id = uuid4()
     ride_id = await town.rides.request(passenger_id)
     headers = bearer("passenger", passenger_id) | {"idempotency-key": "share once"}
     tokens = {(await try_to_share(town, ride_id, headers)).json()["token"] for _ in range(2)}
@@ -356,20 +355,20 @@ async def test_a_repeat_with_the_same_key_makes_another_link_for_no_token_is_sto
     assert not [row for row in stored for token in tokens if token in row["body"]]
 
 
-async def test_an_export_lists_the_links_and_an_erasure_removes_them(town: Town) -> None:
+async def test_export_lists_links_and_erasure_deletes_them(town: Town) -> None:
     ride_id, passenger_id, path = await a_shared_ride(town)
     owner = bearer("passenger", passenger_id)
-    told = (await town.api.get("/v1/me/export", headers=owner)).json()["sections"]["location"]
-    (link,) = told["shares"]
+    exported = (await town.api.get("/v1/me/export", headers=owner)).json()["sections"]["location"]
+    (link,) = exported["shares"]
     assert set(link) == {"id", "ride_id", "created_at", "expires_at"}
     assert link["ride_id"] == str(ride_id)
     assert (await town.rides.cancel(ride_id, owner)).status_code == 200
     assert (await town.api.delete("/v1/me", headers=owner)).status_code == 204
-    assert await leads_nowhere(town, path)
+    assert await is_not_found(town, path)
     assert list(await rows(town, ride_id)) == []
 
 
-async def test_expired_links_are_swept_away_and_others_stay(town: Town) -> None:
+async def test_prune_deletes_only_expired_links(town: Town) -> None:
     gone, _, _ = await a_shared_ride(town)
     await let_expire(town, gone)
     stays, _, path = await a_shared_ride(town)
@@ -379,21 +378,21 @@ async def test_expired_links_are_swept_away_and_others_stay(town: Town) -> None:
     assert (await follow(town, path))["status"] == "REQUESTED"
 
 
-async def test_without_redis_a_trip_is_followed_by_what_postgresql_knows(town: Town) -> None:
+async def test_link_without_redis_shows_postgresqls_position(town: Town) -> None:
     _, _, _, path = await a_shared_drive(town)
-    async with stopped(town):
+    async with redis_stopped(town):
         seen = await follow(town, path)
     assert (seen["status"], round(seen["position"]["lat"], 6)) == ("ACCEPTED", LAT)
 
 
-async def test_nobody_keeps_what_a_link_shows_or_learns_where_it_was_clicked(town: Town) -> None:
+async def test_trip_is_not_cached_and_sends_no_referrer(town: Town) -> None:
     _, _, path = await a_shared_ride(town)
     for answer in (await town.api.get(path), await town.api.get("/v1/trips/x")):
         assert answer.headers["cache-control"] == "no-store"
         assert answer.headers["referrer-policy"] == "no-referrer"
 
 
-async def test_whoever_guesses_links_is_counted_as_a_stranger(town: Town) -> None:
+async def test_guessed_links_count_for_the_anonymous_limit(town: Town) -> None:
     statuses: list[int] = []
     async with served(town.parts, rate_limit_anonymous="3/hour") as here, here.client() as client:
 

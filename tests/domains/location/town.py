@@ -1,11 +1,11 @@
-"""A town of its own: an API, a database and a Redis that no other test uses, and drivers in it."""
+"""A town: an API with a database and a Redis of its own, and drivers; Redis can be taken away from it."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import httpx
 
@@ -28,7 +28,7 @@ LONG_AGO = timedelta(minutes=10)
 
 
 @asynccontextmanager
-async def a_town(stack: Stack, settings: Settings) -> AsyncIterator["Town"]:
+async def open_town(stack: Stack, settings: Settings) -> AsyncIterator["Town"]:
     async with (
         private_redis(stack) as redis,
         own_parts(stack, settings, redis_url=redis.url) as parts,
@@ -46,14 +46,14 @@ class Town:
     rides: Desk
 
     async def clear(self) -> None:
-        """Nobody is at work, and the map is whole."""
+        """Remove all drivers, with a complete index."""
         async with self.parts.database.connection() as db:
             await db.execute("TRUNCATE driver_presence CASCADE")
         await self.redis.command("FLUSHALL")
-        await until(self._is_filled)
+        await until(self._is_rebuilt)
 
-    async def _is_filled(self) -> bool:
-        """A busy machine may take longer to answer than a process waits for Redis."""
+    async def _is_rebuilt(self) -> bool:
+        """On a loaded machine Redis may answer after the client's timeout."""
         try:
             await self.patrol().rebuild_index()
         except RedisAway:
@@ -70,7 +70,7 @@ class Town:
         )
 
     async def new_driver(self, **position: Any) -> UUID:
-        """Somebody who may drive and is online, here unless it is said where."""
+        """A new approved driver, online at `spot(**position)`."""
         driver_id = await self.rides.new_driver()
         await self.go(driver_id, online=True, position=spot(**position))
         return driver_id
@@ -106,7 +106,7 @@ class Town:
         assert answer.status_code == 200, answer.text
         return answer.json()
 
-    async def near(self, **query: Any) -> list[UUID]:
+    async def nearby_ids(self, **query: Any) -> list[UUID]:
         return [UUID(one["driver_id"]) for one in (await self.nearby(**query))["drivers"]]
 
     async def lock(self, driver_id: UUID, ride_id: UUID, **more: Any) -> httpx.Response:
@@ -123,17 +123,17 @@ class Town:
             headers=bearer("service"),
         )
 
-    async def told(self, driver_id: UUID) -> list[str]:
-        """What was told of a driver, without the exchange's name."""
-        told = await self.rides.told(driver_id)
-        return [key.removeprefix("location.driver.") for key in told if key.startswith("location.")]
+    async def events(self, driver_id: UUID) -> list[str]:
+        """The driver's location events, by the last part of their routing keys."""
+        keys = await self.rides.told(driver_id)
+        return [key.removeprefix("location.driver.") for key in keys if key.startswith("location.")]
 
     async def row(self, driver_id: UUID) -> Any:
         async with self.parts.database.connection() as db:
             return await db.fetchrow("SELECT * FROM driver_presence WHERE driver_id = $1", driver_id)
 
     async def age(self, driver_id: UUID, column: str, by: timedelta = LONG_AGO) -> None:
-        """Let a moment of PostgreSQL's have been earlier."""
+        """Move a time in the driver's row into the past."""
         async with self.parts.database.connection() as db:
             await db.execute(
                 f"UPDATE driver_presence SET {column} = {column} - $2::interval WHERE driver_id = $1",
@@ -141,13 +141,13 @@ class Town:
                 by,
             )
 
-    async def silence(self, driver_id: UUID) -> None:
-        """Let nothing have been heard of the driver for long, in either store."""
+    async def make_silent(self, driver_id: UUID) -> None:
+        """Move the time when the driver was last seen into the past, in both stores."""
         await self.age(driver_id, "seen_at")
         await self.redis.command("ZADD", "catraca:location:seen", "XX", 1, str(driver_id))
 
     async def drive(self, driver_id: UUID, passenger_id: UUID | None = None, **ride: Any) -> UUID:
-        """Have the driver accept a new ride; answers which."""
+        """Have the driver accept a new ride; returns its id."""
         ride_id = await self.rides.request(passenger_id, **ride)
         await self.rides.offer(ride_id, driver_id)
         answer = await self.rides.accept(ride_id, driver_id)
@@ -156,10 +156,33 @@ class Town:
 
 
 def spot(steps: float = 0, *, at: datetime | timedelta | None = None, **more: Any) -> dict[str, Any]:
-    """A ping so many steps to the north of the middle; `at` may be so long from now."""
+    """A ping so many steps north of the town's middle; a `timedelta` as `at` is from now."""
     moment = now() + at if isinstance(at, timedelta) else at
     return {"lat": LAT + steps * STEP, "lng": LNG} | ({"at": moment.isoformat()} if moment else {}) | more
 
 
-def somebody() -> UUID:
-    return uuid4()
+@asynccontextmanager
+async def redis_frozen(town: Town) -> AsyncIterator[None]:
+    """Redis accepts connections and does not answer."""
+    town.redis.freeze()
+    try:
+        yield
+    finally:
+        town.redis.thaw()
+        await until(town.parts.redis.is_up)
+
+
+@asynccontextmanager
+async def redis_stopped(town: Town) -> AsyncIterator[None]:
+    await town.redis.stop()
+    try:
+        yield
+    finally:
+        await town.redis.start()
+        await until(town.parts.redis.is_up)
+
+
+@asynccontextmanager
+async def redis_emptied(town: Town) -> AsyncIterator[None]:
+    await town.redis.command("FLUSHALL")
+    yield

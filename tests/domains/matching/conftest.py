@@ -3,12 +3,12 @@ from collections.abc import AsyncIterator
 import pytest
 
 from catraca.platform.redis_client import RedisClient
-from tests.domains.location.conftest import town, whole_town
+from tests.domains.location.conftest import session_town, town
 from tests.domains.location.town import Town
 from tests.domains.matching.harness import MatchingHarness
 from tests.support.redis_server import PATIENT
 
-__all__ = ["town", "whole_town"]
+__all__ = ["session_town", "town"]
 
 
 @pytest.fixture

@@ -18,8 +18,7 @@ from catraca.platform.database import Db, inbox, outbox
 from catraca.platform.event import Event, encode, key_of
 from catraca.platform.ids import new_id
 from catraca.platform.redis_client import RedisClient
-from tests.domains.location.outages import stopped
-from tests.domains.location.town import Town
+from tests.domains.location.town import Town, redis_stopped
 from tests.domains.rides.desk import read_event
 from tests.servers import until
 
@@ -165,7 +164,7 @@ class MatchingHarness:
     @asynccontextmanager
     async def without_redis(self) -> AsyncIterator[None]:
         """Stop Redis for the block; afterwards it is empty and filled again."""
-        async with stopped(self.town):
+        async with redis_stopped(self.town):
             yield
         await until(self.redis.is_up)
         await self.town.patrol().rebuild_index()

@@ -23,16 +23,16 @@ INSIDE, NEXT_DOOR, OUTSIDE = 900, 1500, 1100
 async def village(harness: MatchingHarness) -> Village:
     """A community; the first search already reaches the neighbours."""
     harness.use_rules(replace(RULES, initial_radius_meters=2000))
-    return await Village.settle(harness.town)
+    return await Village.create(harness.town)
 
 
 async def with_neighbour(harness: MatchingHarness) -> Village:
     """The same with a neighbour community to the north, which is asked before all others."""
-    here = await Village.settle(harness.town)
+    here = await Village.create(harness.town)
     north = square(here.lat + NEXT_DOOR / METERS_A_DEGREE, here.lng, meters=200)
     neighbour = await here.another(north)
     # Of two fences the smaller counts.
-    here.community = await here.another(
+    here.community = await here.add_community(
         square(here.lat, here.lng, meters=990),
         neighbour_ids=(neighbour.id,),
         fallback=("neighbours", "open"),
@@ -43,13 +43,13 @@ async def with_neighbour(harness: MatchingHarness) -> Village:
 async def opened(village: Village) -> UUID:
     """Return a ride whose passenger confirmed other drivers; its search has not begun."""
     passenger_id = uuid4()
-    return await village.confirmed(passenger_id, await village.token(passenger_id))
+    return await village.confirm_ride(passenger_id, await village.request_token(passenger_id))
 
 
 async def at_home(harness: MatchingHarness, village: Village, driver_id: UUID | None = None) -> UUID:
     """Return a ride for own drivers only, requested while one of them was there."""
-    own = driver_id or await village.driver()
-    answer = await village.ask(uuid4())
+    own = driver_id or await village.add_driver()
+    answer = await village.request(uuid4())
     assert (answer.status_code, answer.json()["ride"]["tier"]) == (201, "home"), answer.text
     if driver_id is None:
         await harness.town.go(own, online=False)
@@ -57,8 +57,11 @@ async def at_home(harness: MatchingHarness, village: Village, driver_id: UUID | 
 
 
 async def test_home_ride_is_offered_to_own_drivers_only(harness: MatchingHarness, village: Village) -> None:
-    inside, other = await village.driver(north_meters=INSIDE), await village.driver(north_meters=OUTSIDE)
-    based = await village.driver(north_meters=NEXT_DOOR, based=True)
+    inside, other = (
+        await village.add_driver(north_meters=INSIDE),
+        await village.add_driver(north_meters=OUTSIDE),
+    )
+    based = await village.add_driver(north_meters=NEXT_DOOR, based=True)
     ride_id = await at_home(harness, village, inside)
     await harness.advance(ride_id)
     assert await harness.asked_drivers(ride_id) == [inside]
@@ -78,8 +81,11 @@ async def test_home_ride_is_offered_to_own_drivers_only(harness: MatchingHarness
 
 async def test_open_ride_goes_to_own_drivers_first(harness: MatchingHarness, village: Village) -> None:
     ride_id = await opened(village)
-    far, near = await village.driver(north_meters=NEXT_DOOR), await village.driver(north_meters=OUTSIDE)
-    based = await village.driver(north_meters=1800, based=True)
+    far, near = (
+        await village.add_driver(north_meters=NEXT_DOOR),
+        await village.add_driver(north_meters=OUTSIDE),
+    )
+    based = await village.add_driver(north_meters=1800, based=True)
     await harness.advance(ride_id)
     assert await harness.asked_drivers(ride_id) == [based]
     assert await harness.verdicts(ride_id) == {based: "offered"}
@@ -93,9 +99,9 @@ async def test_open_ride_goes_to_own_drivers_first(harness: MatchingHarness, vil
 async def test_neighbours_are_asked_second(harness: MatchingHarness, village: Village) -> None:
     village = await with_neighbour(harness)
     ride_id = await opened(village)
-    nearest = await village.driver(north_meters=OUTSIDE)
-    neighbour = await village.driver(north_meters=NEXT_DOOR)
-    own = await village.driver(north_meters=1900, based=True)
+    nearest = await village.add_driver(north_meters=OUTSIDE)
+    neighbour = await village.add_driver(north_meters=NEXT_DOOR)
+    own = await village.add_driver(north_meters=1900, based=True)
     await harness.advance(ride_id)
     for driver_id in (own, neighbour, nearest):
         assert await harness.asked_drivers(ride_id) == [driver_id]
@@ -105,9 +111,9 @@ async def test_neighbours_are_asked_second(harness: MatchingHarness, village: Vi
 
 async def test_neighbour_ride_is_not_offered_to_others(harness: MatchingHarness, village: Village) -> None:
     village = await with_neighbour(harness)
-    neighbour = await village.driver(north_meters=NEXT_DOOR)
+    neighbour = await village.add_driver(north_meters=NEXT_DOOR)
     ride_id = await opened(village)
-    nearest = await village.driver(north_meters=OUTSIDE)
+    nearest = await village.add_driver(north_meters=OUTSIDE)
     await harness.advance(ride_id)
     assert await harness.asked_drivers(ride_id) == [neighbour]
     await harness.refuse(ride_id, neighbour)
@@ -126,7 +132,7 @@ async def drive_in(harness: MatchingHarness, village: Village, driver_id: UUID) 
 
 async def test_driver_entering_the_fence_wakes_a_search(harness: MatchingHarness, village: Village) -> None:
     ride_id = await at_home(harness, village)
-    driver_id = await village.driver(north_meters=1005)
+    driver_id = await village.add_driver(north_meters=1005)
     await harness.advance(ride_id)
     assert await harness.verdicts(ride_id) == {driver_id: "outside_fence"}
     await drive_in(harness, village, driver_id)
@@ -138,7 +144,7 @@ async def test_driver_entering_the_fence_wakes_a_search(harness: MatchingHarness
 
 
 async def test_driver_leaving_the_fence_keeps_the_offer(harness: MatchingHarness, village: Village) -> None:
-    own = await village.driver(north_meters=INSIDE)
+    own = await village.add_driver(north_meters=INSIDE)
     asking = await at_home(harness, village, own)
     await harness.advance(asking)
     waits = await opened(village)

@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 from catraca.domains.communities import CommunityId, Rules
 from catraca.domains.communities.service import create_community
 from catraca.platform.database import Database
-from tests.domains.geofences.village import PATH, square
+from tests.domains.geofences.village import PATH, request_body, square
 from tests.storms.callers import Caller, request, token_of
 
 # How long a passenger may think: for hours, and hardly.
@@ -23,14 +23,7 @@ class Village:
     lng: float
 
     def asked(self) -> dict[str, Any]:
-        return {
-            "type": "comunidade",
-            "passengerLat": self.lat,
-            "passengerLng": self.lng,
-            "origin": "Origem",
-            "destination": "Destino",
-            "price": 15.5,
-        }
+        return request_body(self.lat, self.lng)
 
 
 @dataclass(frozen=True, slots=True)

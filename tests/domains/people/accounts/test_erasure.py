@@ -11,7 +11,7 @@ from catraca.domains.people.accounts import service
 from catraca.domains.people.model import UserId
 from catraca.platform.database import Database, Db
 from tests.conftest import bearer
-from tests.domains.communities.places import fenced
+from tests.domains.communities.places import post_community
 from tests.domains.people.person import Person, link_for, sign_in, use_link
 from tests.servers import until
 
@@ -19,7 +19,7 @@ TRACES = ("Severino", "severino", "98765", "Cronos", "ABC1D23", "argon2", "Segur
 
 
 async def a_driver_with_everything(api: httpx.AsyncClient) -> Person:
-    driver, home = Person("driver"), (await fenced(api))["community_id"]
+    driver, home = Person("driver"), (await post_community(api))["community_id"]
     changed = await driver.change(
         api,
         name="Severino Lacerda",

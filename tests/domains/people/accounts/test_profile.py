@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from tests.conftest import bearer
-from tests.domains.communities.places import fenced
+from tests.domains.communities.places import post_community
 from tests.domains.people.person import Person
 from tests.servers import on_one_stack
 
@@ -105,7 +105,7 @@ async def test_refusal_does_not_repeat_the_sent_value(api: httpx.AsyncClient) ->
 
 
 async def test_driver_changes_the_car(api: httpx.AsyncClient) -> None:
-    driver, home = Person("driver"), (await fenced(api))["community_id"]
+    driver, home = Person("driver"), (await post_community(api))["community_id"]
     car = {"vehicle": "Fiat Cronos prata", "plate": "abc-1d23", "home_community_id": home}
     answer = await driver.change(api, driver=car)
     assert answer.json()["driver"] == {
@@ -121,7 +121,7 @@ async def test_driver_changes_the_car(api: httpx.AsyncClient) -> None:
 
 
 async def test_home_must_be_an_existing_community(api: httpx.AsyncClient) -> None:
-    driver, home = Person("driver"), (await fenced(api))["community_id"]
+    driver, home = Person("driver"), (await post_community(api))["community_id"]
     await driver.change(api, driver={"plate": "ABC1D23", "home_community_id": home})
     told: dict[str, str] = {}
     for language in ("en", "pt-BR"):

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from catraca.platform.database import Database
-from tests.domains.communities.places import fenced
+from tests.domains.communities.places import post_community
 from tests.domains.people.person import Person, actions_on, may_drive
 from tests.servers import on_one_stack
 
@@ -42,7 +42,7 @@ async def test_another_car_waits_for_a_new_approval(
     strict_api: httpx.AsyncClient, database: Database
 ) -> None:
     driver, operator = Person("driver"), Person("operator")
-    home = (await fenced(strict_api))["community_id"]
+    home = (await post_community(strict_api))["community_id"]
     await driver.change(strict_api, driver={"vehicle": "Fiat Uno", "plate": "ABC1D23"})
     await decide(strict_api, driver.id, operator, approval="approved")
     same = await driver.change(strict_api, driver={"vehicle": "Fiat Uno", "home_community_id": home})
@@ -64,7 +64,7 @@ async def test_another_car_may_drive_without_required_approval(
 async def test_concurrent_changes_cannot_keep_the_approval(
     strict_api: httpx.AsyncClient,
 ) -> None:
-    operator, home = Person("operator"), (await fenced(strict_api))["community_id"]
+    operator, home = Person("operator"), (await post_community(strict_api))["community_id"]
     for number in range(6):
         driver = Person("driver")
         await driver.change(strict_api, driver={"plate": f"OLD{number}A11"})

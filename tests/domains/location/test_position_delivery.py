@@ -1,4 +1,4 @@
-"""Where a ride's driver is, as its passenger sees it: the newest, while it is news, and nobody else's."""
+"""Positions delivered to passengers: the newest of each ride's driver, while it is fresh."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -31,7 +31,7 @@ QUEUE = TOPOLOGY.queue("tracking_realtime_queue")
 
 
 class Screen:
-    """Whatever may be seen, as it comes."""
+    """Records delivered positions."""
 
     def __init__(self) -> None:
         self.batches: list[list[ShownPosition]] = []
@@ -62,7 +62,7 @@ async def passenger_of(town: Town, ride_id: UUID) -> UUID:
 
 @asynccontextmanager
 async def watching(town: Town, bus: Transport) -> AsyncIterator[Screen]:
-    """A consumer of positions, until the block ends."""
+    """Consume positions until the block ends."""
     screen, stopping = Screen(), asyncio.Event()
     handlers = tracking.bind(screen.show)
     consumer = QueueWorker(QUEUE, handlers, topology=TOPOLOGY, transport=bus, database=town.parts.database)
@@ -74,7 +74,7 @@ async def watching(town: Town, bus: Transport) -> AsyncIterator[Screen]:
         await running
 
 
-async def test_the_passenger_sees_the_driver_and_nobody_else_does(town: Town) -> None:
+async def test_only_the_passenger_gets_the_position(town: Town) -> None:
     drivers = [await town.new_driver() for _ in range(2)]
     rides = [await town.drive(driver_id) for driver_id in drivers]
     passengers = [await passenger_of(town, ride_id) for ride_id in rides]
@@ -88,7 +88,7 @@ async def test_the_passenger_sees_the_driver_and_nobody_else_does(town: Town) ->
         await until(both_were_seen)
     for one in screen.shown:
         if one.driver_id not in drivers:
-            continue  # somebody whom an earlier test left on the way
+            continue  # A driver of an earlier test.
         number = drivers.index(one.driver_id)
         assert (one.ride_id, one.passenger_id) == (rides[number], passengers[number])
         assert (round(one.lat, 6), one.lng) == (round(spot(number)["lat"], 6), LNG)
@@ -98,7 +98,7 @@ async def test_the_passenger_sees_the_driver_and_nobody_else_does(town: Town) ->
 
 @pytest.fixture
 def broker_url(request: pytest.FixtureRequest, stack: Stack) -> str | None:
-    """RabbitMQ's beside Debian's servers; elsewhere queues are in the database."""
+    """RabbitMQ's with installed servers; the embedded stack has its queues in PostgreSQL."""
     return request.getfixturevalue("amqp_url") if stack.name == "servers" else None
 
 
@@ -115,7 +115,7 @@ async def bus(broker_url: str | None, town: Town) -> AsyncIterator[Transport]:
     await rabbitmq.close()
 
 
-async def test_positions_come_through_either_bus_many_at_a_time(town: Town, bus: Transport) -> None:
+async def test_positions_arrive_in_batches_through_each_bus(town: Town, bus: Transport) -> None:
     drivers = [await town.new_driver() for _ in range(5)]
     for driver_id in drivers:
         await town.drive(driver_id)
@@ -131,7 +131,7 @@ async def test_positions_come_through_either_bus_many_at_a_time(town: Town, bus:
         await until(lambda: publisher._task is None)
 
 
-async def test_what_cannot_be_read_keeps_nobody_from_being_seen(town: Town, bus: Transport) -> None:
+async def test_unreadable_messages_do_not_stop_others(town: Town, bus: Transport) -> None:
     driver_id = await town.new_driver()
     await town.drive(driver_id)
     key = key_of(DriverUpdated)
@@ -158,14 +158,14 @@ async def test_what_cannot_be_read_keeps_nobody_from_being_seen(town: Town, bus:
             await until(lambda: publisher._task is None)
 
 
-async def test_who_only_holds_an_offer_is_not_shown(town: Town) -> None:
+async def test_offered_driver_is_not_shown(town: Town) -> None:
     driver_id = await town.new_driver()
     ride_id = await town.rides.request()
     await town.rides.offer(ride_id, driver_id)
     assert await shown(town, moved(driver_id, ride_id)) == []
 
 
-async def test_where_a_driver_was_before_accepting_is_not_shown(town: Town) -> None:
+async def test_position_before_acceptance_is_not_shown(town: Town) -> None:
     driver_id = await town.new_driver()
     before = now()
     ride_id = await town.drive(driver_id)
@@ -174,7 +174,7 @@ async def test_where_a_driver_was_before_accepting_is_not_shown(town: Town) -> N
 
 
 @pytest.mark.parametrize("status", ["ARRIVING", "STARTED"])
-async def test_a_driver_is_shown_until_the_end_and_not_longer(town: Town, status: str) -> None:
+async def test_driver_is_shown_until_the_end_of_the_ride(town: Town, status: str) -> None:
     driver_id = await town.new_driver()
     ride_id = await town.drive(driver_id)
     await town.rides.drive_to(status, ride_id, driver_id)
@@ -187,7 +187,7 @@ async def test_a_driver_is_shown_until_the_end_and_not_longer(town: Town, status
     assert await shown(town, moved(driver_id, ride_id)) == []
 
 
-async def test_who_gave_a_ride_up_is_not_shown_and_who_took_it_over_is(town: Town) -> None:
+async def test_after_a_reassignment_only_the_new_driver_is_shown(town: Town) -> None:
     first, second = await town.new_driver(), await town.new_driver()
     ride_id = await town.drive(first)
     await town.rides.give_up(ride_id, first)
@@ -198,14 +198,14 @@ async def test_who_gave_a_ride_up_is_not_shown_and_who_took_it_over_is(town: Tow
     assert seen.driver_id == second
 
 
-async def test_a_driver_is_not_shown_on_a_ride_that_is_anothers(town: Town) -> None:
+async def test_driver_is_not_shown_for_another_drivers_ride(town: Town) -> None:
     one, other = await town.new_driver(), await town.new_driver()
     await town.drive(one)
     ride_id = await town.drive(other)
     assert await shown(town, moved(one, ride_id)) == []
 
 
-async def test_what_is_no_longer_news_is_not_shown(town: Town) -> None:
+async def test_stale_position_is_not_shown(town: Town) -> None:
     driver_id = await town.new_driver()
     ride_id = await town.drive(driver_id)
     await town.rides.sql(
@@ -219,7 +219,7 @@ async def test_what_is_no_longer_news_is_not_shown(town: Town) -> None:
     assert len(await shown(town, taken(1))) == 1
 
 
-async def test_of_many_positions_of_a_driver_only_the_newest_is_shown(town: Town) -> None:
+async def test_only_the_newest_position_of_a_driver_is_shown(town: Town) -> None:
     driver_id = await town.new_driver()
     ride_id = await town.drive(driver_id)
     at = now()
@@ -232,26 +232,26 @@ async def test_of_many_positions_of_a_driver_only_the_newest_is_shown(town: Town
 
 
 class CountingDb:
-    """Passes on what is asked, and counts it."""
+    """Counts the queries of a connection."""
 
     def __init__(self, db: Db) -> None:
         self._db = db
-        self.asked = 0
+        self.queries = 0
 
     def __getattr__(self, name: str) -> Any:
-        self.asked += 1
+        self.queries += 1
         return getattr(self._db, name)
 
 
 @on_one_stack
-async def test_a_batch_is_one_question(town: Town) -> None:
+async def test_batch_needs_one_query(town: Town) -> None:
     drivers = [await town.new_driver() for _ in range(3)]
     updates = [moved(driver_id, await town.drive(driver_id)) for driver_id in drivers]
     screen = Screen()
     async with town.parts.database.transaction() as db:
         counting = CountingDb(db)
         await show_positions(counting, [moved(one.driver_id, one.ride_id) for one in updates], screen.show)
-    assert (len(screen.shown), len(screen.batches), counting.asked) == (3, 1, 1)
+    assert (len(screen.shown), len(screen.batches), counting.queries) == (3, 1, 1)
 
 
 def position(**changes: Any) -> ShownPosition:
@@ -260,7 +260,7 @@ def position(**changes: Any) -> ShownPosition:
     return ShownPosition(**fields | {"heading_degrees": None, "speed_mps": 3.5} | changes)
 
 
-def test_positions_travel_as_few_bytes_and_arrive_as_they_were() -> None:
+def test_position_encoding_is_compact_and_lossless() -> None:
     many = [position(heading_degrees=270.0), position()]
     assert decode_positions(encode_positions(many)) == many
     assert len(encode_positions(many * 10)) < 20 * 130
@@ -270,7 +270,7 @@ def later(moment: datetime) -> datetime:
     return moment + timedelta(milliseconds=1)
 
 
-def test_a_position_that_was_overtaken_is_known_for_it() -> None:
+def test_newer_position_supersedes_an_older_one() -> None:
     first = position()
 
     def another(**changes: Any) -> ShownPosition:
@@ -282,20 +282,20 @@ def test_a_position_that_was_overtaken_is_known_for_it() -> None:
     assert second.supersedes(first)
     assert not first.supersedes(second)
     assert another(taken_at=later(first.taken_at)).supersedes(first)
-    # Taken later, and from where the driver was before.
+    # Received later, with an older position.
     assert not another(updated_at=first.updated_at - HOUR, taken_at=later(first.taken_at)).supersedes(first)
 
 
-def test_whoever_takes_a_ride_over_is_seen_whatever_their_phone_says_the_time_is() -> None:
+def test_new_drivers_position_supersedes_despite_its_clock() -> None:
     first = position()
-    taken_over = msgspec.structs.replace(
+    replacement = msgspec.structs.replace(
         first, driver_id=uuid4(), updated_at=first.updated_at - HOUR, taken_at=later(first.taken_at)
     )
-    assert taken_over.supersedes(first)
-    assert not first.supersedes(taken_over)
+    assert replacement.supersedes(first)
+    assert not first.supersedes(replacement)
 
 
-def test_it_grows_stale_by_when_the_server_took_it() -> None:
+def test_staleness_is_by_the_servers_clock() -> None:
     at = now()
     one = position(updated_at=at - timedelta(seconds=40), taken_at=at)
     assert not one.is_stale(at + timedelta(seconds=5))
