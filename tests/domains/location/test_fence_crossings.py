@@ -279,7 +279,7 @@ async def test_dispatcher_uses_the_crossing_settings(village: Village) -> None:
         await until(crossing)
         assert await drive.events() == []
         await village.town.ping(drive.driver_id, drive.ping(IN))
-        await until(drive.told)
+        await until(drive.events)
     assert await drive.events() == [ENTERED]
     settings = settings.changed(community_edge_pings=100, community_edge_dwell=timedelta(seconds=4))
     async with working(replace(parts, settings=settings), ["dispatcher"]):
