@@ -30,7 +30,7 @@ async def with_neighbour(harness: MatchingHarness) -> Village:
     """The same with a neighbour community to the north, which is asked before all others."""
     here = await Village.create(harness.town)
     north = square(here.lat + NEXT_DOOR / METERS_A_DEGREE, here.lng, meters=200)
-    neighbour = await here.another(north)
+    neighbour = await here.add_community(north)
     # Of two fences the smaller counts.
     here.community = await here.add_community(
         square(here.lat, here.lng, meters=990),
