@@ -6,8 +6,12 @@ import re
 from datetime import datetime, timedelta
 from uuid import uuid4
 
+import pytest
+
 from catraca.domains import communities
 from catraca.domains.communities.service import change_community
+from catraca.domains.location import store as index
+from catraca.domains.location.nearby import service as nearby
 from tests.conftest import bearer
 from tests.domains.geofences.village import FENCE_METERS, OUTSIDE_METERS, PATH, Village, square
 
@@ -136,6 +140,19 @@ async def test_driver_inside_the_fence_is_a_home_driver(village: Village) -> Non
         driver_id,
         village.community.id,
     )
+    assert (await village.request(uuid4())).status_code == 201
+
+
+async def test_home_driver_is_found_among_many_members(
+    village: Village, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More members than one call to Redis and one batch of the search take."""
+    monkeypatch.setattr(index, "MAX_DRIVERS_PER_CALL", 2)
+    monkeypatch.setattr(nearby, "SPARE", 0)
+    for number in range(5):
+        await village.town.drive(await village.add_driver(based=True, north_meters=10 * number))
+    assert (await village.request(uuid4())).status_code == 202, "all of them are busy"
+    await village.add_driver(based=True, north_meters=OUTSIDE_METERS)
     assert (await village.request(uuid4())).status_code == 201
 
 
