@@ -15,20 +15,20 @@ from rich.table import Table
 from bench.geofences.fences import FENCES, loading_milliseconds
 from bench.geofences.requests import LandPlace, WishLoad
 from bench.geofences.world import settle_land
-from bench.live.figures import live_delays, memory_table, open_live, stage_table
+from bench.live.tables import live_delays, memory_table, open_live, stage_table
 from bench.live.loads import BroadcastLoad, DeliveryLoad
 from bench.location.nearby import FEW_DRIVERS, MANY_DRIVERS, NearbyLoad
 from bench.location.world import put_online
 from bench.matching.pace import A_SECOND, offer_milliseconds
-from bench.matching.world import FEW_OPEN, MANY_OPEN, fill
-from bench.news.load import (
+from bench.matching.fixtures import FEW_OPEN, MANY_OPEN, fill
+from bench.events.load import (
     KEPT_FEW,
     KEPT_MANY,
     latency_milliseconds,
     run,
     timer_lateness_milliseconds,
 )
-from bench.news.timing import PENDING
+from bench.events.timers import PENDING
 from bench.report import Delay, Result, report
 from bench.rides.accepts import AcceptLoad
 from bench.rides.pace import accept_milliseconds
@@ -115,11 +115,11 @@ async def _start_servers(stack: Stack, broker: RabbitMq, running: ExitStack, onl
         bare_url=bare.url,
         full_url=full.url,
         token=token,
-        database_url=await _news_database(stack, kept=0),
+        database_url=await _event_database(stack, kept=0),
         amqp_url=broker.url,
-        few_kept_url=await _news_database(stack, kept=KEPT_FEW),
+        few_kept_url=await _event_database(stack, kept=KEPT_FEW),
         # Filling these takes a minute or two: only where they are measured.
-        many_kept_url=await _news_database(stack, kept=KEPT_MANY) if only in RELAY_ROW else "",
+        many_kept_url=await _event_database(stack, kept=KEPT_MANY) if only in RELAY_ROW else "",
         full_on_rabbitmq_url=on_rabbitmq.url,
         few_people_url=await _people_database(stack, FEW_ROWS),
         many_people_url=await _people_database(stack, MANY_ROWS) if only in MANY_PEOPLE_ROW else "",
@@ -227,7 +227,7 @@ async def _people_database(stack: Stack, count: int) -> str:
     return url
 
 
-async def _news_database(stack: Stack, *, kept: int) -> str:
+async def _event_database(stack: Stack, *, kept: int) -> str:
     """A database of its own, so that no measurement meets another's events."""
     url = await stack.new_database(f"news_{kept}")
     await migrate(url)

@@ -11,8 +11,8 @@ from bench.live.loads import SOCKETS, BroadcastLoad, DeliveryLoad, LivePlace
 from bench.location.nearby import FEW_DRIVERS, MANY_DRIVERS, NearbyLoad
 from bench.location.pings import GeoaddLoad, PingLoad
 from bench.matching.load import MatchLoad
-from bench.matching.world import FEW_OPEN, MANY_OPEN
-from bench.news.load import KEPT_FEW, KEPT_MANY, NewsLoad, RelayLoad
+from bench.matching.fixtures import FEW_OPEN, MANY_OPEN
+from bench.events.load import KEPT_FEW, KEPT_MANY, EventLoad, RelayLoad
 from bench.rides.accepts import AcceptLoad, PgbenchLoad
 from bench.rides.crowd import CROWD, CrowdLoad
 from bench.scheduling.booking import CROWD as SLOT_CROWD
@@ -96,7 +96,7 @@ def rows(servers: Servers) -> list[Row]:
         *_community_rows(servers),
         *_booking_rows(servers),
         *_live_rows(servers),
-        *_news_rows(servers),
+        *_event_rows(servers),
         *_sign_up_rows(servers),
     ]
 
@@ -216,22 +216,22 @@ def _live_rows(servers: Servers) -> list[Row]:
     return [Row(LIVE_ROW, against, None, DeliveryLoad(place), BroadcastLoad(bare))]
 
 
-def _news_rows(servers: Servers) -> list[Row]:
+def _event_rows(servers: Servers) -> list[Row]:
     postgres, rabbitmq = (servers.database_url, None), (servers.database_url, servers.amqp_url)
     return [
         Row(
             "committed row to handled event, PostgreSQL bus",
             "bare publish and consume, leased rows",
             0.4,
-            NewsLoad("pipeline", *postgres, events_a_second=8000),
-            NewsLoad("bare", *postgres, events_a_second=30000),
+            EventLoad("pipeline", *postgres, events_a_second=8000),
+            EventLoad("bare", *postgres, events_a_second=30000),
         ),
         Row(
             "committed row to handled event, RabbitMQ",
             "bare publish and consume, aio-pika",
             0.4,
-            NewsLoad("pipeline", *rabbitmq, events_a_second=2000),
-            NewsLoad("bare", *rabbitmq, events_a_second=3000),
+            EventLoad("pipeline", *rabbitmq, events_a_second=2000),
+            EventLoad("bare", *rabbitmq, events_a_second=3000),
         ),
         Row(
             RELAY_ROW,

@@ -1,1 +1,1 @@
-"""Told live, measured: from committed rows to clients, what a socket costs, positions on their way."""
+"""Benchmarks of notifications and sockets: deliveries, cost of a socket, positions."""

@@ -1,4 +1,4 @@
-"""One process of a measurement: `python -m bench.live WHAT`, with its orders on standard input."""
+"""A process of a benchmark: `python -m bench.live TASK`, with its orders on standard input."""
 
 import asyncio
 import os
@@ -10,13 +10,13 @@ os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", tempfile.mkdtemp(prefix="catra
 import msgspec
 import uvloop
 
-from bench.live import bare, driving, listeners, telling
+from bench.live import bare, drivers, listeners, notifier
 from catraca.platform.telemetry import configure_logging
 
 WORKS = {
     "listen": (listeners.Orders, listeners.listen),
-    "tell": (telling.Orders, telling.tell),
-    "drive": (driving.Orders, driving.drive),
+    "notify": (notifier.Orders, notifier.notify),
+    "drive": (drivers.Orders, drivers.drive),
 }
 
 if __name__ == "__main__":
@@ -25,6 +25,6 @@ if __name__ == "__main__":
         bare.serve(int(os.environ["CATRACA_PORT"]))
     else:
         orders, work = WORKS[sys.argv[1]]
-        told = msgspec.json.decode(sys.stdin.buffer.readline(), type=orders)
+        order = msgspec.json.decode(sys.stdin.buffer.readline(), type=orders)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            sys.stdout.buffer.write(msgspec.json.encode(runner.run(work(told))))
+            sys.stdout.buffer.write(msgspec.json.encode(runner.run(work(order))))

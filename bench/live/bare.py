@@ -25,7 +25,7 @@ async def join(socket: WebSocket) -> None:
 
 
 async def broadcast(request: Request) -> JSONResponse:
-    """The body to everybody, as often as asked for."""
+    """Send the body to all sockets, `times` times."""
     frame = (await request.body()).decode()
     began_at = monotonic()
     for _ in range(int(request.query_params["times"])):

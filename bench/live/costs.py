@@ -1,4 +1,4 @@
-"""What processes have worked so far, and what they hold, by the kernel's word."""
+"""CPU time and memory of processes, from the kernel."""
 
 import os
 from collections import Counter
@@ -14,7 +14,7 @@ def worked_seconds(pids: Iterable[int]) -> float:
 
 
 def worked_in(folder: Path) -> Counter[str]:
-    """Seconds of the servers that live in this folder, by program; those of ended children are theirs."""
+    """Return CPU seconds of the servers in this folder, by program, with those of ended children."""
     worked: Counter[str] = Counter()
     for process in Path("/proc").glob("[0-9]*"):
         try:

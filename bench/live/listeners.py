@@ -1,4 +1,4 @@
-"""Processes that hold sockets: `Listeners` starts them, and each runs `listen` by the orders it is given."""
+"""Processes that hold sockets: `Listeners` starts them, and each runs `listen`."""
 
 import asyncio
 import os
@@ -22,49 +22,49 @@ LIMIT_SECONDS = 180
 
 
 class Orders(msgspec.Struct, frozen=True):
-    """So many sockets at an address, each of which is to hear so many notifications. None: stay idle."""
+    """Sockets at an address, each of which waits for `each` notifications; 0: stay idle."""
 
     url: str
     tokens: list[str]
     each: int
 
 
-class Heard(msgspec.Struct, frozen=True):
-    """When the last one came, what hearing cost, and of each when it came: by socket, in order."""
+class ListenResult(msgspec.Struct, frozen=True):
+    """Time of the last frame, CPU time, and the time of each frame by socket."""
 
     last_at: float
     cpu_seconds: float
     times: list[list[float]]
 
 
-async def listen(orders: Orders) -> Heard:
+async def listen(orders: Orders) -> ListenResult:
     times: list[list[float]] = [[] for _ in orders.tokens]
-    left, all_heard = len(times) * orders.each, asyncio.Event()
+    left, all_received = len(times) * orders.each, asyncio.Event()
 
-    def hear(place: int, frame: bytes) -> None:
+    def receive(place: int, frame: bytes) -> None:
         nonlocal left
         if frame.startswith(b'{"seq":'):
             times[place].append(monotonic())
             left -= 1
             if left == 0:
-                all_heard.set()
+                all_received.set()
 
-    await open_wires(orders.url, orders.tokens, [partial(hear, place) for place in range(len(times))])
+    await open_wires(orders.url, orders.tokens, [partial(receive, place) for place in range(len(times))])
     began = process_time()
     print("ready", flush=True)
     if orders.each == 0:
         await asyncio.to_thread(sys.stdin.readline)
     else:
         async with asyncio.timeout(LIMIT_SECONDS):
-            await all_heard.wait()
-    return Heard(max((max(one, default=0) for one in times), default=0), process_time() - began, times)
+            await all_received.wait()
+    return ListenResult(max((max(one, default=0) for one in times), default=0), process_time() - began, times)
 
 
 class Listeners:
     """Processes that listen, one for each address."""
 
     def __init__(self, urls: Sequence[str], tokens: Sequence[str], *, each: int) -> None:
-        """People are shared out by turns: the first to the first address, the next to the next."""
+        """Users are distributed over the addresses in turn."""
         shares = [list(tokens[place :: len(urls)]) for place in range(len(urls))]
         self._processes = [
             start_process("listen", Orders(url, share, each)) for url, share in zip(urls, shares, strict=True)
@@ -77,9 +77,9 @@ class Listeners:
             if process.stdout.readline() != b"ready\n":
                 raise RuntimeError("a listener did not get its sockets")
 
-    def heard(self) -> list[Heard]:
-        """What each of them heard, once that is all."""
-        return [answer_of(process, Heard) for process in self._processes]
+    def results(self) -> list[ListenResult]:
+        """Wait for all processes and return their results."""
+        return [answer_of(process, ListenResult) for process in self._processes]
 
     def end(self) -> None:
         for process in self._processes:
@@ -89,7 +89,7 @@ class Listeners:
 
 @contextmanager
 def listening(urls: Sequence[str], tokens: Sequence[str], *, each: int) -> Iterator[Listeners]:
-    """From when all sockets are open."""
+    """Run the block while all sockets are open."""
     listeners = Listeners(urls, tokens, each=each)
     try:
         listeners.until_ready()
@@ -99,7 +99,7 @@ def listening(urls: Sequence[str], tokens: Sequence[str], *, each: int) -> Itera
 
 
 def answer_of(process: subprocess.Popen[bytes], kind: type[T]) -> T:
-    """What it says at its end."""
+    """Wait for the process and decode its output."""
     assert process.stdout is not None
     answer = process.stdout.read()
     if process.wait():
@@ -108,7 +108,7 @@ def answer_of(process: subprocess.Popen[bytes], kind: type[T]) -> T:
 
 
 def start_process(what: str, orders: msgspec.Struct) -> subprocess.Popen[bytes]:
-    """One of the measurement's own processes, with its orders."""
+    """Start a process of the benchmark with its orders."""
     process = subprocess.Popen(
         [sys.executable, "-m", "bench.live", what],
         stdin=subprocess.PIPE,

@@ -12,10 +12,10 @@ from uuid import UUID
 
 import msgspec
 
-from bench.live import telling
+from bench.live import notifier
 from bench.live.costs import worked_in, worked_seconds
 from bench.live.listeners import answer_of, listening, start_process
-from bench.matching.world import new_passengers
+from bench.matching.fixtures import new_passengers
 from bench.server_processes import SECRET, Server
 from catraca.platform.auth import sign_token
 from catraca.platform.database import Database
@@ -54,25 +54,25 @@ class DeliveryLoad:
     def per_second(self, *, seconds: int, connections: int, folder: Path) -> float:
         self._people = self._people or asyncio.run(some_people(self.place.database_url, SOCKETS))
         each = A_SECOND * seconds // SOCKETS
-        orders = telling.Orders(self.place.database_url, self.place.redis_url, self._people, each)
+        orders = notifier.Orders(self.place.database_url, self.place.redis_url, self._people, each)
         pids = [api.pid for api in self.place.apis]
         with listening(self.place.urls, tokens_of(self._people), each=each) as listeners:
             apis, servers = worked_seconds(pids), worked_in(self.place.folder)
-            told = answer_of(start_process("tell", orders), telling.Told)
-            heard = listeners.heard()
+            notified = answer_of(start_process("notify", orders), notifier.NotifyResult)
+            heard = listeners.results()
             apis, servers = worked_seconds(pids) - apis, worked_in(self.place.folder) - servers
         deliveries = SOCKETS * each
         spent = {
-            "telling: words and statements, its own work": told.cpu_seconds,
-            "PostgreSQL's work": _of(servers, "postgres"),
-            "Redis' work": _of(servers, "redis-server"),
-            "both APIs' work: hearing, hub, sending": apis,
-            "clients' work": sum(one.cpu_seconds for one in heard),
-            "telling, from first to last (time, not work)": told.seconds,
-            "announcing (time, beside the rest)": told.announcing_seconds,
+            "notifier: texts and statements, CPU": notified.cpu_seconds,
+            "PostgreSQL, CPU": _of(servers, "postgres"),
+            "Redis, CPU": _of(servers, "redis-server"),
+            "both APIs: reading, hub, sending, CPU": apis,
+            "clients, CPU": sum(one.cpu_seconds for one in heard),
+            "notifier, from first to last (time)": notified.seconds,
+            "announcing (time, in parallel)": notified.announcing_seconds,
         }
         self.costs.append({name: value / deliveries * 1e6 for name, value in spent.items()})
-        return deliveries / (max(one.last_at for one in heard) - told.began_at)
+        return deliveries / (max(one.last_at for one in heard) - notified.began_at)
 
 
 @dataclass
@@ -88,12 +88,12 @@ class BroadcastLoad:
             worked = worked_seconds(pids)
             with ThreadPoolExecutor() as threads:
                 began = list(threads.map(lambda server: _broadcast(server, each), self.bare))
-            heard = listeners.heard()
+            heard = listeners.results()
             worked = worked_seconds(pids) - worked
         self.costs.append(
             {
-                "bare servers' work: a loop that sends": worked / (SOCKETS * each) * 1e6,
-                "their clients' work": sum(one.cpu_seconds for one in heard) / (SOCKETS * each) * 1e6,
+                "bare servers: a loop that sends, CPU": worked / (SOCKETS * each) * 1e6,
+                "their clients, CPU": sum(one.cpu_seconds for one in heard) / (SOCKETS * each) * 1e6,
             }
         )
         return SOCKETS * each / (max(one.last_at for one in heard) - min(began))

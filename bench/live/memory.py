@@ -1,4 +1,4 @@
-"""What an idle socket holds of a server's memory, ours and a bare one."""
+"""Memory of an idle socket, in our server and in a bare one."""
 
 import asyncio
 import resource
@@ -38,7 +38,7 @@ async def memory_of_sockets(stack: Stack, database_url: str) -> dict[str, list[f
 
 
 def _fill(server: Server, tokens: Sequence[str]) -> list[float]:
-    """Sockets are added, none is closed: what was once held by one that is gone would count for the next."""
+    """Sockets are only added: freed memory of a closed one would be reused."""
     with ExitStack() as opened:
         held: list[float] = []
         for before, now in zip((0, *SOCKETS), SOCKETS, strict=False):
@@ -49,7 +49,7 @@ def _fill(server: Server, tokens: Sequence[str]) -> list[float]:
 
 
 def _settled(pid: int) -> float:
-    """The least within some seconds: what greeting so many took for a moment is given back."""
+    """Return the minimum within some seconds: the greetings need memory for a moment."""
     ends_at, least = monotonic() + SETTLE_SECONDS, resident_bytes(pid)
     while monotonic() < ends_at:
         sleep(0.1)

@@ -1,6 +1,6 @@
-"""A WebSocket's client side with only what a measurement needs: it hears texts, and answers pings.
+"""A minimal WebSocket client: receives texts and answers pings.
 
-Libraries take longer to hear a frame than the servers take to send it.
+Libraries need longer to receive a frame than the servers to send it.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ class Wire(asyncio.Protocol):
         if not self.opened.done():
             self.opened.set_exception(exc or ConnectionError("no socket was opened"))
 
-    def say(self, text: bytes, kind: int = TEXT) -> None:
+    def send_text(self, text: bytes, kind: int = TEXT) -> None:
         assert self._transport is not None
         size = len(text)
         length = bytes([MASKED | size]) if size < 126 else bytes([MASKED | 126]) + size.to_bytes(2)
@@ -66,16 +66,16 @@ class Wire(asyncio.Protocol):
             kind, text = unread[at] & 0x0F, unread[start : start + size]
             at = start + size
             if kind == TEXT:
-                self._hear(text)
+                self._on_reply(text)
             elif kind == PING:
-                self.say(text, kind=10)
+                self.send_text(text, kind=10)
             elif kind == CLOSE:
                 raise RuntimeError(f"closed by the server: {text!r}")
         self._unread = unread[at:]
 
 
 async def open_wires(url: str, tokens: list[str], hears: list[Hear]) -> list[Wire]:
-    """One socket a token at this address, some of them at a time."""
+    """Open one socket per token, some at a time."""
     gate = asyncio.Semaphore(OPENED_AT_ONCE)
 
     async def open_one(token: str, hear: Hear) -> Wire:

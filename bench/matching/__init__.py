@@ -1,1 +1,1 @@
-"""Matching, measured: from a ride that is asked for to the driver who has it."""
+"""Benchmarks of matching: from a requested ride to its match."""

@@ -1,4 +1,4 @@
-"""One measurement: `python -m bench.matching COUNT`, with the settings in the environment."""
+"""A benchmark: `python -m bench.matching COUNT`, with the settings in the environment."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Measurements of matching, each in a process of its own."""
+"""Benchmarks of matching, each in its own process."""
 
 import os
 import subprocess
@@ -22,7 +22,7 @@ class MatchLoad:
             "CATRACA_DATABASE_URL": self.database_url,
             "CATRACA_REDIS_URL": self.redis_url,
             "CATRACA_SECRET": self.secret,
-            # The drivers are not heard of again, and must not be taken for silent.
+            # The drivers send no more pings, and must stay online.
             "CATRACA_PRESENCE_TIMEOUT": "86400",
         }
         if self.amqp_url is not None:

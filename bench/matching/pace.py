@@ -1,4 +1,4 @@
-"""Rides requested over HTTP at a steady pace: the time until each one's first offer."""
+"""Rides requested over HTTP at a steady pace: time to the first offer."""
 
 import asyncio
 from datetime import timedelta
@@ -7,7 +7,7 @@ from uuid import UUID
 
 import msgspec
 
-from bench.matching.world import forget, new_passengers, pickup
+from bench.matching.fixtures import delete_rides, new_passengers, pickup
 from bench.pace import send_paced
 from catraca.platform.auth import sign_token
 from catraca.platform.database import Database
@@ -33,7 +33,7 @@ async def offer_milliseconds(url: str, database_url: str, secret: str) -> tuple[
     await send_paced(url, requests, asked, per_second=A_SECOND, connections=CONNECTIONS, status=201)
     async with asyncio.timeout(LIMIT_SECONDS):
         seen = await watching
-    await forget(database, list(due))
+    await delete_rides(database, list(due))
     await database.close()
     taken = sorted(seen[ride_id] - due[ride_id] for ride_id in due)
     return taken[len(taken) // 2] * 1000, taken[len(taken) * 99 // 100] * 1000

@@ -1,11 +1,11 @@
-"""The real thing but for HTTP: all other roles in one process, and drivers who accept at once."""
+"""The full path without HTTP: all other roles in one process, and drivers that accept at once."""
 
 import asyncio
 from collections.abc import Sequence
 from time import perf_counter
 from uuid import UUID
 
-from bench.matching.world import ask_for_rides, forget, new_passengers
+from bench.matching.fixtures import delete_rides, new_passengers, request_rides
 from catraca.domains.people import UserId
 from catraca.domains.rides import RideId
 from catraca.domains.rides.acceptance.model import Attempt
@@ -23,10 +23,10 @@ LOOK_SECONDS = 0.02
 
 
 async def matches_per_second(settings: Settings, *, count: int) -> float:
-    """From rides asked for, all at the start, to matches told of, every driver accepting at once."""
+    """Return matches per second: all rides are requested first, and every driver accepts at once."""
     async with open_parts(settings) as parts:
         passengers = await new_passengers(parts.database, count)
-        asked = await ask_for_rides(parts.database, passengers)
+        asked = await request_rides(parts.database, passengers)
         life = Life()
         began = perf_counter()
         roles = (Relay(parts), Dispatcher(parts), Housekeeper(parts))
@@ -38,7 +38,7 @@ async def matches_per_second(settings: Settings, *, count: int) -> float:
         finally:
             life.stopping.set()
             await asyncio.gather(*running)
-        await forget(parts.database, asked)
+        await delete_rides(parts.database, asked)
         return count / taken
 
 

@@ -85,7 +85,7 @@ class Party:
             )
         assert [row["seq"] for row in rows] == list(range(1, len(self.told) + 1))
         frames = [Notification(**row).frame() for row in rows]
-        assert [one for one in self.device.heard if one.startswith('{"seq"')] == frames
+        assert [one for one in self.device.received if one.startswith('{"seq"')] == frames
         assert await self.device.is_silent()
 
 

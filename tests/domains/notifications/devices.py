@@ -1,4 +1,4 @@
-"""A device on a real socket, and what is needed to tell its person something."""
+"""A device on a real socket, and a server that notifies users."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -25,31 +25,31 @@ from catraca.roles.parts import Parts
 from tests.domains.people.person import Person
 from tests.support.http import Served
 
-# Beyond this something is stuck.
-PATIENCE_SECONDS = 30
-NOTICES_SECONDS = 2 * PATIENCE_SECONDS
+# Longer means stuck.
+TIMEOUT_SECONDS = 30
+NOTICES_SECONDS = 2 * TIMEOUT_SECONDS
 
 Frame = dict[str, Any]
 
 
 class Device:
-    """Reads frames as they come, and says things."""
+    """Reads frames and sends messages."""
 
     def __init__(self, socket: ClientConnection) -> None:
         self.socket = socket
         self.hello: Frame = {}
-        # Everything that was heard, letter by letter.
-        self.heard: list[str] = []
+        # All frames received, as text.
+        self.received: list[str] = []
 
     async def next(self) -> Frame:
-        async with asyncio.timeout(PATIENCE_SECONDS):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             said = await self.socket.recv()
         assert isinstance(said, str)
-        self.heard.append(said)
+        self.received.append(said)
         return msgspec.json.decode(said)
 
     async def notices(self, count: int) -> list[Frame]:
-        """The next so many with a number; nothing else may come in between but heartbeats."""
+        """Return the next `count` notifications; only heartbeats may come between them."""
         found: list[Frame] = []
         async with asyncio.timeout(NOTICES_SECONDS):
             while len(found) < count:
@@ -69,20 +69,20 @@ class Device:
         )
 
     async def ask(self, kind: str, data: object = None) -> Frame:
-        """What is answered; everything else that comes meanwhile is passed over."""
+        """Send a message and return its answer; other frames are skipped."""
         await self.say(kind, data, message_id := uuid4().hex)
         while (frame := await self.next()).get("id") != message_id:
             pass
         return frame
 
     async def is_silent(self) -> bool:
-        """Whether nothing was on its way: a question is answered after whatever was said before it."""
-        heard = len(self.heard)
+        """Return True if no frame was on its way: the reply comes after earlier frames."""
+        heard = len(self.received)
         assert (await self.ask("ping"))["type"] == "reply"
-        return len(self.heard) == heard + 1
+        return len(self.received) == heard + 1
 
     async def closed(self) -> tuple[int | None, str]:
-        """Why the server closed it; what comes before that is heard."""
+        """Read to the end; return the server's close code and reason."""
         try:
             while True:
                 await self.next()
@@ -94,7 +94,7 @@ class Device:
 async def opened(
     url: str, headers: dict[str, str] | None = None, *, query: str = "", **options: Any
 ) -> AsyncIterator[Device]:
-    """A device that has been greeted."""
+    """Open a socket and read `hello`."""
     address = url.replace("http://", "ws://") + "/v1/ws" + (f"?{query}" if query else "")
     usual: dict[str, Any] = {"compression": None, "user_agent_header": None, "close_timeout": 1}
     async with connect(address, additional_headers=headers, **usual | options) as socket:
@@ -105,7 +105,7 @@ async def opened(
 
 
 async def refusal(url: str, headers: Any = None, *, query: str = "", **options: Any) -> tuple[int, str]:
-    """With what status and code a socket is not opened."""
+    """Return status and code with which a socket is refused."""
     try:
         async with opened(url, headers, query=query, **options):
             raise AssertionError("it was opened")
@@ -116,19 +116,19 @@ async def refusal(url: str, headers: Any = None, *, query: str = "", **options: 
 
 
 def started(someone: UUID) -> RideStarted:
-    """Something to tell a passenger of that needs nothing else to be there."""
+    """Return an event that notifies a passenger and needs no rows."""
     return RideStarted(ride_id=uuid4(), round=1, rider_id=someone, driver_id=uuid4(), started_at=now())
 
 
 @dataclass
-class Room:
-    """An API, and somebody who tells people things."""
+class LiveServer:
+    """An API with a notifier."""
 
     parts: Parts
     served: Served
     api: httpx.AsyncClient
-    # What was to be announced, when nobody is to hear of it.
-    unheard: list[bytes] = field(default_factory=list)
+    # Announcements that were not published.
+    unannounced: list[bytes] = field(default_factory=list)
 
     @property
     def url(self) -> str:
@@ -148,29 +148,31 @@ class Room:
             assert (await someone.change(self.api, **fields)).status_code == 200
         return someone
 
-    def notifier(self, *, loudly: bool = True) -> Notifier:
+    def notifier(self, *, announced: bool = True) -> Notifier:
         async def announce(payload: bytes) -> object:
-            if loudly:
+            if announced:
                 return await redis_pubsub.publish(self.parts.redis, NOTIFICATIONS_CHANNEL, payload)
-            self.unheard.append(payload)
+            self.unannounced.append(payload)
             return None
 
         return Notifier(announce, currency="BRL")
 
-    async def tell(self, *events: Event, loudly: bool = True) -> list[Notification]:
-        """In one transaction, and announced unless nobody is to hear of it."""
+    async def notify(self, *events: Event, announced: bool = True) -> list[Notification]:
+        """Insert notifications in one transaction, and announce them if `announced`."""
         sources = [SourceEvent(new_id(), event) for event in events]
-        notifier = self.notifier(loudly=loudly)
+        notifier = self.notifier(announced=announced)
         return await self.database.run(lambda db: notifier.notify(db, sources))
 
-    async def tell_some(self, someone: Person, count: int, *, loudly: bool = True) -> list[Notification]:
-        return await self.tell(*(started(someone.id) for _ in range(count)), loudly=loudly)
+    async def notify_user(
+        self, someone: Person, count: int, *, announced: bool = True
+    ) -> list[Notification]:
+        return await self.notify(*(started(someone.id) for _ in range(count)), announced=announced)
 
     def device(self, someone: Person, since: int | None = None, **options: Any) -> Any:
         return opened(self.url, someone.headers, query="" if since is None else f"since={since}", **options)
 
     async def frames_of(self, someone: Person) -> list[str]:
-        """The person's rows as sockets carry them."""
+        """Return the user's rows as frames."""
         rows = await self.sql(
             "SELECT user_id, seq, type, data::text AS data, created_at, read_at FROM notifications"
             " WHERE user_id = $1 ORDER BY seq",
@@ -189,6 +191,6 @@ class Room:
 
 
 @asynccontextmanager
-async def room_of(parts: Parts, served: Served) -> AsyncIterator[Room]:
+async def open_live_server(parts: Parts, served: Served) -> AsyncIterator[LiveServer]:
     async with served.client() as client:
-        yield Room(parts, served, client)
+        yield LiveServer(parts, served, client)

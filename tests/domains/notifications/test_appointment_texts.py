@@ -1,4 +1,4 @@
-"""What clients and workers read of appointments, to the letter, and whose devices are woken for it."""
+"""Texts of appointment notifications for clients and workers, and which are pushed."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -29,11 +29,11 @@ from tests.domains.notifications.test_ride_texts import (
     RUI,
     SERVICE,
     WORKER,
+    context,
     messages,
+    notified,
     of,
     person,
-    told,
-    world,
 )
 
 # In Bahia 14:00 on a Monday.
@@ -51,7 +51,7 @@ def appointment(kind: type[Event], **fields: Any) -> Event:
 
 def test_booked_notice_uses_the_appointments_time_zone() -> None:
     event = appointment(AppointmentBooked)
-    client, worker = told(event, world())
+    client, worker = notified(event, context())
     assert client == (
         CLIENT,
         "appointment.booked",
@@ -116,23 +116,23 @@ def test_client_and_worker_read_each_change(
 ) -> None:
     for language, said, when in (("pt-BR", portuguese, PORTUGUESE), ("en", english, ENGLISH)):
         to_client, to_worker = (words.format(when) for words in said)
-        assert messages(event, world(language)) == {CLIENT: [to_client], WORKER: [to_worker]}  # type: ignore[arg-type]
+        assert messages(event, context(language)) == {CLIENT: [to_client], WORKER: [to_worker]}  # type: ignore[arg-type]
 
 
 def test_no_show_notifies_the_client_only() -> None:
     event = appointment(AppointmentMissed)
-    assert messages(event, world()) == {CLIENT: [f"Sentimos sua falta: Consulta com Ana, {PORTUGUESE}."]}
-    assert messages(event, world("en")) == {CLIENT: [f"You were missed: Consulta with Ana, {ENGLISH}."]}
+    assert messages(event, context()) == {CLIENT: [f"Sentimos sua falta: Consulta com Ana, {PORTUGUESE}."]}
+    assert messages(event, context("en")) == {CLIENT: [f"You were missed: Consulta with Ana, {ENGLISH}."]}
 
 
 def test_slot_offer_notifies_the_waiting_client_only() -> None:
     event = appointment(SlotOffered, entry_id=uuid4(), expires_at=STARTS - timedelta(minutes=15))
-    assert messages(event, world()) == {
+    assert messages(event, context()) == {
         CLIENT: [
             f"Vagou um horário: Consulta com Ana, {PORTUGUESE}. Agende até seg., 5 de jan., 13:45.",
         ]
     }
-    assert messages(event, world("en")) == {
+    assert messages(event, context("en")) == {
         CLIENT: [f"A time became free: Consulta with Ana, {ENGLISH}. Book it until Mon, Jan 5, 1:45 PM."]
     }
 
@@ -144,19 +144,19 @@ def test_previous_worker_reads_the_time_in_the_old_zone() -> None:
         previous_worker_user_id=BEFORE,
         previous_time_zone="Europe/Lisbon",
     )
-    assert messages(event, world()) == {
+    assert messages(event, context()) == {
         CLIENT: [f"Remarcado: Consulta com Ana agora é {PORTUGUESE}."],
         WORKER: [f"Novo na sua agenda: Consulta, {PORTUGUESE}."],
         BEFORE: ["Saiu da sua agenda: Consulta, sex., 2 de jan., 12:30."],
     }
-    assert messages(event, world("en"))[BEFORE] == [
+    assert messages(event, context("en"))[BEFORE] == [
         "No longer in your agenda: Consulta, Fri, Jan 2, 12:30 PM."
     ]
-    assert messages(event, world("en"))[WORKER] == [f"New in your agenda: Consulta, {ENGLISH}."]
+    assert messages(event, context("en"))[WORKER] == [f"New in your agenda: Consulta, {ENGLISH}."]
 
 
 def test_client_and_worker_read_their_own_language() -> None:
-    mixed = world()
+    mixed = context()
     mixed = replace(mixed, people={**mixed.people, UserId(WORKER): person(WORKER, "en")})
     assert messages(appointment(AppointmentNear), mixed) == {
         CLIENT: [f"Lembrete: Consulta com Ana, {PORTUGUESE}."],
@@ -166,21 +166,21 @@ def test_client_and_worker_read_their_own_language() -> None:
 
 def test_parties_without_an_account_are_not_notified() -> None:
     walk_in = appointment(AppointmentBooked, client_id=None)
-    assert list(messages(walk_in, world())) == [WORKER]
+    assert list(messages(walk_in, context())) == [WORKER]
     unlinked = appointment(AppointmentBooked, worker_user_id=None)
-    assert list(messages(unlinked, world())) == [CLIENT]
+    assert list(messages(unlinked, context())) == [CLIENT]
 
 
 @pytest.mark.parametrize("kind", [AppointmentBooked, AppointmentRescheduled, AppointmentNear])
 def test_client_who_is_the_worker_is_notified_once(kind: type[Event]) -> None:
-    """A person is told each thing once: the database holds it."""
+    """The database allows one notification of a type per user and event."""
     own = appointment(kind, worker_user_id=CLIENT)
-    assert [user_id for user_id, _, _ in told(own, world()) if user_id == CLIENT] == [CLIENT]
+    assert [user_id for user_id, _, _ in notified(own, context()) if user_id == CLIENT] == [CLIENT]
 
 
-def woken_by(event: Event) -> set[UUID]:
-    """Whose devices are."""
-    return {one.user_id for one in notifications_of(SourceEvent(uuid4(), event), world()) if not one.quiet}
+def pushed_to(event: Event) -> set[UUID]:
+    """Return the users whose devices get a push."""
+    return {one.user_id for one in notifications_of(SourceEvent(uuid4(), event), context()) if not one.quiet}
 
 
 @pytest.mark.parametrize(
@@ -196,14 +196,14 @@ def woken_by(event: Event) -> set[UUID]:
     ],
 )
 def test_own_actions_are_not_pushed(event: Event, woken: set[UUID]) -> None:
-    assert woken_by(event) == woken
+    assert pushed_to(event) == woken
 
 
 @pytest.mark.parametrize("language", ["pt-BR", "en"])
 def test_notices_link_the_user_they_name(language: Language) -> None:
-    """When they are erased, their name goes from what others were told."""
+    """An erasure clears notifications of others that name the user."""
     event = appointment(AppointmentRescheduled, previous_worker_id=RUI, previous_worker_user_id=BEFORE)
-    tellings = notifications_of(SourceEvent(uuid4(), event), world(language))
+    tellings = notifications_of(SourceEvent(uuid4(), event), context(language))
     assert {one.user_id: one.about_id for one in tellings} == {CLIENT: WORKER, WORKER: None, BEFORE: WORKER}
 
 

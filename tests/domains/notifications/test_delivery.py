@@ -13,7 +13,7 @@ from catraca.platform.clock import now
 from catraca.roles.parts import Parts
 from catraca.settings import Settings
 from tests.conftest import bearer
-from tests.domains.notifications.devices import Device, Room, opened, room_of
+from tests.domains.notifications.devices import Device, LiveServer, open_live_server, opened
 from tests.domains.rides.desk import Desk
 from tests.servers import Stack, on_one_stack, until
 from tests.support.http import served
@@ -25,149 +25,153 @@ pytestmark = on_one_stack
 
 
 @pytest.fixture
-def told_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody looks by himself while Redis speaks: what comes was announced."""
+def announced_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No polling while Redis is up: all frames come from announcements."""
     monkeypatch.setattr(hub, "POLL_SECONDS_WITH_REDIS", 3600)
 
 
 @pytest.fixture
-def looking(monkeypatch: pytest.MonkeyPatch) -> None:
+def polling(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows are looked at all the time."""
     monkeypatch.setattr(hub, "POLL_SECONDS_WITH_REDIS", 0.05)
     monkeypatch.setattr(hub, "POLL_SECONDS", 0.05)
 
 
-async def listening(room: Room) -> None:
-    """Redis is heard from here on."""
-    await until(lambda: room.hub._listener.connected)
+async def listening(live_server: LiveServer) -> None:
+    """Wait until the hub is subscribed to Redis."""
+    await until(lambda: live_server.hub._listener.connected)
 
 
-@pytest.mark.usefixtures("told_only")
-async def test_frames_equal_the_stored_rows(room: Room) -> None:
-    ana = await room.newcomer()
-    async with room.device(ana) as device:
+@pytest.mark.usefixtures("announced_only")
+async def test_frames_equal_the_stored_rows(live_server: LiveServer) -> None:
+    ana = await live_server.newcomer()
+    async with live_server.device(ana) as device:
         assert device.hello["data"] == {"seq": 0, "heartbeat_seconds": hub.HEARTBEAT_SECONDS}
-        await listening(room)
-        await room.tell_some(ana, 2)
-        await room.tell_some(ana, 1)
+        await listening(live_server)
+        await live_server.notify_user(ana, 2)
+        await live_server.notify_user(ana, 1)
         assert await device.seqs(3) == [1, 2, 3]
-        assert device.heard[1:] == await room.frames_of(ana)
+        assert device.received[1:] == await live_server.frames_of(ana)
 
 
-async def test_without_since_only_new_notifications_are_sent(room: Room) -> None:
-    ana = await room.newcomer()
-    await room.tell_some(ana, 3)
-    async with room.device(ana) as device:
+async def test_without_since_only_new_notifications_are_sent(live_server: LiveServer) -> None:
+    ana = await live_server.newcomer()
+    await live_server.notify_user(ana, 3)
+    async with live_server.device(ana) as device:
         assert device.hello["data"]["seq"] == 3
-        await room.tell_some(ana, 1)
+        await live_server.notify_user(ana, 1)
         assert await device.seqs(1) == [4]
 
 
 @pytest.mark.parametrize(("since", "begins"), [(0, 0), (2, 2), (4, 4), (5, 5), (6, 5), (2**53 - 1, 5)])
-async def test_since_sends_all_after_that_number(room: Room, since: int, begins: int) -> None:
-    ana = await room.newcomer()
-    await room.tell_some(ana, 5)
-    async with room.device(ana, since=since) as device:
+async def test_since_sends_all_after_that_number(live_server: LiveServer, since: int, begins: int) -> None:
+    ana = await live_server.newcomer()
+    await live_server.notify_user(ana, 5)
+    async with live_server.device(ana, since=since) as device:
         assert device.hello["data"]["seq"] == begins
         assert await device.seqs(5 - begins) == list(range(begins + 1, 6))
         assert await device.is_silent()
-        await room.tell_some(ana, 1)
+        await live_server.notify_user(ana, 1)
         assert await device.seqs(1) == [6]
 
 
-async def test_hello_shows_the_first_kept_number(room: Room) -> None:
-    ana = await room.newcomer()
-    await room.tell_some(ana, 5)
-    await room.sql("DELETE FROM notifications WHERE user_id = $1 AND seq <= 3", ana.id)
-    async with room.device(ana, since=1) as device:
+async def test_hello_shows_the_first_kept_number(live_server: LiveServer) -> None:
+    ana = await live_server.newcomer()
+    await live_server.notify_user(ana, 5)
+    await live_server.sql("DELETE FROM notifications WHERE user_id = $1 AND seq <= 3", ana.id)
+    async with live_server.device(ana, since=1) as device:
         assert device.hello["data"]["seq"] == 3
         assert await device.seqs(2) == [4, 5]
-    await room.sql("DELETE FROM notifications WHERE user_id = $1", ana.id)
-    async with room.device(ana, since=1) as device:
+    await live_server.sql("DELETE FROM notifications WHERE user_id = $1", ana.id)
+    async with live_server.device(ana, since=1) as device:
         assert device.hello["data"]["seq"] == 5
         assert await device.is_silent()
 
 
-async def test_all_devices_of_a_user_get_all_and_only_theirs(room: Room) -> None:
-    ana, bia = await room.newcomer(), await room.newcomer()
-    async with room.device(ana) as phone, room.device(ana) as tablet, room.device(bia) as other:
-        await asyncio.gather(*(room.tell_some(one, 3) for one in (ana, bia, ana)))
+async def test_all_devices_of_a_user_get_all_and_only_theirs(live_server: LiveServer) -> None:
+    ana, bia = await live_server.newcomer(), await live_server.newcomer()
+    async with (
+        live_server.device(ana) as phone,
+        live_server.device(ana) as tablet,
+        live_server.device(bia) as other,
+    ):
+        await asyncio.gather(*(live_server.notify_user(one, 3) for one in (ana, bia, ana)))
         for device, someone, count in ((phone, ana, 6), (tablet, ana, 6), (other, bia, 3)):
             assert await device.seqs(count) == list(range(1, count + 1))
-            assert device.heard[1:] == await room.frames_of(someone)
+            assert device.received[1:] == await live_server.frames_of(someone)
             assert await device.is_silent()
 
 
-@pytest.mark.usefixtures("looking")
-async def test_unannounced_rows_are_found_by_polling(room: Room) -> None:
-    ana = await room.newcomer()
-    async with room.device(ana) as device:
-        await room.tell_some(ana, 2, loudly=False)
+@pytest.mark.usefixtures("polling")
+async def test_unannounced_rows_are_found_by_polling(live_server: LiveServer) -> None:
+    ana = await live_server.newcomer()
+    async with live_server.device(ana) as device:
+        await live_server.notify_user(ana, 2, announced=False)
         assert await device.seqs(2) == [1, 2]
 
 
-@pytest.mark.usefixtures("told_only")
-async def test_gap_in_announcements_is_read_from_rows(room: Room) -> None:
-    ana = await room.newcomer()
-    async with room.device(ana) as device:
-        await listening(room)
-        await room.tell_some(ana, 2, loudly=False)
-        await room.tell_some(ana, 1)
+@pytest.mark.usefixtures("announced_only")
+async def test_gap_in_announcements_is_read_from_rows(live_server: LiveServer) -> None:
+    ana = await live_server.newcomer()
+    async with live_server.device(ana) as device:
+        await listening(live_server)
+        await live_server.notify_user(ana, 2, announced=False)
+        await live_server.notify_user(ana, 1)
         assert await device.seqs(3) == [1, 2, 3]
 
 
-@pytest.mark.usefixtures("told_only")
-async def test_announcements_in_any_order_send_each_once(room: Room) -> None:
-    ana = await room.newcomer()
-    room.unheard.clear()
-    async with room.device(ana) as device:
-        await listening(room)
+@pytest.mark.usefixtures("announced_only")
+async def test_announcements_in_any_order_send_each_once(live_server: LiveServer) -> None:
+    ana = await live_server.newcomer()
+    live_server.unannounced.clear()
+    async with live_server.device(ana) as device:
+        await listening(live_server)
         for _ in range(4):
-            await room.tell_some(ana, 1, loudly=False)
-        await until(lambda: len(room.unheard) == 4)
+            await live_server.notify_user(ana, 1, announced=False)
+        await until(lambda: len(live_server.unannounced) == 4)
         for place in (1, 0, 0, 3, 2, 3, 1):
-            room.hub._on_announcements(room.unheard[place])
+            live_server.hub._on_announcements(live_server.unannounced[place])
         assert await device.seqs(4) == [1, 2, 3, 4]
         assert await device.is_silent()
 
 
-@pytest.mark.usefixtures("told_only")
-async def test_burst_to_a_slow_reader_arrives_in_order(room: Room) -> None:
-    ana = await room.newcomer()
-    async with room.device(ana, max_queue=1) as device:
-        await listening(room)
+@pytest.mark.usefixtures("announced_only")
+async def test_burst_to_a_slow_reader_arrives_in_order(live_server: LiveServer) -> None:
+    ana = await live_server.newcomer()
+    async with live_server.device(ana, max_queue=1) as device:
+        await listening(live_server)
         for _ in range(3):
-            await room.tell_some(ana, 60)
+            await live_server.notify_user(ana, 60)
         assert await device.seqs(180) == list(range(1, 181))
-        assert device.heard[1:] == await room.frames_of(ana)
+        assert device.received[1:] == await live_server.frames_of(ana)
 
 
-async def test_quiet_socket_gets_heartbeats(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_quiet_socket_gets_heartbeats(live_server: LiveServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hub, "HEARTBEAT_SECONDS", 0.1)
     monkeypatch.setattr(hub, "SWEEP_SECONDS", 0.05)
-    async with opened(room.url, bearer()) as device:
+    async with opened(live_server.url, bearer()) as device:
         assert device.hello["data"]["heartbeat_seconds"] == 0.1
         assert await device.next() == {"type": "heartbeat", "data": {}}
         assert await device.next() == {"type": "heartbeat", "data": {}}
 
 
-@pytest.mark.usefixtures("told_only")
+@pytest.mark.usefixtures("announced_only")
 @pytest.mark.parametrize("channel", [NOTIFICATIONS_CHANNEL, POSITIONS_CHANNEL])
-async def test_garbage_on_a_channel_stops_no_delivery(room: Room, channel: str) -> None:
-    ana = await room.newcomer()
-    async with room.device(ana) as device:
-        await listening(room)
+async def test_garbage_on_a_channel_stops_no_delivery(live_server: LiveServer, channel: str) -> None:
+    ana = await live_server.newcomer()
+    async with live_server.device(ana) as device:
+        await listening(live_server)
         for garbage in (b"", b"\xc1", b"\x93\x01\x02\x03", b"hello"):
-            await redis_pubsub.publish(room.parts.redis, channel, garbage)
-        await room.tell_some(ana, 1)
+            await redis_pubsub.publish(live_server.parts.redis, channel, garbage)
+        await live_server.notify_user(ana, 1)
         assert await device.seqs(1) == [1]
-        assert room.hub._listener.connected
+        assert live_server.hub._listener.connected
 
 
-async def test_former_driver_does_not_see_the_next_drivers_position(room: Room) -> None:
-    desk = Desk(room.api, room.database)
-    first, second = await room.newcomer("driver"), await room.newcomer("driver")
-    passenger = await room.newcomer()
+async def test_former_driver_does_not_see_the_next_drivers_position(live_server: LiveServer) -> None:
+    desk = Desk(live_server.api, live_server.database)
+    first, second = await live_server.newcomer("driver"), await live_server.newcomer("driver")
+    passenger = await live_server.newcomer()
     ride_id = await desk.request(passenger.id)
     await desk.offer(ride_id, first.id)
     assert (await desk.accept(ride_id, first.id)).status_code == 200
@@ -175,10 +179,10 @@ async def test_former_driver_does_not_see_the_next_drivers_position(room: Room) 
     async def show(driver_id: object) -> None:
         at = now()
         shown = ShownPosition(ride_id, passenger.id, driver_id, 1.0, 2.0, at, None, None, at)  # type: ignore[arg-type]
-        await redis_pubsub.publish(room.parts.redis, POSITIONS_CHANNEL, encode_positions([shown]))
+        await redis_pubsub.publish(live_server.parts.redis, POSITIONS_CHANNEL, encode_positions([shown]))
 
-    async with room.device(first) as device, opened(room.url, bearer("operator")) as office:
-        await listening(room)
+    async with live_server.device(first) as device, opened(live_server.url, bearer("operator")) as office:
+        await listening(live_server)
         for one in (device, office):
             assert (await one.ask("subscribe", {"ride_id": str(ride_id)}))["type"] == "reply"
         await show(first.id)
@@ -197,19 +201,19 @@ async def redis(stack: Stack) -> AsyncIterator[PrivateRedis]:
 
 
 @pytest.fixture(scope="module")
-async def shaky(stack: Stack, settings: Settings, redis: PrivateRedis) -> AsyncIterator[Room]:
-    """A room with servers of its own, to take away."""
+async def shaky(stack: Stack, settings: Settings, redis: PrivateRedis) -> AsyncIterator[LiveServer]:
+    """A server with its own PostgreSQL database and Redis, for outages."""
     async with (
         own_parts(stack, settings, redis_url=redis.url) as parts,
         served(parts) as here,
-        room_of(parts, here) as room,
+        open_live_server(parts, here) as live_server,
     ):
-        yield room
+        yield live_server
 
 
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A Redis that is gone is noticed soon; while it is there, only what it says counts."""
+    """Find a Redis outage soon; while Redis is up, do not poll."""
     monkeypatch.setattr(hub, "POLL_SECONDS", 0.05)
     monkeypatch.setattr(hub, "POLL_SECONDS_WITH_REDIS", 3600)
     monkeypatch.setattr(redis_pubsub, "SILENCE_SECONDS", 0.3)
@@ -217,26 +221,28 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(redis_pubsub, "RECONNECT_SECONDS", 0.05)
 
 
-async def goes_on(room: Room, device: Device, someone: object) -> None:
-    """What is told now arrives, next in line."""
-    (written,) = await room.tell_some(someone, 1)  # type: ignore[arg-type]
+async def next_arrives(live_server: LiveServer, device: Device, someone: object) -> None:
+    """Check that a new notification arrives next."""
+    (written,) = await live_server.notify_user(someone, 1)  # type: ignore[arg-type]
     assert await device.seqs(1) == [written.seq]
 
 
 @pytest.mark.usefixtures("hasty")
 @pytest.mark.parametrize("way", ["stopped", "frozen"])
-async def test_hub_polls_while_redis_is_away_and_recovers(shaky: Room, redis: PrivateRedis, way: str) -> None:
+async def test_hub_polls_while_redis_is_away_and_recovers(
+    shaky: LiveServer, redis: PrivateRedis, way: str
+) -> None:
     ana = await shaky.newcomer()
     async with shaky.device(ana) as device:
         await listening(shaky)
-        await goes_on(shaky, device, ana)
+        await next_arrives(shaky, device, ana)
         if way == "stopped":
             await redis.stop()
         else:
             redis.freeze()
         await until(lambda: not shaky.hub._listener.connected)
         for _ in range(3):
-            await goes_on(shaky, device, ana)
+            await next_arrives(shaky, device, ana)
         async with shaky.device(ana, since=0) as late:
             assert await late.seqs(4) == [1, 2, 3, 4]
         if way == "stopped":
@@ -245,39 +251,46 @@ async def test_hub_polls_while_redis_is_away_and_recovers(shaky: Room, redis: Pr
             redis.thaw()
         await listening(shaky)
         await until(shaky.parts.redis.is_up)
-        await goes_on(shaky, device, ana)
+        await next_arrives(shaky, device, ana)
 
 
 @pytest.mark.usefixtures("hasty")
-async def test_hub_without_redis_polls(parts: Parts, room: Room) -> None:
-    ana = await room.newcomer()
+async def test_hub_without_redis_polls(parts: Parts, live_server: LiveServer) -> None:
+    ana = await live_server.newcomer()
     async with (
         served(parts, redis_url=None) as here,
-        room_of(parts, here) as quiet,
+        open_live_server(parts, here) as quiet,
         quiet.device(ana) as device,
     ):
-        await room.tell_some(ana, 2)
+        await live_server.notify_user(ana, 2)
         assert await device.seqs(2) == [1, 2]
+
+
+async def no_poll() -> None:
+    """Replaces `Hub._poll`."""
 
 
 @pytest.mark.usefixtures("hasty")
 async def test_sockets_survive_a_database_outage(
-    shaky: Room, stack: Stack, monkeypatch: pytest.MonkeyPatch
+    shaky: LiveServer, stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hub, "SWEEP_SECONDS", 0.05)
     monkeypatch.setattr(session, "RETRY_SECONDS", 0.05)
+    # The poll that follows the connection to Redis could send the rows before the outage.
+    monkeypatch.setattr(shaky.hub, "_poll", no_poll)
     ana = await shaky.newcomer()
-    shaky.unheard.clear()
+    shaky.unannounced.clear()
     async with shaky.device(ana) as device:
         await listening(shaky)
+        (ours,) = shaky.hub._sessions[ana.id]
+        await until(lambda: ours._delivering is None)  # the greeting has read the rows
         for _ in range(2):
-            await shaky.tell_some(ana, 1, loudly=False)
-        await until(lambda: len(shaky.unheard) == 2)
+            await shaky.notify_user(ana, 1, announced=False)
+        await until(lambda: len(shaky.unannounced) == 2)
         async with away(stack, shaky.database):
             assert not await shaky.database.is_up()
-            shaky.hub._on_announcements(
-                shaky.unheard[1]
-            )  # so there is something before it, which cannot be read
+            # It shows a gap: the row before it must be read, and cannot be.
+            shaky.hub._on_announcements(shaky.unannounced[1])
             answer = await device.ask("ack", {"seq": 1})
             assert (answer["type"], answer["data"]["code"]) == ("error", "database_unavailable")
             assert await device.is_silent()
@@ -286,12 +299,12 @@ async def test_sockets_survive_a_database_outage(
 
 
 async def test_failed_hub_is_logged_and_restarted(
-    parts: Parts, room: Room, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    parts: Parts, live_server: LiveServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(hub, "SWEEP_SECONDS", 0.05)
     monkeypatch.setattr(hub, "POLL_SECONDS_WITH_REDIS", 3600)
-    ana = await room.newcomer()
-    async with served(parts) as here, room_of(parts, here) as other:
+    ana = await live_server.newcomer()
+    async with served(parts) as here, open_live_server(parts, here) as other:
         failed: list[object] = []
 
         async def fail_once(principals: object) -> list[bool]:
@@ -306,6 +319,6 @@ async def test_failed_hub_is_logged_and_restarted(
             # Between the two there is none, perhaps for less than a look.
             await until(lambda: other.hub._running not in (None, *failed))
             await listening(other)
-            await other.tell_some(ana, 1)
+            await other.notify_user(ana, 1)
             assert await device.seqs(1) == [1]
     assert "hub_failed" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""A server that stops says good-bye; whoever comes back elsewhere misses nothing."""
+"""A stopping server says goodbye; a client that reconnects elsewhere misses nothing."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -14,7 +14,7 @@ from catraca.roles.api import Api
 from catraca.roles.parts import Parts
 from catraca.roles.runner import Life
 from tests.conftest import bearer
-from tests.domains.notifications.devices import Device, Room, opened, refusal, room_of
+from tests.domains.notifications.devices import Device, LiveServer, open_live_server, opened, refusal
 from tests.servers import on_one_stack, prompt_listener, until
 from tests.support.http import served
 
@@ -22,7 +22,7 @@ pytestmark = on_one_stack
 
 
 async def farewell(device: Device) -> tuple[float, list[Any]]:
-    """After how many seconds it may come back, and what it was told before."""
+    """Return the reconnect time and the frames before the goodbye."""
     before = []
     while (frame := await device.next())["type"] != "goodbye":
         before.append(frame)
@@ -32,7 +32,7 @@ async def farewell(device: Device) -> tuple[float, list[Any]]:
 
 
 async def test_drain_spreads_the_reconnect_times(parts: Parts) -> None:
-    async with served(parts) as here, room_of(parts, here) as leaving, AsyncExitStack() as ending:
+    async with served(parts) as here, open_live_server(parts, here) as leaving, AsyncExitStack() as ending:
         devices = [await ending.enter_async_context(opened(leaving.url, bearer())) for _ in range(12)]
         _, *farewells = await asyncio.gather(leaving.hub.drain(), *(farewell(one) for one in devices))
         waits = [wait for wait, _ in farewells]
@@ -42,26 +42,26 @@ async def test_drain_spreads_the_reconnect_times(parts: Parts) -> None:
         assert await refusal(leaving.url, bearer()) == (503, "busy")
 
 
-async def test_next_server_sends_the_rest_after_a_drain(room: Room, parts: Parts) -> None:
-    ana = await room.newcomer()
-    async with served(parts) as here, room_of(parts, here) as leaving, leaving.device(ana) as device:
-        telling = asyncio.create_task(_tell_on(room, ana))
+async def test_next_server_sends_the_rest_after_a_drain(live_server: LiveServer, parts: Parts) -> None:
+    ana = await live_server.newcomer()
+    async with served(parts) as here, open_live_server(parts, here) as leaving, leaving.device(ana) as device:
+        telling = asyncio.create_task(_tell_on(live_server, ana))
         heard = [one["seq"] for one in await device.notices(3)]
         _, (_, more) = await asyncio.gather(leaving.hub.drain(), farewell(device))
         heard += [one["seq"] for one in more]
         await telling
-    async with room.device(ana, since=heard[-1]) as device:
+    async with live_server.device(ana, since=heard[-1]) as device:
         heard += await device.seqs(40 - heard[-1])
     assert heard == list(range(1, 41))
 
 
-async def _tell_on(room: Room, someone: Any) -> None:
+async def _tell_on(live_server: LiveServer, someone: Any) -> None:
     for _ in range(20):
-        await room.tell_some(someone, 2)
+        await live_server.notify_user(someone, 2)
 
 
 async def test_draining_hub_refuses_an_admitted_socket(parts: Parts) -> None:
-    async with served(parts) as here, room_of(parts, here) as leaving:
+    async with served(parts) as here, open_live_server(parts, here) as leaving:
         await leaving.hub.drain()
         session = Session(None, "en", None, None, None)  # type: ignore[arg-type]
         with pytest.raises(Busy):
@@ -69,10 +69,10 @@ async def test_draining_hub_refuses_an_admitted_socket(parts: Parts) -> None:
         assert not leaving.hub._sessions
 
 
-async def test_stopping_api_sends_goodbye(parts: Parts, room: Room) -> None:
+async def test_stopping_api_sends_goodbye(parts: Parts, live_server: LiveServer) -> None:
     life = Life()
     changed = replace(parts, settings=parts.settings.changed(drain_delay=0.05))
-    ana = await room.newcomer()
+    ana = await live_server.newcomer()
     with prompt_listener() as listener:
         running = asyncio.create_task(Api(replace(changed, listener=listener)).run(life))
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"

@@ -1,4 +1,4 @@
-"""What is said on an open socket: too large, too much, no text, no JSON, or by somebody who never reads."""
+"""Hostile frames: too large, too many, not text, not JSON, or from a client that never reads."""
 
 import asyncio
 import socket
@@ -12,7 +12,7 @@ from catraca.platform.http.rate_limits import RateLimit
 from catraca.platform.http.sockets import CUT_OFF
 from catraca.roles.parts import Parts
 from tests.conftest import bearer
-from tests.domains.notifications.devices import Room, opened, room_of
+from tests.domains.notifications.devices import LiveServer, open_live_server, opened
 from tests.domains.notifications.wire import BINARY, CONTINUED, PING, TEXT, Wire, frame, wire_to
 from tests.servers import on_one_stack, until
 from tests.support.http import served
@@ -26,9 +26,9 @@ def cut_off(reason: str) -> float:
     return CUT_OFF.labels(reason)._value.get()
 
 
-async def test_ten_megabyte_frame_is_closed_with_1009(room: Room) -> None:
+async def test_ten_megabyte_frame_is_closed_with_1009(live_server: LiveServer) -> None:
     before = cut_off("too_large")
-    async with wire_to(room.served.port) as wire:
+    async with wire_to(live_server.served.port) as wire:
         await wire.opened(bearer()["authorization"])
         pushing = asyncio.create_task(wire.push(frame(TEXT, b"x" * 10 * MEGABYTE)))
         assert (await wire.closed())[0] == 1009
@@ -37,7 +37,7 @@ async def test_ten_megabyte_frame_is_closed_with_1009(room: Room) -> None:
 
 
 async def pushed(wire: Wire, *frames: bytes, most: int) -> int:
-    """Send them over and over until nobody takes them any more; how many bytes went."""
+    """Send frames until the server stops reading; return the bytes sent."""
     sent = 0
     while sent < most:
         for one in frames:
@@ -48,9 +48,9 @@ async def pushed(wire: Wire, *frames: bytes, most: int) -> int:
 
 
 @pytest.mark.parametrize("size", [0, 1, 1000, 16_000], ids=lambda size: f"fragments of {size} bytes")
-async def test_endless_message_is_refused(room: Room, size: int) -> None:
+async def test_endless_message_is_refused(live_server: LiveServer, size: int) -> None:
     """In pieces that each are small enough; empty ones never come to a message's size."""
-    async with wire_to(room.served.port) as wire:
+    async with wire_to(live_server.served.port) as wire:
         await wire.opened(bearer()["authorization"])
         wire.send(frame(TEXT, b"x", fin=False))
         pieces = frame(CONTINUED, b"x" * size, fin=False) * (1 + 4096 // (size + 1))
@@ -60,8 +60,8 @@ async def test_endless_message_is_refused(room: Room, size: int) -> None:
         await pushing
 
 
-async def test_trickling_message_has_the_same_size_limit(room: Room) -> None:
-    async with wire_to(room.served.port) as wire:
+async def test_trickling_message_has_the_same_size_limit(live_server: LiveServer) -> None:
+    async with wire_to(live_server.served.port) as wire:
         await wire.opened(bearer()["authorization"])
         closing = asyncio.create_task(wire.closed())
         wire.send(frame(TEXT, b"x", fin=False))
@@ -71,8 +71,8 @@ async def test_trickling_message_has_the_same_size_limit(room: Room) -> None:
         assert (await closing)[0] == 1009
 
 
-async def test_huge_declared_length_is_refused_at_once(room: Room) -> None:
-    async with wire_to(room.served.port) as wire:
+async def test_huge_declared_length_is_refused_at_once(live_server: LiveServer) -> None:
+    async with wire_to(live_server.served.port) as wire:
         await wire.opened(bearer()["authorization"])
         wire.send(b"\x81\xff" + b"\x7f" + b"\xff" * 7 + b"\0\0\0\0")
         assert (await wire.closed())[0] == 1009
@@ -103,8 +103,8 @@ async def test_huge_declared_length_is_refused_at_once(room: Room) -> None:
         "not masked",
     ],
 )
-async def test_protocol_errors_close_the_socket(room: Room, bytes_: bytes, code: int) -> None:
-    async with wire_to(room.served.port) as wire:
+async def test_protocol_errors_close_the_socket(live_server: LiveServer, bytes_: bytes, code: int) -> None:
+    async with wire_to(live_server.served.port) as wire:
         await wire.opened(bearer()["authorization"])
         wire.send(bytes_)
         found, reason = await wire.closed()
@@ -112,8 +112,8 @@ async def test_protocol_errors_close_the_socket(room: Room, bytes_: bytes, code:
         assert found != 1003 or reason == "binary_not_spoken"
 
 
-async def test_fragmented_text_is_accepted(room: Room) -> None:
-    async with wire_to(room.served.port) as wire:
+async def test_fragmented_text_is_accepted(live_server: LiveServer) -> None:
+    async with wire_to(live_server.served.port) as wire:
         await wire.opened(bearer()["authorization"])
         said = '{"type":"ping","id":"é"}'.encode()
         wire.send(frame(TEXT, said[:22], fin=False), frame(PING), frame(CONTINUED, said[22:]))
@@ -121,8 +121,8 @@ async def test_fragmented_text_is_accepted(room: Room) -> None:
         assert msgspec.json.decode((await wire.frame())[1]) == {"type": "reply", "data": {}, "id": "é"}
 
 
-async def test_compression_is_not_negotiated(room: Room) -> None:
-    async with opened(room.url, bearer(), compression="deflate") as device:
+async def test_compression_is_not_negotiated(live_server: LiveServer) -> None:
+    async with opened(live_server.url, bearer(), compression="deflate") as device:
         assert device.socket.protocol.extensions == []
 
 
@@ -150,8 +150,10 @@ NOT_UNDERSTOOD = {
 
 
 @pytest.mark.parametrize(("said", "reason"), NOT_UNDERSTOOD.values(), ids=NOT_UNDERSTOOD)
-async def test_malformed_messages_are_answered_with_a_reason(room: Room, said: str, reason: str) -> None:
-    async with opened(room.url, bearer() | {"accept-language": "en"}) as device:
+async def test_malformed_messages_are_answered_with_a_reason(
+    live_server: LiveServer, said: str, reason: str
+) -> None:
+    async with opened(live_server.url, bearer() | {"accept-language": "en"}) as device:
         await device.socket.send(said)
         answer = await device.next()
         assert answer["type"] == "error"
@@ -161,28 +163,32 @@ async def test_malformed_messages_are_answered_with_a_reason(room: Room, said: s
         assert await device.is_silent()
 
 
-async def test_error_details_use_the_sockets_language(room: Room) -> None:
-    async with opened(room.url, bearer() | {"accept-language": "pt-BR"}) as device:
+async def test_error_details_use_the_sockets_language(live_server: LiveServer) -> None:
+    async with opened(live_server.url, bearer() | {"accept-language": "pt-BR"}) as device:
         answer = await device.ask("dance")
         assert answer["data"]["detail"] == (
             "Não foi possível entender a mensagem: esse tipo de mensagem não é conhecido aqui."
         )
 
 
-async def test_ten_malformed_messages_close_the_socket(room: Room) -> None:
-    async with opened(room.url, bearer()) as device:
+async def test_ten_malformed_messages_close_the_socket(live_server: LiveServer) -> None:
+    async with opened(live_server.url, bearer()) as device:
         for _ in range(10):
             await device.socket.send("hello")
         assert await device.closed() == (4400, "message_malformed")
-        assert len(device.heard) == 11
+        assert len(device.received) == 11
 
 
 async def test_message_limit_closes_only_that_users_sockets(
-    room: Room, monkeypatch: pytest.MonkeyPatch
+    live_server: LiveServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(routes, "MESSAGES", RateLimit(20, 10))
-    ana, bia = await room.newcomer(), await room.newcomer()
-    async with room.device(ana) as device, room.device(ana) as second, room.device(bia) as other:
+    ana, bia = await live_server.newcomer(), await live_server.newcomer()
+    async with (
+        live_server.device(ana) as device,
+        live_server.device(ana) as second,
+        live_server.device(bia) as other,
+    ):
         for _ in range(15):
             await device.say("ping", message_id=None)
         assert await device.is_silent()
@@ -193,17 +199,17 @@ async def test_message_limit_closes_only_that_users_sockets(
 
 
 @pytest.fixture
-async def narrow_room(parts: Parts):
+async def narrow_server(parts: Parts):
     """A server whose connections hold little that was not read."""
-    async with served(parts) as here, room_of(parts, here) as room:
+    async with served(parts) as here, open_live_server(parts, here) as live_server:
         for one in here.server.servers[0].sockets:
             one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
-        yield room
+        yield live_server
 
 
-async def test_client_that_pings_and_never_reads_is_cut_off(narrow_room: Room) -> None:
+async def test_client_that_pings_and_never_reads_is_cut_off(narrow_server: LiveServer) -> None:
     before = cut_off("unread")
-    async with wire_to(narrow_room.served.port, narrow=True) as wire:
+    async with wire_to(narrow_server.served.port, narrow=True) as wire:
         await wire.opened(bearer()["authorization"])
         wire._writer.transport.pause_reading()
         sent = await pushed(wire, frame(PING, b"x" * 125) * 500, most=50 * MEGABYTE)
@@ -212,36 +218,36 @@ async def test_client_that_pings_and_never_reads_is_cut_off(narrow_room: Room) -
 
 
 async def test_client_cut_off_for_not_reading_misses_nothing(
-    narrow_room: Room, monkeypatch: pytest.MonkeyPatch
+    narrow_server: LiveServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sockets, "STALL_SECONDS", 0.2)
     before = cut_off("slow_reader")
-    ana = await narrow_room.newcomer()
-    async with wire_to(narrow_room.served.port, narrow=True) as wire:
+    ana = await narrow_server.newcomer()
+    async with wire_to(narrow_server.served.port, narrow=True) as wire:
         await wire.opened(ana.headers["authorization"])
         wire._writer.transport.pause_reading()
         for _ in range(5):
-            await narrow_room.tell_some(ana, 200)
-        (session,) = narrow_room.hub._sessions[ana.id]
+            await narrow_server.notify_user(ana, 200)
+        (session,) = narrow_server.hub._sessions[ana.id]
         await until(lambda: cut_off("slow_reader") == before + 1)
         assert session.seq < 1000, "it was not made to take what nobody reads"
         assert len(session._queued) <= 32
-        await until(lambda: not narrow_room.hub._sessions.get(ana.id))
-    async with narrow_room.device(ana, since=0) as device:
+        await until(lambda: not narrow_server.hub._sessions.get(ana.id))
+    async with narrow_server.device(ana, since=0) as device:
         assert await device.seqs(1000) == list(range(1, 1001))
 
 
 async def test_slow_reader_does_not_delay_other_closes(
-    narrow_room: Room, monkeypatch: pytest.MonkeyPatch
+    narrow_server: LiveServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("catraca.domains.notifications.sockets.hub.SWEEP_SECONDS", 0.05)
-    ana, bia = await narrow_room.newcomer(), await narrow_room.newcomer()
-    async with wire_to(narrow_room.served.port, narrow=True) as wire, narrow_room.device(bia) as other:
+    ana, bia = await narrow_server.newcomer(), await narrow_server.newcomer()
+    async with wire_to(narrow_server.served.port, narrow=True) as wire, narrow_server.device(bia) as other:
         await wire.opened(ana.headers["authorization"])
         wire._writer.transport.pause_reading()
         for _ in range(5):
-            await narrow_room.tell_some(ana, 200)
+            await narrow_server.notify_user(ana, 200)
         for one in (ana, bia):
             path = f"/v1/users/{one.id}/sign-out"
-            assert (await narrow_room.api.post(path, headers=bearer("operator"))).status_code == 204
+            assert (await narrow_server.api.post(path, headers=bearer("operator"))).status_code == 204
         assert await other.closed() == (4401, "token_revoked")

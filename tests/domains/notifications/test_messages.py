@@ -1,4 +1,4 @@
-"""What people were told, as rows: numbered without a gap, read by whom they are for, and forgotten."""
+"""Rows of notifications: numbers without gaps, access, retention and erasure."""
 
 import asyncio
 import random
@@ -24,7 +24,7 @@ from catraca.roles.api import PERSONAL_DATA
 from catraca.roles.parts import Parts
 from catraca.settings import Settings
 from tests.conftest import bearer
-from tests.domains.notifications.devices import Room, started
+from tests.domains.notifications.devices import LiveServer, started
 from tests.domains.people.person import Person
 from tests.domains.rides.desk import Desk
 from tests.servers import Stack, on_one_stack, until
@@ -35,19 +35,19 @@ pytestmark = on_one_stack
 MONTH = timedelta(days=30)
 
 
-async def seqs_of(room: Room, someone: Person) -> list[int]:
-    rows = await room.sql("SELECT seq FROM notifications WHERE user_id = $1 ORDER BY seq", someone.id)
+async def seqs_of(live_server: LiveServer, someone: Person) -> list[int]:
+    rows = await live_server.sql("SELECT seq FROM notifications WHERE user_id = $1 ORDER BY seq", someone.id)
     return [row["seq"] for row in rows]
 
 
-async def ask(room: Room, someone: Person, **query: Any) -> Any:
-    answer = await room.api.get("/v1/notifications", params=query, headers=someone.headers)
+async def ask(live_server: LiveServer, someone: Person, **query: Any) -> Any:
+    answer = await live_server.api.get("/v1/notifications", params=query, headers=someone.headers)
     assert answer.status_code == 200, answer.text
     return answer.json()
 
 
-async def read(room: Room, someone: Person, **body: Any) -> Any:
-    answer = await room.api.post("/v1/notifications/read", json=body, headers=someone.headers)
+async def read(live_server: LiveServer, someone: Person, **body: Any) -> Any:
+    answer = await live_server.api.post("/v1/notifications/read", json=body, headers=someone.headers)
     assert answer.status_code == 200, answer.text
     return answer.json()
 
@@ -56,34 +56,34 @@ def numbers(page: Any) -> list[int]:
     return [one["seq"] for one in page["items"]]
 
 
-async def test_concurrent_inserts_leave_no_gap(room: Room) -> None:
-    crowd = [await room.newcomer() for _ in range(5)]
+async def test_concurrent_inserts_leave_no_gap(live_server: LiveServer) -> None:
+    crowd = [await live_server.newcomer() for _ in range(5)]
     dice = random.Random(7)
 
-    async def tell_in_some_order() -> None:
+    async def notify_in_some_order() -> None:
         some = [one for one in crowd for _ in range(dice.randint(0, 3))]
         dice.shuffle(some)
-        await room.tell(*(started(one.id) for one in some), loudly=False)
+        await live_server.notify(*(started(one.id) for one in some), announced=False)
         told.extend(some)
 
     told: list[Person] = []
-    await asyncio.gather(*(tell_in_some_order() for _ in range(40)))
+    await asyncio.gather(*(notify_in_some_order() for _ in range(40)))
     for one in crowd:
-        assert await seqs_of(room, one) == list(range(1, told.count(one) + 1))
+        assert await seqs_of(live_server, one) == list(range(1, told.count(one) + 1))
 
 
-async def test_rollback_uses_no_number(room: Room) -> None:
-    ana = await room.newcomer()
-    await room.tell_some(ana, 1)
+async def test_rollback_uses_no_number(live_server: LiveServer) -> None:
+    ana = await live_server.newcomer()
+    await live_server.notify_user(ana, 1)
 
     async def fail(db: Any) -> None:
-        await room.notifier().notify(db, [SourceEvent(new_id(), started(ana.id))])
+        await live_server.notifier().notify(db, [SourceEvent(new_id(), started(ana.id))])
         raise RuntimeError
 
     with pytest.raises(RuntimeError):
-        await room.database.run(fail)
-    await room.tell_some(ana, 1)
-    assert await seqs_of(room, ana) == [1, 2]
+        await live_server.database.run(fail)
+    await live_server.notify_user(ana, 1)
+    assert await seqs_of(live_server, ana) == [1, 2]
 
 
 def message_of(event: Event) -> Message:
@@ -124,97 +124,106 @@ async def _is_told(parts: Parts, event_id: UUID) -> bool:
         return await db.fetchval("SELECT EXISTS (SELECT FROM notifications WHERE event_id = $1)", event_id)
 
 
-async def test_ended_offer_is_not_notified(room: Room) -> None:
-    desk = Desk(room.api, room.database)
+async def test_ended_offer_is_not_notified(live_server: LiveServer) -> None:
+    desk = Desk(live_server.api, live_server.database)
     ride_id, (late, quick) = await desk.offered(2)
     offers = [event for event in await desk.news(ride_id) if isinstance(event, CandidateFound)]
     await desk.let_lapse(ride_id, late)
-    written = await room.tell(*offers)
+    written = await live_server.notify(*offers)
     assert [(one.user_id, one.seq) for one in written] == [(quick, 1)]
 
 
-async def test_erasure_excludes_concurrent_notifications(room: Room) -> None:
-    ana = await room.newcomer()
+async def test_erasure_excludes_concurrent_notifications(live_server: LiveServer) -> None:
+    ana = await live_server.newcomer()
     telling: asyncio.Task[Any] | None = None
-    async with room.database.transaction() as db:
+    async with live_server.database.transaction() as db:
         await erase_user(db, people.UserId(ana.id), PERSONAL_DATA, by=ana.id)
-        telling = asyncio.create_task(room.tell_some(ana, 1))
-        await until(lambda: _is_waited_for(room))
+        telling = asyncio.create_task(live_server.notify_user(ana, 1))
+        await until(lambda: _is_waited_for(live_server))
     assert await telling == []
-    assert await room.tell_some(ana, 1) == []
+    assert await live_server.notify_user(ana, 1) == []
 
 
-async def _is_waited_for(room: Room) -> bool:
-    (row,) = await room.sql("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted) AS found")
+async def _is_waited_for(live_server: LiveServer) -> bool:
+    (row,) = await live_server.sql("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted) AS found")
     return row["found"]
 
 
-async def test_erasure_deletes_rows_and_the_name_in_others(room: Room) -> None:
-    desk = Desk(room.api, room.database)
-    passenger, driver = await room.newcomer(), await room.newcomer("driver", name="João da Silva")
+async def test_erasure_deletes_rows_and_the_name_in_others(live_server: LiveServer) -> None:
+    desk = Desk(live_server.api, live_server.database)
+    passenger, driver = (
+        await live_server.newcomer(),
+        await live_server.newcomer("driver", name="João da Silva"),
+    )
     ride_id = await desk.request(passenger.id)
     await desk.offer(ride_id, driver.id)
     assert (await desk.accept(ride_id, driver.id)).status_code == 200
     matched = replace_ids(example_of(RideMatched), ride_id, passenger.id, driver.id)
-    await room.tell(matched, started(passenger.id))
-    assert "João" in str(await ask(room, passenger))
+    await live_server.notify(matched, started(passenger.id))
+    assert "João" in str(await ask(live_server, passenger))
     await desk.drive_to("COMPLETED", ride_id, driver.id)
-    exported = await room.api.get("/v1/me/export", headers=driver.headers)
+    exported = await live_server.api.get("/v1/me/export", headers=driver.headers)
     assert [one["type"] for one in exported.json()["sections"]["notifications"]] == ["ride.accepted"]
-    assert (await room.api.delete("/v1/me", headers=driver.headers)).status_code == 204
-    assert await seqs_of(room, driver) == []
-    left = await ask(room, passenger)
+    assert (await live_server.api.delete("/v1/me", headers=driver.headers)).status_code == 204
+    assert await seqs_of(live_server, driver) == []
+    left = await ask(live_server, passenger)
     assert numbers(left) == [3, 2, 1]
     assert "João" not in str(left)
-    await room.database.run(lambda db: store.erase_notifications(db, driver.id))
-    assert await ask(room, passenger) == left, "once more changes nothing"
+    await live_server.database.run(lambda db: store.erase_notifications(db, driver.id))
+    assert await ask(live_server, passenger) == left, "once more changes nothing"
 
 
 def replace_ids(event: Any, ride_id: UUID, rider_id: UUID, driver_id: UUID) -> Any:
     return msgspec.structs.replace(event, ride_id=ride_id, rider_id=rider_id, driver_id=driver_id)
 
 
-async def test_pruning_waits_for_a_locked_row(room: Room) -> None:
-    ana = await room.newcomer()
-    await room.tell_some(ana, 6)
-    await room.sql(
+async def test_pruning_waits_for_a_locked_row(live_server: LiveServer) -> None:
+    ana = await live_server.newcomer()
+    await live_server.notify_user(ana, 6)
+    await live_server.sql(
         "UPDATE notifications SET created_at = created_at - $2::interval WHERE user_id = $1 AND seq < 5",
         ana.id,
         MONTH * 2,
     )
-    async with room.database.transaction() as db:
+    async with live_server.database.transaction() as db:
         await store.mark_read(db, ana.id, seqs=[2], up_to=0, limit=10)
-        pruning = asyncio.create_task(room.database.run(lambda db: prune_notifications(db, older_than=MONTH)))
-        await until(lambda: pruning.done() or _is_waited_for(room))
+        pruning = asyncio.create_task(
+            live_server.database.run(lambda db: prune_notifications(db, older_than=MONTH))
+        )
+        await until(lambda: pruning.done() or _is_waited_for(live_server))
     assert await pruning >= 4
-    assert await seqs_of(room, ana) == [5, 6]
-    await room.tell_some(ana, 1)
-    assert await seqs_of(room, ana) == [5, 6, 7]
+    assert await seqs_of(live_server, ana) == [5, 6]
+    await live_server.notify_user(ana, 1)
+    assert await seqs_of(live_server, ana) == [5, 6, 7]
 
 
-async def test_bounded_pruning_leaves_no_gap(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_bounded_pruning_leaves_no_gap(
+    live_server: LiveServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(store, "PRUNED_AT_ONCE", 3)
-    ana = await room.newcomer()
-    await room.tell_some(ana, 5)
+    ana = await live_server.newcomer()
+    await live_server.notify_user(ana, 5)
     # Of one moment: only their numbers say which is older.
-    await room.sql("UPDATE notifications SET created_at = '2001-01-01' WHERE user_id = $1", ana.id)
-    await room.sql("UPDATE notifications SET read_at = created_at WHERE user_id = $1 AND seq = 1", ana.id)
-    assert await room.database.run(lambda db: prune_notifications(db, older_than=MONTH)) == 3
-    assert await seqs_of(room, ana) == [4, 5]
-    assert await room.database.run(lambda db: prune_notifications(db, older_than=MONTH)) == 2
+    await live_server.sql("UPDATE notifications SET created_at = '2001-01-01' WHERE user_id = $1", ana.id)
+    await live_server.sql(
+        "UPDATE notifications SET read_at = created_at WHERE user_id = $1 AND seq = 1", ana.id
+    )
+    assert await live_server.database.run(lambda db: prune_notifications(db, older_than=MONTH)) == 3
+    assert await seqs_of(live_server, ana) == [4, 5]
+    assert await live_server.database.run(lambda db: prune_notifications(db, older_than=MONTH)) == 2
 
 
-async def test_expired_tickets_are_pruned(room: Room) -> None:
-    ana = await room.newcomer()
-    await room.ticket(ana)
-    await room.ticket(ana)
-    await room.sql(
+async def test_expired_tickets_are_pruned(live_server: LiveServer) -> None:
+    ana = await live_server.newcomer()
+    await live_server.ticket(ana)
+    await live_server.ticket(ana)
+    await live_server.sql(
         "UPDATE ws_tickets SET expires_at = clock_timestamp() WHERE digest ="
         " (SELECT digest FROM ws_tickets WHERE user_id = $1 LIMIT 1)",
         ana.id,
     )
-    assert await room.database.run(prune_tickets) >= 1
-    (left,) = await room.sql("SELECT count(*) AS n FROM ws_tickets WHERE user_id = $1", ana.id)
+    assert await live_server.database.run(prune_tickets) >= 1
+    (left,) = await live_server.sql("SELECT count(*) AS n FROM ws_tickets WHERE user_id = $1", ana.id)
     assert left["n"] == 1
 
 
@@ -233,7 +242,7 @@ async def test_doctor_finds_a_gap(stack: Stack, settings: Settings, damage: str)
         await parts.database.run(
             lambda db: people.ensure_user(db, ana, roles=["passenger"], driver_approval="automatic")
         )
-        notifier = Room(parts, None, None).notifier(loudly=False)  # type: ignore[arg-type]
+        notifier = LiveServer(parts, None, None).notifier(announced=False)  # type: ignore[arg-type]
         await parts.database.run(
             lambda db: notifier.notify(db, [SourceEvent(new_id(), started(ana)) for _ in range(3)])
         )
@@ -244,66 +253,66 @@ async def test_doctor_finds_a_gap(stack: Stack, settings: Settings, damage: str)
         assert states["notifications are numbered without gaps"] == "broken"
 
 
-async def test_pages_go_down_from_the_newest_or_up_from_since(room: Room) -> None:
-    ana, bia = await room.newcomer(), await room.newcomer()
-    await room.tell_some(ana, 7)
-    await room.tell_some(bia, 1)
-    page = await ask(room, ana, limit=3)
+async def test_pages_go_down_from_the_newest_or_up_from_since(live_server: LiveServer) -> None:
+    ana, bia = await live_server.newcomer(), await live_server.newcomer()
+    await live_server.notify_user(ana, 7)
+    await live_server.notify_user(bia, 1)
+    page = await ask(live_server, ana, limit=3)
     assert (numbers(page), page["next"], page["unread"]) == ([7, 6, 5], 5, 7)
-    page = await ask(room, ana, limit=3, before=page["next"])
+    page = await ask(live_server, ana, limit=3, before=page["next"])
     assert (numbers(page), page["next"]) == ([4, 3, 2], 2)
-    page = await ask(room, ana, limit=3, before=page["next"])
+    page = await ask(live_server, ana, limit=3, before=page["next"])
     assert (numbers(page), page["next"]) == ([1], None)
-    page = await ask(room, ana, limit=3, since=2)
+    page = await ask(live_server, ana, limit=3, since=2)
     assert (numbers(page), page["next"]) == ([3, 4, 5], 5)
-    page = await ask(room, ana, limit=3, since=5)
+    page = await ask(live_server, ana, limit=3, since=5)
     assert (numbers(page), page["next"]) == ([6, 7], None)
-    assert numbers(await ask(room, ana, since=7)) == []
-    assert numbers(await ask(room, ana, since=2, before=5)) == [3, 4]
-    assert numbers(await ask(room, bia)) == [1]
+    assert numbers(await ask(live_server, ana, since=7)) == []
+    assert numbers(await ask(live_server, ana, since=2, before=5)) == [3, 4]
+    assert numbers(await ask(live_server, bia)) == [1]
 
 
-async def test_page_has_the_same_data_as_the_socket(room: Room) -> None:
-    ana = await room.newcomer(language="en")
-    (written,) = await room.tell_some(ana, 1)
-    (shown,) = (await ask(room, ana))["items"]
+async def test_page_has_the_same_data_as_the_socket(live_server: LiveServer) -> None:
+    ana = await live_server.newcomer(language="en")
+    (written,) = await live_server.notify_user(ana, 1)
+    (shown,) = (await ask(live_server, ana))["items"]
     assert shown["data"]["message"] == "Your ride has begun. Have a good trip!"
     assert (shown["seq"], shown["type"], shown["read_at"]) == (1, "ride.started", None)
-    assert written.frame() in await room.frames_of(ana)
+    assert written.frame() in await live_server.frames_of(ana)
 
 
-async def test_marking_as_read_is_idempotent_and_per_user(room: Room) -> None:
-    ana, bia = await room.newcomer(), await room.newcomer()
-    await room.tell_some(ana, 5)
-    await room.tell_some(bia, 5)
-    assert await read(room, ana, seqs=[4, 4, 99]) == {"marked": [4], "unread": 4}
-    assert await read(room, ana, up_to=2) == {"marked": [1, 2], "unread": 2}
-    first = (await ask(room, ana))["items"]
-    assert await read(room, ana, up_to=2, seqs=[4]) == {"marked": [], "unread": 2}
-    assert (await ask(room, ana))["items"] == first, "not even the moment changes"
-    assert numbers(await ask(room, ana, unread=True)) == [5, 3]
-    assert (await ask(room, bia))["unread"] == 5
-    both = await asyncio.gather(read(room, ana, up_to=5), read(room, ana, up_to=5))
+async def test_marking_as_read_is_idempotent_and_per_user(live_server: LiveServer) -> None:
+    ana, bia = await live_server.newcomer(), await live_server.newcomer()
+    await live_server.notify_user(ana, 5)
+    await live_server.notify_user(bia, 5)
+    assert await read(live_server, ana, seqs=[4, 4, 99]) == {"marked": [4], "unread": 4}
+    assert await read(live_server, ana, up_to=2) == {"marked": [1, 2], "unread": 2}
+    first = (await ask(live_server, ana))["items"]
+    assert await read(live_server, ana, up_to=2, seqs=[4]) == {"marked": [], "unread": 2}
+    assert (await ask(live_server, ana))["items"] == first, "not even the moment changes"
+    assert numbers(await ask(live_server, ana, unread=True)) == [5, 3]
+    assert (await ask(live_server, bia))["unread"] == 5
+    both = await asyncio.gather(read(live_server, ana, up_to=5), read(live_server, ana, up_to=5))
     assert sorted(one["marked"] for one in both) == [[], [3, 5]]
 
 
 @pytest.mark.parametrize(
     "body", [{"seqs": [10**30]}, {"seqs": [0]}, {"up_to": -1}, {"up_to": 2**63}, {"x": 1}]
 )
-async def test_invalid_numbers_are_refused(room: Room, body: dict[str, Any]) -> None:
-    answer = await room.api.post("/v1/notifications/read", json=body, headers=bearer())
+async def test_invalid_numbers_are_refused(live_server: LiveServer, body: dict[str, Any]) -> None:
+    answer = await live_server.api.post("/v1/notifications/read", json=body, headers=bearer())
     assert answer.status_code in (400, 422)
 
 
-async def test_concurrent_acknowledgements_publish_once(room: Room) -> None:
-    desk = Desk(room.api, room.database)
-    driver = await room.newcomer("driver")
+async def test_concurrent_acknowledgements_publish_once(live_server: LiveServer) -> None:
+    desk = Desk(live_server.api, live_server.database)
+    driver = await live_server.newcomer("driver")
     ride_id = await desk.request()
     await desk.offer(ride_id, driver.id)
     offers = [event for event in await desk.news(ride_id) if isinstance(event, CandidateFound)]
     arriving = replace_ids(example_of(RideArriving), ride_id, driver.id, driver.id)
-    async with room.device(driver) as phone, room.device(driver) as tablet:
-        await room.tell(*offers, arriving)
+    async with live_server.device(driver) as phone, live_server.device(driver) as tablet:
+        await live_server.notify(*offers, arriving)
         for device in (phone, tablet):
             assert await device.seqs(2) == [1, 2]
         replies = await asyncio.gather(*(one.ask("ack", {"seq": 2}) for one in (phone, tablet)))
@@ -314,25 +323,28 @@ async def test_concurrent_acknowledgements_publish_once(room: Room) -> None:
     assert [event.offer_id for event in told] == [offers[0].offer_id]  # type: ignore[attr-defined]
 
 
-async def test_offer_is_acknowledged_once(room: Room) -> None:
-    desk = Desk(room.api, room.database)
+async def test_offer_is_acknowledged_once(live_server: LiveServer) -> None:
+    desk = Desk(live_server.api, live_server.database)
     ride_id, (driver_id,) = await desk.offered()
     offers = [event.offer_id for event in await desk.news(ride_id) if isinstance(event, CandidateFound)]
     await asyncio.gather(
-        *(room.database.run(lambda db: rides.acknowledge_offers(db, [*offers, uuid4()])) for _ in range(4))
+        *(
+            live_server.database.run(lambda db: rides.acknowledge_offers(db, [*offers, uuid4()]))
+            for _ in range(4)
+        )
     )
     sent = [event for event in await desk.news(ride_id) if isinstance(event, OfferSent)]
     assert [(event.offer_id, event.driver_id) for event in sent] == [(offers[0], driver_id)]
 
 
-async def test_acknowledging_lower_numbers_skips_the_offer(room: Room) -> None:
-    desk = Desk(room.api, room.database)
-    driver = await room.newcomer("driver")
+async def test_acknowledging_lower_numbers_skips_the_offer(live_server: LiveServer) -> None:
+    desk = Desk(live_server.api, live_server.database)
+    driver = await live_server.newcomer("driver")
     ride_id = await desk.request()
     await desk.offer(ride_id, driver.id)
     offers = [event for event in await desk.news(ride_id) if isinstance(event, CandidateFound)]
-    async with room.device(driver) as device:
-        await room.tell(started(driver.id), *offers)
+    async with live_server.device(driver) as device:
+        await live_server.notify(started(driver.id), *offers)
         assert await device.seqs(2) == [1, 2]
         assert (await device.ask("ack", {"seq": 1}))["data"] == {"seq": 1}
         assert "matching.offer_sent" not in [key_of(type(event)) for event in await desk.news(ride_id)]

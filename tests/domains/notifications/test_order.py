@@ -1,6 +1,6 @@
-"""News is lost, repeated and overtaken, readers are slow, lines break: each number comes once and in order.
+"""Each number arrives once and in order, with lost, repeated and reordered announcements and slow readers.
 
-The rows are real; only the peer is not: it takes frames when it likes, and forgets none it has taken.
+The rows are real, the client is simulated: it reads when the test says so.
 """
 
 import asyncio
@@ -17,25 +17,25 @@ from catraca.domains.notifications.sockets.hub import Hub
 from catraca.domains.notifications.sockets.session import Session
 from catraca.platform.auth import Principal
 from catraca.platform.clock import now
-from tests.domains.notifications.devices import Room
+from tests.domains.notifications.devices import LiveServer
 from tests.domains.people.person import Person
 from tests.servers import on_one_stack, until
 
 pytestmark = on_one_stack
 
 STEPS = st.one_of(
-    st.tuples(st.just("tell"), st.integers(1, 4)),
-    # Any of the announcements so far, again and again.
+    st.tuples(st.just("notify"), st.integers(1, 4)),
+    # Any earlier announcement, also repeatedly.
     st.tuples(st.just("announce"), st.integers(0, 50)),
-    st.tuples(st.sampled_from(["look", "reconnect", "read", "stop reading", "pause"]), st.just(0)),
-    # Long enough for a look at the rows to begin, and not to end.
+    st.tuples(st.sampled_from(["poll", "reconnect", "read", "stop reading", "pause"]), st.just(0)),
+    # Long enough for a read of the rows to begin, but not to end.
     st.tuples(st.just("breathe"), st.integers(1, 4)),
 )
 
 
 @dataclass
 class Peer:
-    """One person's device, over as many connections as it takes."""
+    """A user's device over several connections."""
 
     hub: Hub
     principal: Principal
@@ -44,7 +44,7 @@ class Peer:
     session: Session | None = None
 
     async def connect(self) -> None:
-        """Anew, from the last number it has; what was on its way to it is lost."""
+        """Reconnect from the last number; frames on the way are lost."""
         if self.session is not None:
             self.hub.leave(self.session)
 
@@ -61,15 +61,15 @@ class Peer:
         await self.hub.join(self.session, since=self.seqs[-1] if self.seqs else 0)
 
 
-async def step(room: Room, someone: Person, peer: Peer, what: str, number: int) -> None:
+async def step(live_server: LiveServer, someone: Person, peer: Peer, what: str, number: int) -> None:
     assert peer.session is not None
     match what:
-        case "tell":
-            await room.tell_some(someone, number, loudly=False)
+        case "notify":
+            await live_server.notify_user(someone, number, announced=False)
         case "announce":
-            if room.unheard:
-                peer.hub._on_announcements(room.unheard[number % len(room.unheard)])
-        case "look":
+            if live_server.unannounced:
+                peer.hub._on_announcements(live_server.unannounced[number % len(live_server.unannounced)])
+        case "poll":
             peer.session.catch_up()
         case "reconnect":
             await peer.connect()
@@ -87,10 +87,12 @@ async def step(room: Room, someone: Person, peer: Peer, what: str, number: int) 
 @settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], database=None
 )
-@example(steps=[("tell", 2), ("reconnect", 0), ("breathe", 2), ("announce", 0), ("read", 0)], kept=3, page=3)
+@example(
+    steps=[("notify", 2), ("reconnect", 0), ("breathe", 2), ("announce", 0), ("read", 0)], kept=3, page=3
+)
 @given(steps=st.lists(STEPS, max_size=30), kept=st.integers(1, 3), page=st.integers(1, 3))
 async def test_each_number_arrives_once_and_in_order(
-    room: Room, steps: list[tuple[str, int]], kept: int, page: int
+    live_server: LiveServer, steps: list[tuple[str, int]], kept: int, page: int
 ) -> None:
     async def nobody(principals: Any) -> list[bool]:
         return [False for _ in principals]
@@ -100,14 +102,14 @@ async def test_each_number_arrives_once_and_in_order(
         patch.setattr(sessions, "MAX_QUEUED", kept)
         patch.setattr(sessions, "PAGE_ROWS", page)
         patch.setattr("catraca.domains.notifications.sockets.hub.PAGE_ROWS", page)
-        room.unheard.clear()
-        ana = await room.newcomer()
+        live_server.unannounced.clear()
+        ana = await live_server.newcomer()
         principal = Principal(ana.id, frozenset({"passenger"}), now(), now().replace(year=9999))
-        peer = Peer(Hub(room.database, None, revoked=nobody), principal)
+        peer = Peer(Hub(live_server.database, None, revoked=nobody), principal)
         await peer.connect()
         for what, number in steps:
-            await step(room, ana, peer, what, number)
-        count = sum(number for what, number in steps if what == "tell")
+            await step(live_server, ana, peer, what, number)
+        count = sum(number for what, number in steps if what == "notify")
         peer.reads.set()
         session = peer.session
         assert session is not None

@@ -9,7 +9,7 @@ from catraca.domains.location.positions.model import ShownPosition, encode_posit
 from catraca.domains.notifications import POSITIONS_CHANNEL
 from catraca.platform import redis_pubsub
 from catraca.platform.clock import now
-from tests.domains.notifications.devices import Device, Room
+from tests.domains.notifications.devices import Device, LiveServer
 from tests.servers import on_one_stack, until
 
 pytestmark = on_one_stack
@@ -38,13 +38,13 @@ def position(
     )
 
 
-async def show(room: Room, *positions: ShownPosition) -> None:
-    assert await redis_pubsub.publish(room.parts.redis, POSITIONS_CHANNEL, encode_positions(positions))
+async def show(live_server: LiveServer, *positions: ShownPosition) -> None:
+    assert await redis_pubsub.publish(live_server.parts.redis, POSITIONS_CHANNEL, encode_positions(positions))
 
 
-async def hears_positions(room: Room) -> None:
+async def hears_positions(live_server: LiveServer) -> None:
     """Announcements are for who listens; a hub begins to with its first socket."""
-    await until(lambda: room.hub._listener.connected)
+    await until(lambda: live_server.hub._listener.connected)
 
 
 async def seen(device: Device) -> dict[str, object]:
@@ -54,12 +54,12 @@ async def seen(device: Device) -> dict[str, object]:
     return frame["data"]
 
 
-async def test_passenger_sees_only_their_own_driver(room: Room) -> None:
-    ana, bia = await room.newcomer(), await room.newcomer()
-    async with room.device(ana) as hers, room.device(bia) as others:
-        await hears_positions(room)
+async def test_passenger_sees_only_their_own_driver(live_server: LiveServer) -> None:
+    ana, bia = await live_server.newcomer(), await live_server.newcomer()
+    async with live_server.device(ana) as hers, live_server.device(bia) as others:
+        await hears_positions(live_server)
         shown = position(ana.id)
-        await show(room, shown)
+        await show(live_server, shown)
         assert await seen(hers) == {
             "ride_id": str(shown.ride_id),
             "driver_id": str(shown.driver_id),
@@ -72,26 +72,26 @@ async def test_passenger_sees_only_their_own_driver(room: Room) -> None:
         assert await others.is_silent()
 
 
-async def test_stale_and_superseded_positions_are_not_sent(room: Room) -> None:
-    ana = await room.newcomer()
+async def test_stale_and_superseded_positions_are_not_sent(live_server: LiveServer) -> None:
+    ana = await live_server.newcomer()
     ride_id, driver_id = uuid4(), uuid4()
-    async with room.device(ana) as device:
-        await hears_positions(room)
+    async with live_server.device(ana) as device:
+        await hears_positions(live_server)
         at = now()
         newest = position(ana.id, ride_id=ride_id, driver_id=driver_id, lat=-12.5, taken_at=at)
         overtaken = position(
             ana.id, ride_id=ride_id, driver_id=driver_id, lat=-12.4, updated_at=at - timedelta(seconds=2)
         )
         old = position(ana.id, taken_at=at - timedelta(seconds=6))
-        await show(room, old, newest, overtaken)
+        await show(live_server, old, newest, overtaken)
         assert (await seen(device))["lat"] == -12.5
         assert await device.is_silent()
 
 
-async def test_unreadable_positions_are_ignored(room: Room) -> None:
-    ana = await room.newcomer()
-    async with room.device(ana) as device:
-        await hears_positions(room)
-        await redis_pubsub.publish(room.parts.redis, POSITIONS_CHANNEL, b"\xff not a position")
-        await show(room, position(ana.id))
+async def test_unreadable_positions_are_ignored(live_server: LiveServer) -> None:
+    ana = await live_server.newcomer()
+    async with live_server.device(ana) as device:
+        await hears_positions(live_server)
+        await redis_pubsub.publish(live_server.parts.redis, POSITIONS_CHANNEL, b"\xff not a position")
+        await show(live_server, position(ana.id))
         assert await seen(device)

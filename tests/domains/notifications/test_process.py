@@ -1,4 +1,4 @@
-"""A server in a process of its own: strangers do not make it grow, and its log tells nothing of anybody's."""
+"""A server in its own process: memory under hostile clients, and logs without personal data."""
 
 import asyncio
 import os
@@ -138,5 +138,5 @@ async def test_process_says_goodbye_on_sigterm(server: Server) -> None:
         server.process.send_signal(SIGTERM)
         code, reason = await device.closed()
         assert (code, reason) == (1012, "restarting")
-        assert '"type":"goodbye"' in device.heard[-1]
+        assert '"type":"goodbye"' in device.received[-1]
     assert await asyncio.to_thread(server.process.wait, 20) == 0

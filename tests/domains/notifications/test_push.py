@@ -1,4 +1,4 @@
-"""Devices that are not connected are woken by web push, unless somebody has the message already."""
+"""Web push to devices that are not connected, unless a device has acknowledged the notification."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -28,8 +28,8 @@ pytestmark = pytest.mark.parametrize("stack", ["embedded"], indirect=True, scope
 
 
 @dataclass
-class Office:
-    """An API, its notifier, and the push service that devices are subscribed at."""
+class PushHarness:
+    """An API, its notifier, and a push service."""
 
     parts: Parts
     api: httpx.AsyncClient
@@ -50,13 +50,13 @@ class Office:
         answer = await self.api.get("/v1/push/subscriptions", headers=someone.headers)
         return [device["id"] for device in answer.json()["items"]]
 
-    async def tell(self, *events: Event) -> None:
-        notifier = Notifier(_unheard, currency="BRL", pushes=True)
+    async def notify(self, *events: Event) -> None:
+        notifier = Notifier(_not_announced, currency="BRL", pushes=True)
         sources = [SourceEvent(uuid4(), event) for event in events]
         await self.parts.database.run(lambda db: notifier.notify(db, sources))
 
     async def all_sent(self) -> bool:
-        """Everything that was due has been seen to."""
+        """Return True if no push event is left in outbox and queues."""
         async with self.parts.database.connection() as db:
             left = await db.fetchval(
                 "SELECT (SELECT count(*) FROM outbox WHERE exchange = 'notifications.events')"
@@ -66,8 +66,8 @@ class Office:
         return left == 0
 
 
-async def _unheard(_payload: bytes) -> None:
-    """Nobody is connected."""
+async def _not_announced(_payload: bytes) -> None:
+    """No socket is open."""
 
 
 @pytest.fixture(scope="module")
@@ -77,26 +77,26 @@ async def service() -> AsyncIterator[PushService]:
 
 
 @pytest.fixture(scope="module")
-async def office(stack: Stack, settings: Settings, service: PushService) -> AsyncIterator[Office]:
+async def harness(stack: Stack, settings: Settings, service: PushService) -> AsyncIterator[PushHarness]:
     push = {"push_contact": "mailto:operator@example.org", "push_hosts": [service.origin]}
     async with own_parts(stack, settings, **push) as parts, served(parts) as here, here.client() as client:
-        yield Office(parts, client, service)
+        yield PushHarness(parts, client, service)
 
 
 @pytest.fixture(autouse=True)
-async def fresh(office: Office) -> None:
-    office.service.taken.clear()
-    office.service.status = 201
+async def fresh(harness: PushHarness) -> None:
+    harness.service.taken.clear()
+    harness.service.status = 201
 
 
-async def a_passenger(office: Office, **fields: object) -> Person:
-    someone = await Person().known_to(office.api)
+async def new_passenger(harness: PushHarness, **fields: object) -> Person:
+    someone = await Person().known_to(harness.api)
     if fields:
-        assert (await someone.change(office.api, **fields)).status_code == 200
+        assert (await someone.change(harness.api, **fields)).status_code == 200
     return someone
 
 
-def nobody_found(rider_id: UUID, at: datetime | None = None) -> NoDriversAvailable:
+def no_drivers(rider_id: UUID, at: datetime | None = None) -> NoDriversAvailable:
     moment = at or now()
     return NoDriversAvailable(
         ride_id=uuid4(),
@@ -113,42 +113,44 @@ def nobody_found(rider_id: UUID, at: datetime | None = None) -> NoDriversAvailab
 
 
 async def test_each_device_of_the_user_gets_the_push(
-    office: Office,
+    harness: PushHarness,
 ) -> None:
-    ana, other = await a_passenger(office, language="en"), await a_passenger(office)
-    phone, _ = await office.subscribed(ana)
-    tablet, _ = await office.subscribed(ana)
-    await office.subscribed(other)
-    async with working(office.parts, ["relay", "notifier"]):
-        await office.tell(nobody_found(ana.id))
-        await until(lambda: len(office.service.taken) == 2)
-        await until(office.all_sent)
+    ana, other = await new_passenger(harness, language="en"), await new_passenger(harness)
+    phone, _ = await harness.subscribed(ana)
+    tablet, _ = await harness.subscribed(ana)
+    await harness.subscribed(other)
+    async with working(harness.parts, ["relay", "notifier"]):
+        await harness.notify(no_drivers(ana.id))
+        await until(lambda: len(harness.service.taken) == 2)
+        await until(harness.all_sent)
     endpoints = {one.subscription["endpoint"]: one for one in (phone, tablet)}
     said = [
-        endpoints[office.service.origin + pushed.path].read(pushed.body) for pushed in office.service.taken
+        endpoints[harness.service.origin + pushed.path].read(pushed.body) for pushed in harness.service.taken
     ]
     assert {(one["title"], one["type"], one["seq"]) for one in said} == {
         ("No driver available", "matching.no_drivers_available", 1)
     }
-    assert len(office.service.taken) == 2
+    assert len(harness.service.taken) == 2
 
 
-async def test_acknowledged_and_quiet_types_are_not_pushed(office: Office) -> None:
-    ana = await a_passenger(office)
-    await office.subscribed(ana)
+async def test_acknowledged_and_quiet_types_are_not_pushed(harness: PushHarness) -> None:
+    ana = await new_passenger(harness)
+    await harness.subscribed(ana)
     started = RideStarted(ride_id=uuid4(), round=1, rider_id=ana.id, driver_id=uuid4(), started_at=now())
-    await office.tell(nobody_found(ana.id), started)
-    async with office.parts.database.transaction() as db:
+    await harness.notify(no_drivers(ana.id), started)
+    async with harness.parts.database.transaction() as db:
         await db.execute("UPDATE notification_heads SET acked_seq = seq WHERE user_id = $1", ana.id)
-    async with working(office.parts, ["relay", "notifier"]):
-        await until(office.all_sent)
-    assert office.service.taken == []
+    async with working(harness.parts, ["relay", "notifier"]):
+        await until(harness.all_sent)
+    assert harness.service.taken == []
 
 
-async def an_appointment(office: Office, client: Person, worker: Person, starts_in: timedelta) -> Event:
+async def new_appointment(
+    harness: PushHarness, client: Person, worker: Person, starts_in: timedelta
+) -> Event:
     """The client has called it off."""
     service_id, worker_id = uuid4(), uuid4()
-    async with office.parts.database.transaction() as db:
+    async with harness.parts.database.transaction() as db:
         await db.execute(
             "INSERT INTO services (id, name, duration_minutes, buffer_before_minutes, buffer_after_minutes,"
             "   min_notice_minutes, horizon_days, slot_step_minutes, capacity)"
@@ -169,118 +171,118 @@ async def an_appointment(office: Office, client: Person, worker: Person, starts_
     )
 
 
-async def test_own_cancellation_is_notified_but_not_pushed(office: Office) -> None:
-    client, worker = await a_passenger(office), await a_passenger(office)
-    await office.subscribed(client)
-    browser, _ = await office.subscribed(worker)
-    event = await an_appointment(office, client, worker, timedelta(days=2))
-    async with working(office.parts, ["relay", "notifier"]):
-        await office.tell(event)
-        await until(lambda: office.service.taken)
-        await until(office.all_sent)
-    (pushed,) = office.service.taken
+async def test_own_cancellation_is_notified_but_not_pushed(harness: PushHarness) -> None:
+    client, worker = await new_passenger(harness), await new_passenger(harness)
+    await harness.subscribed(client)
+    browser, _ = await harness.subscribed(worker)
+    event = await new_appointment(harness, client, worker, timedelta(days=2))
+    async with working(harness.parts, ["relay", "notifier"]):
+        await harness.notify(event)
+        await until(lambda: harness.service.taken)
+        await until(harness.all_sent)
+    (pushed,) = harness.service.taken
     assert browser.read(pushed.body)["message"].startswith("O cliente cancelou: Consulta, ")
-    told = await office.api.get("/v1/notifications", headers=client.headers)
+    told = await harness.api.get("/v1/notifications", headers=client.headers)
     assert [one["type"] for one in told.json()["items"]] == ["appointment.canceled"]
 
 
-async def test_appointment_pushes_expire_at_its_start(office: Office) -> None:
-    client, worker = await a_passenger(office), await a_passenger(office)
-    await office.subscribed(worker)
-    await office.tell(await an_appointment(office, client, worker, timedelta(seconds=-1)))
-    async with working(office.parts, ["relay", "notifier"]):
-        await until(office.all_sent)
-    assert office.service.taken == []
+async def test_appointment_pushes_expire_at_its_start(harness: PushHarness) -> None:
+    client, worker = await new_passenger(harness), await new_passenger(harness)
+    await harness.subscribed(worker)
+    await harness.notify(await new_appointment(harness, client, worker, timedelta(seconds=-1)))
+    async with working(harness.parts, ["relay", "notifier"]):
+        await until(harness.all_sent)
+    assert harness.service.taken == []
 
 
-async def test_gone_device_is_removed(office: Office) -> None:
-    ana = await a_passenger(office)
-    await office.subscribed(ana)
-    office.service.status = 410
-    async with working(office.parts, ["relay", "notifier"]):
-        await office.tell(nobody_found(ana.id))
-        await until(lambda: office.service.taken)
-        await until(office.all_sent)
-        assert await office.devices(ana) == []
-        await office.tell(nobody_found(ana.id))
-        await until(office.all_sent)
-    assert len(office.service.taken) == 1
+async def test_gone_device_is_removed(harness: PushHarness) -> None:
+    ana = await new_passenger(harness)
+    await harness.subscribed(ana)
+    harness.service.status = 410
+    async with working(harness.parts, ["relay", "notifier"]):
+        await harness.notify(no_drivers(ana.id))
+        await until(lambda: harness.service.taken)
+        await until(harness.all_sent)
+        assert await harness.devices(ana) == []
+        await harness.notify(no_drivers(ana.id))
+        await until(harness.all_sent)
+    assert len(harness.service.taken) == 1
 
 
-async def test_failing_push_service_is_retried(office: Office) -> None:
-    ana = await a_passenger(office)
-    await office.subscribed(ana)
-    office.service.status = 503
-    async with working(office.parts, ["relay", "notifier"]):
-        await office.tell(nobody_found(ana.id))
-        await until(lambda: office.service.taken)
-        office.service.status = 201
-        await until(lambda: len(office.service.taken) == 2)
-        await until(office.all_sent)
-    assert len(await office.devices(ana)) == 1
+async def test_failing_push_service_is_retried(harness: PushHarness) -> None:
+    ana = await new_passenger(harness)
+    await harness.subscribed(ana)
+    harness.service.status = 503
+    async with working(harness.parts, ["relay", "notifier"]):
+        await harness.notify(no_drivers(ana.id))
+        await until(lambda: harness.service.taken)
+        harness.service.status = 201
+        await until(lambda: len(harness.service.taken) == 2)
+        await until(harness.all_sent)
+    assert len(await harness.devices(ana)) == 1
 
 
-async def test_old_notifications_are_not_pushed(office: Office) -> None:
-    ana = await a_passenger(office)
-    await office.subscribed(ana)
+async def test_old_notifications_are_not_pushed(harness: PushHarness) -> None:
+    ana = await new_passenger(harness)
+    await harness.subscribed(ana)
     arrived = RideArriving(ride_id=uuid4(), round=1, rider_id=ana.id, driver_id=uuid4(), arrived_at=now())
-    await office.tell(arrived)
-    async with office.parts.database.transaction() as db:
+    await harness.notify(arrived)
+    async with harness.parts.database.transaction() as db:
         old = (now() - timedelta(hours=2)).isoformat()
         await db.execute(
             "UPDATE outbox SET body = jsonb_set(body::jsonb, '{timestamp}', to_jsonb($1::text))::json"
             " WHERE exchange = 'notifications.events'",
             old,
         )
-    async with working(office.parts, ["relay", "notifier"]):
-        await until(office.all_sent)
-    assert office.service.taken == []
+    async with working(harness.parts, ["relay", "notifier"]):
+        await until(harness.all_sent)
+    assert harness.service.taken == []
 
 
-async def test_user_has_ten_devices_and_a_device_one_user(office: Office) -> None:
-    ana, bia = await a_passenger(office), await a_passenger(office)
-    browser, first = await office.subscribed(ana)
-    assert (await office.subscribe(ana, browser)).json()["id"] == first, "the same device again"
-    assert (await office.subscribe(bia, browser)).json()["id"] == first
-    assert (await office.devices(ana), await office.devices(bia)) == ([], [first])
+async def test_user_has_ten_devices_and_a_device_one_user(harness: PushHarness) -> None:
+    ana, bia = await new_passenger(harness), await new_passenger(harness)
+    browser, first = await harness.subscribed(ana)
+    assert (await harness.subscribe(ana, browser)).json()["id"] == first, "the same device again"
+    assert (await harness.subscribe(bia, browser)).json()["id"] == first
+    assert (await harness.devices(ana), await harness.devices(bia)) == ([], [first])
     for _ in range(11):
-        await office.subscribed(bia)
-    assert len(await office.devices(bia)) == 10
-    assert first not in await office.devices(bia)
+        await harness.subscribed(bia)
+    assert len(await harness.devices(bia)) == 10
+    assert first not in await harness.devices(bia)
 
 
-async def test_only_the_owner_can_unsubscribe(office: Office) -> None:
-    ana, bia = await a_passenger(office), await a_passenger(office)
-    _, device = await office.subscribed(ana)
+async def test_only_the_owner_can_unsubscribe(harness: PushHarness) -> None:
+    ana, bia = await new_passenger(harness), await new_passenger(harness)
+    _, device = await harness.subscribed(ana)
     for someone, left in ((bia, [device]), (ana, []), (ana, [])):
-        answer = await office.api.delete(f"/v1/push/subscriptions/{device}", headers=someone.headers)
+        answer = await harness.api.delete(f"/v1/push/subscriptions/{device}", headers=someone.headers)
         assert answer.status_code == 204
-        assert await office.devices(ana) == left
+        assert await harness.devices(ana) == left
 
 
-async def test_invalid_endpoints_and_keys_are_refused(office: Office) -> None:
-    ana = await a_passenger(office)
-    elsewhere = await office.subscribe(ana, Browser("https://169.254.169.254/latest"))
+async def test_invalid_endpoints_and_keys_are_refused(harness: PushHarness) -> None:
+    ana = await new_passenger(harness)
+    elsewhere = await harness.subscribe(ana, Browser("https://169.254.169.254/latest"))
     assert (elsewhere.status_code, elsewhere.json()["code"]) == (422, "push_endpoint_refused")
-    browser = Browser(f"{office.service.origin}/send/x")
+    browser = Browser(f"{harness.service.origin}/send/x")
     browser.subscription["keys"]["p256dh"] = "A" * 87
-    keys = await office.subscribe(ana, browser)
+    keys = await harness.subscribe(ana, browser)
     assert (keys.status_code, keys.json()["code"]) == (422, "push_keys_invalid")
 
 
-async def test_push_off_is_409(stack: Stack, office: Office) -> None:
-    async with served(office.parts, push_contact=None) as here, here.client() as api:
-        ana = await a_passenger(office)
+async def test_push_off_is_409(stack: Stack, harness: PushHarness) -> None:
+    async with served(harness.parts, push_contact=None) as here, here.client() as api:
+        ana = await new_passenger(harness)
         answer = await api.get("/v1/push/key", headers=ana.headers)
         assert (answer.status_code, answer.json()["code"]) == (409, "push_off")
         assert "CATRACA_PUSH_CONTACT" in answer.json()["detail"]
-    key = await office.api.get("/v1/push/key", headers=ana.headers)
+    key = await harness.api.get("/v1/push/key", headers=ana.headers)
     assert len(key.json()["public_key"]) == 87
 
 
-async def test_erasure_deletes_devices(office: Office) -> None:
-    ana = await a_passenger(office)
-    await office.subscribed(ana)
-    assert (await office.api.delete("/v1/me", headers=ana.headers)).status_code in (200, 204)
-    async with office.parts.database.connection() as db:
+async def test_erasure_deletes_devices(harness: PushHarness) -> None:
+    ana = await new_passenger(harness)
+    await harness.subscribed(ana)
+    assert (await harness.api.delete("/v1/me", headers=ana.headers)).status_code in (200, 204)
+    async with harness.parts.database.connection() as db:
         assert not await db.fetchval("SELECT count(*) FROM push_subscriptions WHERE user_id = $1", ana.id)

@@ -1,4 +1,4 @@
-"""What people read, to the letter, in both languages, with amounts as each reader writes them."""
+"""Texts of ride notifications in both languages, with amounts in the reader's format."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -54,7 +54,7 @@ def person(user_id: UUID, language: Language, **fields: Any) -> User:
     return User(**{"id": UserId(user_id), "language": language, **known, **fields})
 
 
-def world(language: Language = "pt-BR", **changes: Any) -> MessageContext:
+def context(language: Language = "pt-BR", **changes: Any) -> MessageContext:
     car = Driver(vehicle="Fiat Uno prata", plate="ABC1D23", home_community_id=None, approval="approved")
     ride = dict.fromkeys(Ride.__dataclass_fields__)
     ride |= {"id": RIDE, "pickup_lat": -23.5501, "pickup_lon": -46.6302}
@@ -73,7 +73,7 @@ def world(language: Language = "pt-BR", **changes: Any) -> MessageContext:
 
 
 def of(kind: type[Event], **fields: Any) -> Event:
-    """An event of this ride or appointment; what is not said is as in the catalogue."""
+    """Return an event of this ride or appointment; other fields are the catalogue's examples."""
     names = {
         "service_id": SERVICE,
         "worker_id": ANA,
@@ -91,8 +91,8 @@ def of(kind: type[Event], **fields: Any) -> Event:
     return msgspec.structs.replace(example_of(kind), **named | fields)
 
 
-def told(event: Event, place: MessageContext) -> list[tuple[UUID, str, dict[str, Any]]]:
-    """Whom, of which type, and with what, as devices get it."""
+def notified(event: Event, place: MessageContext) -> list[tuple[UUID, str, dict[str, Any]]]:
+    """Return recipient, type and data of each notification."""
     return [
         (one.user_id, one.notice.type, msgspec.json.decode(msgspec.json.encode(one.notice)))
         for one in notifications_of(SourceEvent(uuid4(), event), place)
@@ -101,7 +101,7 @@ def told(event: Event, place: MessageContext) -> list[tuple[UUID, str, dict[str,
 
 def messages(event: Event, place: MessageContext) -> dict[UUID, list[str]]:
     said: dict[UUID, list[str]] = {}
-    for user_id, _, data in told(event, place):
+    for user_id, _, data in notified(event, place):
         said.setdefault(user_id, []).append(data["message"])
     return said
 
@@ -111,8 +111,8 @@ def offer(**fields: Any) -> Event:
     return of(CandidateFound, **terms | {"expires_at": AT} | fields)
 
 
-# Every event that tells somebody something, with all that makes its words differ.
-SPOKEN: list[Event] = [
+# Every event that notifies a user, with all variants of its texts.
+NOTIFYING_EVENTS: list[Event] = [
     offer(),
     *(of(OfferCanceled, reason=reason) for reason in GONE_REASONS),
     of(MatchingTimeout),
@@ -143,7 +143,7 @@ SPOKEN: list[Event] = [
     ],
 )
 def test_offer_shows_fare_and_distance(language: Language, words: str) -> None:
-    (found,) = told(offer(), world(language))
+    (found,) = notified(offer(), context(language))
     assert found == (
         DRIVER,
         "matching.candidate_found",
@@ -179,12 +179,12 @@ def test_offer_shows_fare_and_distance(language: Language, words: str) -> None:
 )
 def test_offer_leaves_out_unknown_values(unknown: list[str], portuguese: str, english: str) -> None:
     event = offer(**dict.fromkeys(unknown))
-    assert messages(event, world("pt-BR")) == {DRIVER: [portuguese]}
-    assert messages(event, world("en")) == {DRIVER: [english]}
+    assert messages(event, context("pt-BR")) == {DRIVER: [portuguese]}
+    assert messages(event, context("en")) == {DRIVER: [english]}
 
 
 def test_acceptance_notifies_both_parties_as_the_contract_says() -> None:
-    assert told(of(RideMatched, eta_seconds=300), world()) == [
+    assert notified(of(RideMatched, eta_seconds=300), context()) == [
         (
             RIDER,
             "ride.accepted",
@@ -223,14 +223,14 @@ def test_acceptance_notifies_both_parties_as_the_contract_says() -> None:
             },
         ),
     ]
-    assert messages(of(RideMatched), world("en")) == {
+    assert messages(of(RideMatched), context("en")) == {
         RIDER: ["A driver has accepted your ride!", "Driver found! João is on the way."],
         DRIVER: ["You have accepted the ride! Go to the pickup point."],
     }
 
 
 def test_passenger_and_driver_read_their_own_language() -> None:
-    mixed = world()
+    mixed = context()
     mixed = replace(mixed, people={**mixed.people, UserId(DRIVER): person(DRIVER, "en", name="João")})
     said = messages(of(RideMatched), mixed)
     assert said[RIDER][0] == "Um motorista aceitou sua corrida!"
@@ -242,9 +242,9 @@ def test_passenger_and_driver_read_their_own_language() -> None:
     [("pt-BR", "Motorista encontrado! Está a caminho."), ("en", "Driver found! On the way to you.")],
 )
 def test_match_notice_without_name_and_eta(language: Language, words: str) -> None:
-    place = world(language)
+    place = context(language)
     nameless = replace(place, people={**place.people, UserId(DRIVER): person(DRIVER, language)})
-    (_, _, data) = told(of(RideMatched, eta_seconds=None), nameless)[1]
+    (_, _, data) = notified(of(RideMatched, eta_seconds=None), nameless)[1]
     assert data == {
         "ride_id": str(RIDE),
         "message": words,
@@ -268,10 +268,10 @@ def test_no_driver_notice_proposes_actions(kind: type[Event]) -> None:
         " Try again in a few minutes, or search farther out.",
     }
     for language, said in (("pt-BR", portuguese), ("en", english)):
-        assert told(of(kind), world(language)) == [  # type: ignore[arg-type]
+        assert notified(of(kind), context(language)) == [  # type: ignore[arg-type]
             (RIDER, "matching.no_drivers_available", {"ride_id": str(RIDE), "actions": actions, **said})
         ]
-    assert told(of(RideCancelled, reason="no_drivers_available"), world()) == [], "that says it already"
+    assert notified(of(RideCancelled, reason="no_drivers_available"), context()) == [], "that says it already"
 
 
 @pytest.mark.parametrize(
@@ -293,7 +293,7 @@ def test_no_driver_notice_proposes_actions(kind: type[Event]) -> None:
 def test_canceled_offer_has_its_reason(reason: str, portuguese: str, english: str) -> None:
     for language, said in (("pt-BR", portuguese), ("en", english)):
         data = {"ride_id": str(RIDE), "offer_id": str(OFFER), "reason": reason, "message": said}
-        assert told(of(OfferCanceled, reason=reason), world(language)) == [  # type: ignore[arg-type]
+        assert notified(of(OfferCanceled, reason=reason), context(language)) == [  # type: ignore[arg-type]
             (DRIVER, "offer.canceled", data)
         ]
 
@@ -316,8 +316,8 @@ def test_canceled_offer_has_its_reason(reason: str, portuguese: str, english: st
     ids=lambda value: type(value).__name__,
 )
 def test_passenger_is_notified_of_each_step(event: Event, portuguese: str, english: str) -> None:
-    assert messages(event, world("pt-BR")) == {RIDER: [portuguese]}
-    assert messages(event, world("en")) == {RIDER: [english]}
+    assert messages(event, context("pt-BR")) == {RIDER: [portuguese]}
+    assert messages(event, context("en")) == {RIDER: [english]}
 
 
 @pytest.mark.parametrize(
@@ -330,8 +330,8 @@ def test_passenger_is_notified_of_each_step(event: Event, portuguese: str, engli
 )
 def test_both_parties_read_the_fare(cents: int, portuguese: str, english: str) -> None:
     event = of(RideCompleted, fare_cents=cents)
-    assert messages(event, world("pt-BR")) == {RIDER: [portuguese], DRIVER: [portuguese]}
-    assert messages(event, world("en")) == {RIDER: [english], DRIVER: [english]}
+    assert messages(event, context("pt-BR")) == {RIDER: [portuguese], DRIVER: [portuguese]}
+    assert messages(event, context("en")) == {RIDER: [english], DRIVER: [english]}
 
 
 @pytest.mark.parametrize(
@@ -345,9 +345,9 @@ def test_both_parties_read_the_fare(cents: int, portuguese: str, english: str) -
 )
 def test_both_parties_read_who_canceled(by: str, to_rider: str, to_driver: str) -> None:
     event = of(RideCancelled, cancelled_by=by, reason="other")
-    assert messages(event, world()) == {RIDER: [to_rider], DRIVER: [to_driver]}
+    assert messages(event, context()) == {RIDER: [to_rider], DRIVER: [to_driver]}
     alone = msgspec.structs.replace(event, driver_id=None)
-    assert messages(alone, world()) == {RIDER: [to_rider]}
+    assert messages(alone, context()) == {RIDER: [to_rider]}
 
 
 @pytest.mark.parametrize(
@@ -361,7 +361,7 @@ def test_both_parties_read_who_canceled(by: str, to_rider: str, to_driver: str) 
 )
 def test_both_parties_read_who_canceled_in_english(by: str, to_rider: str, to_driver: str) -> None:
     event = of(RideCancelled, cancelled_by=by, reason="other")
-    assert messages(event, world("en")) == {RIDER: [to_rider], DRIVER: [to_driver]}
+    assert messages(event, context("en")) == {RIDER: [to_rider], DRIVER: [to_driver]}
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -373,17 +373,17 @@ def test_all_texts_exist_and_are_used(language: Language, monkeypatch: pytest.Mo
         return text(key, *rest)
 
     monkeypatch.setattr(model, "text", listening)
-    place = world(language)
+    place = context(language)
     nameless = replace(place, people={**place.people, UserId(DRIVER): person(DRIVER, language)})
-    for event in SPOKEN:
-        assert told(event, place)
-        assert told(event, nameless)
+    for event in NOTIFYING_EVENTS:
+        assert notified(event, place)
+        assert notified(event, nameless)
     assert said == {key for key in words(language) if key.startswith("notifications.")}
 
 
 def test_recipients_match_the_catalogue() -> None:
     tellings: list[NewNotification] = [
-        one for event in SPOKEN for one in notifications_of(SourceEvent(uuid4(), event), world())
+        one for event in NOTIFYING_EVENTS for one in notifications_of(SourceEvent(uuid4(), event), context())
     ]
     assert {type(one.notice) for one in tellings} == set(NOTICES)
     parties = {RIDER: "passenger", DRIVER: "driver", CLIENT: "client", WORKER: "worker", BEFORE: "worker"}
@@ -392,15 +392,21 @@ def test_recipients_match_the_catalogue() -> None:
 
 
 def test_other_events_notify_no_user() -> None:
-    assert told(of(RideAccepted), world()) == [], "`ride.matched` says it, and when the driver will be there"
-    assert told(offer(), world(open_offers=())) == [], "it is too late to accept it"
+    assert notified(of(RideAccepted), context()) == [], (
+        "`ride.matched` says it, and when the driver will be there"
+    )
+    assert notified(offer(), context(open_offers=())) == [], "it is too late to accept it"
 
 
 def test_erased_users_are_not_notified() -> None:
-    place = world()
+    place = context()
     erased = {UserId(one): person(one, "pt-BR", erased_at=AT) for one in (DRIVER, WORKER)}
     place = replace(place, people={**place.people, **erased})
-    assert {user_id for event in SPOKEN for user_id, _, _ in told(event, place)} == {RIDER, CLIENT, BEFORE}
+    assert {user_id for event in NOTIFYING_EVENTS for user_id, _, _ in notified(event, place)} == {
+        RIDER,
+        CLIENT,
+        BEFORE,
+    }
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""One socket's own part: what is no longer so is not sent, and a delivery that fails is not kept quiet."""
+"""A session drops stale positions, and closes the socket if a delivery fails."""
 
 import asyncio
 from datetime import timedelta
@@ -13,7 +13,7 @@ from tests.servers import until
 
 
 async def test_stale_positions_are_dropped_after_a_stall() -> None:
-    """The socket's peer did not read: of what came meanwhile only what is still so is sent."""
+    """The client did not read for a while: of the positions only the newest and fresh are sent."""
     sent, reading = list[str](), asyncio.Event()
 
     async def send(frame: str) -> None:

@@ -1,4 +1,4 @@
-"""WebSockets by hand: heads and frames that no client library would send."""
+"""Raw WebSockets: handshakes and frames that no client library sends."""
 
 import asyncio
 import socket
@@ -62,7 +62,7 @@ class Wire(Line):
         return struct.unpack("!H", payload[:2])[0], payload[2:].decode()
 
     async def push(self, data: bytes) -> bool:
-        """Send, and wait until it is on its way; whether there is still somebody to send to."""
+        """Send and flush; return False if the connection is closed."""
         with suppress(ConnectionError):
             self.send(data)
             await self._writer.drain()
@@ -72,7 +72,7 @@ class Wire(Line):
 
 @asynccontextmanager
 async def wire_to(port: int, *, narrow: bool = False) -> AsyncIterator[Wire]:
-    """`narrow`: what is not read fills up soon."""
+    """`narrow`: with small buffers, which fill up soon."""
     async with asyncio.timeout(60):
         link = socket.socket()
         if narrow:

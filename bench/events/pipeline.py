@@ -1,11 +1,18 @@
-"""The real thing: relay, bus, consumer and inbox in one process."""
+"""The full path: relay, bus, consumer and inbox in one process."""
 
 import asyncio
 from statistics import quantiles
 from time import perf_counter, time
 from uuid import uuid4
 
-from bench.news.world import LIMIT_SECONDS, Measured, World, counting, open_world, record_events
+from bench.events.fixtures import (
+    LIMIT_SECONDS,
+    EventFixture,
+    Measured,
+    counting,
+    open_fixture,
+    record_events,
+)
 from catraca.platform.bus import QueueWorker
 from catraca.platform.bus.relay import Relay
 from catraca.platform.database import outbox
@@ -16,8 +23,8 @@ PAUSE_SECONDS = 0.02
 
 async def events_per_second(database_url: str, amqp_url: str | None, *, count: int) -> float:
     """From committed rows, all there at the start, to handled events, a hundred to a transaction."""
-    async with open_world(database_url, amqp_url, batch=BATCH) as world:
-        await record_events(world.database, count)
+    async with open_fixture(database_url, amqp_url, batch=BATCH) as fixture:
+        await record_events(fixture.database, count)
         left = count
         done = asyncio.Event()
 
@@ -28,15 +35,15 @@ async def events_per_second(database_url: str, amqp_url: str | None, *, count: i
                 done.set()
 
         began = perf_counter()
-        await _run(world, handled, done.wait())
+        await _run(fixture, handled, done.wait())
         return count / (perf_counter() - began)
 
 
 async def relayed_per_second(database_url: str, *, count: int) -> float:
     """The relay alone, beside whatever is kept of earlier events."""
-    async with open_world(database_url, None, batch=BATCH) as world:
-        await record_events(world.database, count)
-        relay = Relay(world.database, world.transport)
+    async with open_fixture(database_url, None, batch=BATCH) as fixture:
+        await record_events(fixture.database, count)
+        relay = Relay(fixture.database, fixture.transport)
         began = perf_counter()
         while await relay.send_batch():
             pass
@@ -45,39 +52,39 @@ async def relayed_per_second(database_url: str, *, count: int) -> float:
 
 async def latency_milliseconds(database_url: str, amqp_url: str | None, *, count: int) -> tuple[float, float]:
     """Median and 99th percentile from commit to handler, one event at a time on an idle system."""
-    async with open_world(database_url, amqp_url, batch=1) as world:
+    async with open_fixture(database_url, amqp_url, batch=1) as fixture:
         took: list[float] = []
-        heard = asyncio.Event()
+        handled_one = asyncio.Event()
 
         def handled(event: Measured) -> None:
             took.append(time() - event.committed_at)
-            heard.set()
+            handled_one.set()
 
         async def one_by_one() -> None:
             for _ in range(count):
-                heard.clear()
-                await world.database.run(
+                handled_one.clear()
+                await fixture.database.run(
                     lambda db: outbox.record(db, Measured(subject_id=uuid4(), committed_at=time()))
                 )
-                await heard.wait()
+                await handled_one.wait()
                 await asyncio.sleep(PAUSE_SECONDS)
 
-        await _run(world, handled, one_by_one())
+        await _run(fixture, handled, one_by_one())
         warm = [1000 * seconds for seconds in took[count // 10 :]]
         percentiles = quantiles(warm, n=100)
         return percentiles[49], percentiles[98]
 
 
-async def _run(world: World, handled, until) -> None:
+async def _run(fixture: EventFixture, handled, until) -> None:
     stopping = asyncio.Event()
     consumer = QueueWorker(
-        world.queue,
-        counting(world.queue, handled),
-        topology=world.topology,
-        transport=world.transport,
-        database=world.database,
+        fixture.queue,
+        counting(fixture.queue, handled),
+        topology=fixture.topology,
+        transport=fixture.transport,
+        database=fixture.database,
     )
-    relay = Relay(world.database, world.transport)
+    relay = Relay(fixture.database, fixture.transport)
     running = [asyncio.create_task(part.run(stopping)) for part in (consumer, relay)]
     try:
         async with asyncio.timeout(LIMIT_SECONDS):

@@ -1,4 +1,4 @@
-"""The same way without the promises: no outbox, no inbox, no retries; publish and consume, no more."""
+"""The same path without guarantees: no outbox, no inbox, no retries; only publish and consume."""
 
 import asyncio
 from time import perf_counter

@@ -1,4 +1,4 @@
-"""Measurements of the news, each in a process of its own."""
+"""Benchmarks of events, each in its own process."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ LATENCY_EVENTS = 400
 
 
 @dataclass(frozen=True, slots=True)
-class NewsLoad:
+class EventLoad:
     """`events_a_second` is a guess, by which the number of events fits the seconds asked for."""
 
     what: str
@@ -51,6 +51,6 @@ def run(what: str, count: int, *, database_url: str, amqp_url: str | None = None
     environment = os.environ | {"BENCH_DATABASE_URL": database_url}
     if amqp_url is not None:
         environment["BENCH_AMQP_URL"] = amqp_url
-    command = [sys.executable, "-m", "bench.news", what, str(count)]
+    command = [sys.executable, "-m", "bench.events", what, str(count)]
     done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True)
     return done.stdout.split()

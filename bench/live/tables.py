@@ -1,4 +1,4 @@
-"""All about sockets that is no ratio: what is waited for, what each stage costs, what a socket holds."""
+"""Results that are not ratios: delays, cost of each stage, memory of a socket."""
 
 import asyncio
 import statistics
@@ -8,8 +8,8 @@ from datetime import timedelta
 
 from rich.table import Table
 
-from bench.live import driving, telling
-from bench.live.hearing import hub_microseconds
+from bench.live import drivers, notifier
+from bench.live.hub_cost import hub_microseconds
 from bench.live.listeners import answer_of, listening, start_process
 from bench.live.loads import SOCKETS, BroadcastLoad, DeliveryLoad, LivePlace, some_people, tokens_of
 from bench.live.memory import SOCKETS as HELD
@@ -26,7 +26,7 @@ A_SECOND = 200
 PACED_SECONDS = 10
 DRIVERS = 300
 DRIVEN_SECONDS = 10
-# Nobody listens there.
+# No server listens there.
 NO_REDIS = "unix:///nowhere/redis.sock?db=0"
 DELAY = f"live: commit to client, {A_SECOND} messages a second"
 POSITIONS = f"live: ping to passenger, {DRIVERS} drivers, one ping a second each"
@@ -65,14 +65,14 @@ async def live_delays(stack: Stack, place: LivePlace) -> list[tuple[str, float, 
 def _paced(place: LivePlace, redis_url: str) -> tuple[float, float]:
     people = asyncio.run(some_people(place.database_url, SOCKETS))
     each = A_SECOND * PACED_SECONDS // SOCKETS
-    orders = telling.Orders(place.database_url, redis_url, people, each, A_SECOND)
+    orders = notifier.Orders(place.database_url, redis_url, people, each, A_SECOND)
     with listening(place.urls, tokens_of(people), each=each) as listeners:
-        told = answer_of(start_process("tell", orders), telling.Told)
-        heard = listeners.heard()
+        notified = answer_of(start_process("notify", orders), notifier.NotifyResult)
+        heard = listeners.results()
     count = len(place.apis)
     delays = [
         at - committed_at
-        for number, commits in enumerate(told.times)
+        for number, commits in enumerate(notified.times)
         # The first second or so warms up.
         for at, committed_at in list(zip(heard[number % count].times[number // count], commits, strict=True))[
             1:
@@ -88,7 +88,7 @@ def _milliseconds(delays: Sequence[float]) -> tuple[float, float]:
 
 async def stage_table(place: LivePlace, measured: DeliveryLoad, bare: BroadcastLoad) -> Table:
     table = Table(
-        title=f"What a delivery costs, in microseconds; {SOCKETS} sockets, {telling.BATCH} rows a batch"
+        title=f"Cost of a delivery in microseconds; {SOCKETS} sockets, {notifier.BATCH} rows a batch"
     )
     table.add_column("stage")
     table.add_column("microseconds", justify="right")
@@ -125,13 +125,13 @@ async def _positions(stack: Stack, place: LivePlace) -> tuple[float, float, floa
         )
         for number in waiting
     ]
-    orders = driving.Orders(
+    orders = drivers.Orders(
         *place.urls, [token_of(number, SECRET) for number in waiting], passengers, 1.0, DRIVEN_SECONDS
     )
     with ExitStack() as running:
         settings = {"CATRACA_DATABASE_URL": place.database_url, "CATRACA_LOG_LEVEL": "error"}
         serve(stack, running, "catraca", "serve", "notifier", **settings)
-        seen = await asyncio.to_thread(lambda: answer_of(start_process("drive", orders), driving.Seen))
+        seen = await asyncio.to_thread(lambda: answer_of(start_process("drive", orders), drivers.DriveResult))
     if not seen.delays:
         raise RuntimeError(f"of {seen.pings} pings no passenger saw anything")
     return len(seen.delays) / DRIVEN_SECONDS, *_milliseconds(seen.delays)

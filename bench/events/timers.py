@@ -1,4 +1,4 @@
-"""How late timers are, on an idle system that has many set."""
+"""Lateness of timers on an idle system with many pending."""
 
 import asyncio
 import random
@@ -6,7 +6,7 @@ from datetime import timedelta
 from statistics import quantiles
 from uuid import UUID, uuid4
 
-from bench.news.world import LIMIT_SECONDS
+from bench.events.fixtures import LIMIT_SECONDS
 from catraca.platform.database import Database, Db
 from catraca.platform.database.timer_runner import TimerRunner
 from catraca.platform.database.timers import TimerHandlers, TimerKind, set_timer

@@ -1,4 +1,4 @@
-"""One measurement: `python -m bench.news WHAT COUNT`, with the servers' URLs in the environment."""
+"""A benchmark: `python -m bench.events TASK COUNT`, with the servers' URLs in the environment."""
 
 import asyncio
 import os
@@ -9,10 +9,10 @@ os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", tempfile.mkdtemp(prefix="catra
 
 import uvloop
 
-from bench.news.bare import postgres_per_second, rabbitmq_per_second
-from bench.news.pipeline import events_per_second, latency_milliseconds, relayed_per_second
-from bench.news.timing import lateness_milliseconds
-from bench.news.world import keep_sent, open_world
+from bench.events.bare import postgres_per_second, rabbitmq_per_second
+from bench.events.fixtures import keep_sent, open_fixture
+from bench.events.pipeline import events_per_second, latency_milliseconds, relayed_per_second
+from bench.events.timers import lateness_milliseconds
 from catraca.platform.telemetry import configure_logging
 
 
@@ -28,8 +28,8 @@ async def main(what: str, count: int) -> None:
         case "relay":
             print(await relayed_per_second(database_url, count=count))
         case "keep":
-            async with open_world(database_url, None, batch=1) as world:
-                await keep_sent(world.database, count)
+            async with open_fixture(database_url, None, batch=1) as fixture:
+                await keep_sent(fixture.database, count)
         case "bare" if amqp_url:
             print(await rabbitmq_per_second(amqp_url, count=count))
         case "bare":

@@ -1,4 +1,4 @@
-"""What a process does with an announcement before it sends anything: read it, find sockets, keep order."""
+"""Cost of an announcement before anything is sent: decode it, find the sockets, keep the order."""
 
 import asyncio
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 import msgspec
 
 from bench.live.loads import FRAME, SOCKETS
-from bench.live.telling import BATCH
+from bench.live.notifier import BATCH
 from catraca.domains.notifications import Hub
 from catraca.domains.notifications.messages.model import Announcement
 from catraca.domains.notifications.sockets.session import Session
@@ -21,10 +21,10 @@ ROUNDS = 200
 
 
 async def hub_microseconds(database_url: str) -> float:
-    """For each delivery, with sockets that take no time."""
+    """Return microseconds per delivery, with sockets that cost nothing."""
     database = await Database.open(database_url)
     people = [uuid4() for _ in range(SOCKETS)]
-    hub = Hub(database, None, revoked=_no_recipient)
+    hub = Hub(database, None, revoked=_none_revoked)
     left, all_sent = -1, asyncio.Event()
 
     async def send(_: str) -> None:
@@ -39,7 +39,7 @@ async def hub_microseconds(database_url: str) -> float:
     sessions = [Session(_principal(one), "en", send, close, hub.read_since) for one in people]
     for session in sessions:
         await hub.join(session, since=None)
-    while any(session._delivering for session in sessions):  # noqa: SLF001, ASYNC110 - the greeting's own look
+    while any(session._delivering for session in sessions):  # noqa: SLF001, ASYNC110 - reads of the greeting
         await asyncio.sleep(0.001)
     payloads = [
         _payload(people[start : start + BATCH], seq)
@@ -70,5 +70,5 @@ def _principal(user_id: UUID) -> Principal:
     )
 
 
-async def _no_recipient(principals: Sequence[Principal]) -> list[bool]:
+async def _none_revoked(principals: Sequence[Principal]) -> list[bool]:
     return [False] * len(principals)

@@ -1,4 +1,4 @@
-"""The events and queues of the measurement, and the parts that carry them."""
+"""Event, queue and transport of the benchmark."""
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -28,7 +28,7 @@ class Measured(Event, frozen=True, kw_only=True, tag="bench.measured"):
 
 
 @dataclass(slots=True)
-class World:
+class EventFixture:
     database: Database
     transport: Transport
     topology: Topology
@@ -36,7 +36,9 @@ class World:
 
 
 @asynccontextmanager
-async def open_world(database_url: str, amqp_url: str | None, *, batch: int) -> AsyncGenerator[World]:
+async def open_fixture(
+    database_url: str, amqp_url: str | None, *, batch: int
+) -> AsyncGenerator[EventFixture]:
     """A queue of its own; handled `batch` at a time, as much in hand as four batches."""
     queue = Queue(
         name=f"bench_{uuid4().hex[:12]}",
@@ -52,7 +54,7 @@ async def open_world(database_url: str, amqp_url: str | None, *, batch: int) -> 
     transport = _transport(database, amqp_url, topology)
     try:
         await transport.declare()
-        yield World(database, transport, topology, queue)
+        yield EventFixture(database, transport, topology, queue)
     finally:
         await transport.close()
         await database.close()
@@ -94,7 +96,7 @@ async def keep_sent(database: Database, count: int) -> None:
 
 
 def counting(queue: Queue, handled: Callable[[Measured], None]):
-    """Handlers that only tell of each event: what is measured is the way there."""
+    """Return handlers that only count events."""
     handles = EventHandlers[()](queue.name)
 
     @handles(Measured)

@@ -1,4 +1,4 @@
-"""Rides that wait for a driver, and rides that are asked for where drivers are."""
+"""Waiting rides far from drivers, and new rides near drivers."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -15,13 +15,13 @@ from catraca.platform.geo import Place, cell_of
 
 DRIVERS = 4000
 FEW_OPEN, MANY_OPEN = 100, 10_000
-# Where no driver is.
+# Far from all drivers.
 NOWHERE = Place(12.0, 12.0)
 TARIFF = Tariff(base_cents=500, per_km_cents=180, per_minute_cents=30, minimum_cents=800, currency="BRL")
 
 
 async def fill(database_url: str, redis_url: str, *, open_rides: int) -> None:
-    """Drivers online, and rides that wait long because no driver is found for them."""
+    """Put drivers online, and insert waiting rides without a driver near."""
     await put_online(database_url, redis_url, DRIVERS)
     db = await asyncpg.connect(database_url)
     try:
@@ -60,12 +60,12 @@ async def new_passengers(database: Database, count: int) -> list[UUID]:
 
 
 def pickup(number: int) -> Place:
-    """Each ride beside another driver."""
+    """Return a place next to another driver for each number."""
     return place_of(number * 7 % DRIVERS, DRIVERS)
 
 
-async def ask_for_rides(database: Database, passengers: Sequence[UUID]) -> list[RideId]:
-    """A new ride for each of them, told of as always."""
+async def request_rides(database: Database, passengers: Sequence[UUID]) -> list[RideId]:
+    """Request a ride for each passenger."""
     asked: list[RideId] = []
     for number, passenger_id in enumerate(passengers):
 
@@ -84,8 +84,8 @@ async def ask_for_rides(database: Database, passengers: Sequence[UUID]) -> list[
     return asked
 
 
-async def forget(database: Database, ride_ids: Sequence[UUID]) -> None:
-    """These rides never were, and their drivers are free."""
+async def delete_rides(database: Database, ride_ids: Sequence[UUID]) -> None:
+    """Delete the rides and free their drivers."""
     async with database.transaction() as db:
         await db.execute("SET LOCAL session_replication_role = replica")
         for table in ("ride_accept_attempts", "ride_offers", "ride_events", "matching_searches", "matchings"):

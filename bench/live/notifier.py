@@ -1,4 +1,4 @@
-"""Tells people things as the notifier does: a batch, a transaction, an announcement."""
+"""Inserts notifications as the notifier role does: a batch, a transaction, an announcement."""
 
 import asyncio
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ BATCH = TOPOLOGY.queue("notification_rides_queue").batch
 
 
 class Orders(msgspec.Struct, frozen=True):
-    """Tell each of these people so many things: as fast as it goes, or so many a second."""
+    """Notify each user `each` times: as fast as possible, or `a_second` in total."""
 
     database_url: str
     redis_url: str | None
@@ -29,8 +29,8 @@ class Orders(msgspec.Struct, frozen=True):
     a_second: float | None = None
 
 
-class Told(msgspec.Struct, frozen=True):
-    """When it began, what it cost, and of each when it was committed: by person, in order."""
+class NotifyResult(msgspec.Struct, frozen=True):
+    """Start, cost, and the time of each commit by user."""
 
     began_at: float
     seconds: float
@@ -39,7 +39,7 @@ class Told(msgspec.Struct, frozen=True):
     times: list[list[float]]
 
 
-class NewNotification:
+class NotifierLoad:
     def __init__(self, database: Database, redis: RedisClient, orders: Orders) -> None:
         self._database = database
         self._orders = orders
@@ -51,14 +51,14 @@ class NewNotification:
         self._all_announced = asyncio.Event()
         self._announcing_seconds = 0.0
 
-    async def run(self) -> Told:
+    async def run(self) -> NotifyResult:
         began_at, began, worked = monotonic(), perf_counter(), process_time()
         if self._orders.a_second is None:
-            await self._tell_in_batches()
+            await self._notify_in_batches()
         else:
-            await self._tell_at_pace(self._orders.a_second)
+            await self._notify_at_pace(self._orders.a_second)
         await self._all_announced.wait()
-        return Told(
+        return NotifyResult(
             began_at,
             perf_counter() - began,
             process_time() - worked,
@@ -66,23 +66,23 @@ class NewNotification:
             list(self._times.values()),
         )
 
-    async def _tell_in_batches(self) -> None:
-        everybody = [one for _ in range(self._orders.each) for one in self._orders.people]
-        for start in range(0, len(everybody), BATCH):
-            await self._tell(everybody[start : start + BATCH])
+    async def _notify_in_batches(self) -> None:
+        recipients = [one for _ in range(self._orders.each) for one in self._orders.people]
+        for start in range(0, len(recipients), BATCH):
+            await self._notify(recipients[start : start + BATCH])
 
-    async def _tell_at_pace(self, a_second: float) -> None:
-        """Each when it is due, in a transaction of its own, whether or not the one before is through."""
+    async def _notify_at_pace(self, a_second: float) -> None:
+        """Start each at its time, in its own transaction, without waiting for the one before."""
         began = perf_counter()
-        telling: list[asyncio.Task[None]] = []
+        tasks: list[asyncio.Task[None]] = []
         for number in range(self._orders.each * len(self._orders.people)):
             await asyncio.sleep(max(0.0, began + number / a_second - perf_counter()))
             person = self._orders.people[number % len(self._orders.people)]
-            telling.append(asyncio.create_task(self._tell([person])))
-        await asyncio.gather(*telling)
+            tasks.append(asyncio.create_task(self._notify([person])))
+        await asyncio.gather(*tasks)
 
-    async def _tell(self, people: Sequence[UUID]) -> None:
-        happened = [
+    async def _notify(self, people: Sequence[UUID]) -> None:
+        sources = [
             SourceEvent(
                 uuid4(), RideStarted(ride_id=uuid4(), rider_id=one, driver_id=one, round=1, started_at=now())
             )
@@ -91,7 +91,7 @@ class NewNotification:
 
         async def work(db: Db) -> None:
             db.after_commit(lambda: self._note(people))
-            await self._notifier.notify(db, happened)
+            await self._notifier.notify(db, sources)
 
         await self._database.run(work)
 
@@ -113,12 +113,12 @@ class NewNotification:
                 self._all_announced.set()
 
 
-async def tell(orders: Orders) -> Told:
+async def notify(orders: Orders) -> NotifyResult:
     database = await Database.open(orders.database_url)
-    # Nothing is to be given up because the machine is busy: that is what is measured.
+    # A long limit, so that a busy machine causes no timeouts.
     redis = RedisClient(orders.redis_url, limits=RedisLimits(answer_seconds=10))
     try:
-        return await NewNotification(database, redis, orders).run()
+        return await NotifierLoad(database, redis, orders).run()
     finally:
         await redis.close()
         await database.close()
