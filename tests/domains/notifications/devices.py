@@ -20,10 +20,12 @@ from catraca.platform.clock import now
 from catraca.platform.database import Database
 from catraca.platform.event import Event
 from catraca.platform.ids import new_id
+from catraca.platform.redis_client import RedisClient
 from catraca.roles.api import hub_of
 from catraca.roles.parts import Parts
 from tests.domains.people.person import Person
 from tests.support.http import Served
+from tests.support.redis_server import PATIENT
 
 # Longer means stuck.
 TIMEOUT_SECONDS = 30
@@ -127,6 +129,8 @@ class LiveServer:
     parts: Parts
     served: Served
     api: httpx.AsyncClient
+    # With long limits: on a busy machine announcements would time out and be dropped.
+    redis: RedisClient
     # Announcements that were not published.
     unannounced: list[bytes] = field(default_factory=list)
 
@@ -151,7 +155,7 @@ class LiveServer:
     def notifier(self, *, announced: bool = True) -> Notifier:
         async def announce(payload: bytes) -> object:
             if announced:
-                return await redis_pubsub.publish(self.parts.redis, NOTIFICATIONS_CHANNEL, payload)
+                return await redis_pubsub.publish(self.redis, NOTIFICATIONS_CHANNEL, payload)
             self.unannounced.append(payload)
             return None
 
@@ -192,5 +196,9 @@ class LiveServer:
 
 @asynccontextmanager
 async def open_live_server(parts: Parts, served: Served) -> AsyncIterator[LiveServer]:
-    async with served.client() as client:
-        yield LiveServer(parts, served, client)
+    redis = RedisClient(parts.settings.servers.redis_url, limits=PATIENT)
+    try:
+        async with served.client() as client:
+            yield LiveServer(parts, served, client, redis)
+    finally:
+        await redis.close()

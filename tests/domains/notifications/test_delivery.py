@@ -250,7 +250,7 @@ async def test_hub_polls_while_redis_is_away_and_recovers(
         else:
             redis.thaw()
         await listening(shaky)
-        await until(shaky.parts.redis.is_up)
+        await until(shaky.redis.is_up)
         await next_arrives(shaky, device, ana)
 
 
@@ -316,7 +316,7 @@ async def test_failed_hub_is_logged_and_restarted(
         monkeypatch.setattr(other.hub, "_revoked", fail_once)
         async with other.device(ana) as device:
             await until(lambda: failed)
-            # Between the two there is none, perhaps for less than a look.
+            # In between there is no task, perhaps for less time than `until` needs to see it.
             await until(lambda: other.hub._running not in (None, *failed))
             await listening(other)
             await other.notify_user(ana, 1)

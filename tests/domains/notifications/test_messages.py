@@ -242,7 +242,7 @@ async def test_doctor_finds_a_gap(stack: Stack, settings: Settings, damage: str)
         await parts.database.run(
             lambda db: people.ensure_user(db, ana, roles=["passenger"], driver_approval="automatic")
         )
-        notifier = LiveServer(parts, None, None).notifier(announced=False)  # type: ignore[arg-type]
+        notifier = LiveServer(parts, None, None, parts.redis).notifier(announced=False)  # type: ignore[arg-type]
         await parts.database.run(
             lambda db: notifier.notify(db, [SourceEvent(new_id(), started(ana)) for _ in range(3)])
         )
