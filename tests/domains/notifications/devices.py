@@ -167,9 +167,7 @@ class LiveServer:
         notifier = self.notifier(announced=announced)
         return await self.database.run(lambda db: notifier.notify(db, sources))
 
-    async def notify_user(
-        self, someone: Person, count: int, *, announced: bool = True
-    ) -> list[Notification]:
+    async def notify_user(self, someone: Person, count: int, *, announced: bool = True) -> list[Notification]:
         return await self.notify(*(started(someone.id) for _ in range(count)), announced=announced)
 
     def device(self, someone: Person, since: int | None = None, **options: Any) -> Any:
