@@ -12,15 +12,6 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from bench.geofences.fences import FENCES, loading_milliseconds
-from bench.geofences.requests import LandPlace, WishLoad
-from bench.geofences.world import settle_land
-from bench.live.tables import live_delays, memory_table, open_live, stage_table
-from bench.live.loads import BroadcastLoad, DeliveryLoad
-from bench.location.nearby import FEW_DRIVERS, MANY_DRIVERS, NearbyLoad
-from bench.location.world import put_online
-from bench.matching.pace import A_SECOND, offer_milliseconds
-from bench.matching.fixtures import FEW_OPEN, MANY_OPEN, fill
 from bench.events.load import (
     KEPT_FEW,
     KEPT_MANY,
@@ -29,6 +20,15 @@ from bench.events.load import (
     timer_lateness_milliseconds,
 )
 from bench.events.timers import PENDING
+from bench.geofences.fences import FENCES, loading_milliseconds
+from bench.geofences.requests import LandPlace, WishLoad
+from bench.geofences.world import settle_land
+from bench.live.loads import BroadcastLoad, DeliveryLoad
+from bench.live.tables import live_delays, memory_table, open_live, stage_table
+from bench.location.nearby import FEW_DRIVERS, MANY_DRIVERS, NearbyLoad
+from bench.location.world import put_online
+from bench.matching.fixtures import FEW_OPEN, MANY_OPEN, fill
+from bench.matching.pace import A_SECOND, offer_milliseconds
 from bench.report import Delay, Result, report
 from bench.rides.accepts import AcceptLoad
 from bench.rides.pace import accept_milliseconds

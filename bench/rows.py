@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from bench.events.load import KEPT_FEW, KEPT_MANY, EventLoad, RelayLoad
 from bench.geofences.fences import FENCES, FenceLoad, PreparedLoad
 from bench.geofences.requests import LandPlace, WishLoad
 from bench.live.loads import SOCKETS, BroadcastLoad, DeliveryLoad, LivePlace
 from bench.location.nearby import FEW_DRIVERS, MANY_DRIVERS, NearbyLoad
 from bench.location.pings import GeoaddLoad, PingLoad
-from bench.matching.load import MatchLoad
 from bench.matching.fixtures import FEW_OPEN, MANY_OPEN
-from bench.events.load import KEPT_FEW, KEPT_MANY, EventLoad, RelayLoad
+from bench.matching.load import MatchLoad
 from bench.rides.accepts import AcceptLoad, PgbenchLoad
 from bench.rides.crowd import CROWD, CrowdLoad
 from bench.scheduling.booking import CROWD as SLOT_CROWD
