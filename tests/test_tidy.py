@@ -144,3 +144,49 @@ def test_only_domains_record_events() -> None:
 def test_groups_of_tests_stay_together(request: pytest.FixtureRequest) -> None:
     """See `pytest_collection_modifyitems` in conftest.py."""
     assert request.node.nodeid.endswith("@a group") == ("PYTEST_XDIST_WORKER" in os.environ)
+
+
+ROOT = PACKAGE.parent
+# Not in backquotes: there is an account called nobody.
+PRONOUN = re.compile(r"(?<!`)\b(whoever|nobody|somebody)\b", re.IGNORECASE)
+GERUND = re.compile(r"(?:test_)?[a-z_]*ing")
+# Words of the business that happen to end so.
+NOUNS = {
+    "billing",
+    "booking",
+    "matching",
+    "onboarding",
+    "pricing",
+    "rating",
+    "routing",
+    "scheduling",
+    "sharing",
+}
+
+
+@cache
+def everything() -> list[tuple[str, ast.Module]]:
+    paths = [path for top in ("catraca", "tests", "bench", "prove") for path in (ROOT / top).rglob("*.py")]
+    return [(path.relative_to(ROOT).as_posix(), ast.parse(path.read_text("utf-8"))) for path in sorted(paths)]
+
+
+def test_files_are_named_by_nouns() -> None:
+    strays = [
+        name
+        for name, _ in everything()
+        for stem in [Path(name).stem]
+        if GERUND.fullmatch(stem) and stem.removeprefix("test_").rpartition("_")[2] not in NOUNS
+    ]
+    assert not strays, "name a file by what it holds, not by what it does"
+
+
+def test_docstrings_and_test_names_name_their_subject() -> None:
+    strays = [
+        f"{name}:{getattr(node, 'lineno', 1)}"
+        for name, tree in everything()
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
+        if PRONOUN.search(ast.get_docstring(node) or "")
+        or PRONOUN.search(getattr(node, "name", "").replace("_", " "))
+    ]
+    assert not strays, "say driver, request, process or row instead of a pronoun"

@@ -20,7 +20,7 @@ async def proxy(api_url: str) -> AsyncIterator[Proxy]:
 
 @pytest.fixture
 async def town(stack: Stack, settings: Settings) -> AsyncIterator[Parts]:
-    """A whole Catraca in this process, with nobody there yet, where drivers may move and must think fast."""
+    """A whole Catraca in this process without users, where drivers may move far and must answer fast."""
     hurry = {"ping_max_speed": 1000.0, "driver_response_timeout": timedelta(seconds=4)}
     async with (
         own_parts(stack, settings, port=free_port(), **hurry) as parts,

@@ -83,7 +83,7 @@ async def scripted(*acts: Act) -> AsyncIterator[Scripted]:
 
 @asynccontextmanager
 async def listening(*acts: Act, **how: Any) -> AsyncIterator[tuple[Scripted, Live]]:
-    """Such a server and somebody who listens to it."""
+    """A scripted server and a listening client."""
     token = how.pop("token", "t")
     async with (
         scripted(*acts) as server,

@@ -70,7 +70,7 @@ async def test_city_leaves_no_open_ride_or_online_driver(town: Parts) -> None:
 
 @on_one_stack
 async def test_city_ends_rides_left_by_a_killed_city(town: Parts) -> None:
-    """Nobody could go home from a city that was killed; its drivers and passengers come back."""
+    """A killed city leaves drivers online and rides open; the next one takes them over."""
     url = f"http://127.0.0.1:{town.settings.process.port}"
     first = city_at(url, drivers=5)
     running = asyncio.create_task(first.run())

@@ -1,4 +1,4 @@
-"""The city's map: roads lead everywhere, and nobody flies."""
+"""The city's map: every place is reachable, and positions follow the roads."""
 
 import random
 from itertools import pairwise

@@ -54,12 +54,12 @@ def ride_made() -> Entry:
     return entry
 
 
-def test_the_page_is_what_the_code_says() -> None:
+def test_the_events_page_matches_the_code() -> None:
     renewed = "run `.venv/bin/catraca events --format markdown > docs/events.md`"
     assert (ROOT / "docs/events.md").read_text() == page(), f"docs/events.md is out of date: {renewed}"
 
 
-def test_an_entry_tells_key_fields_publisher_and_consumers() -> None:
+def test_an_entry_has_key_fields_publisher_and_consumers() -> None:
     (entry,) = catalogue([UserCreated])
     assert (entry.key, entry.exchange, entry.publishers) == ("user.created", "users.events", ["people"])
     assert [(field.name, field.type) for field in entry.fields] == [
@@ -75,7 +75,7 @@ def test_an_entry_tells_key_fields_publisher_and_consumers() -> None:
     ]
 
 
-def test_queues_are_those_the_bus_routes_to_and_the_planned_ones() -> None:
+def test_listed_queues_are_routed_or_planned() -> None:
     for entry in [*catalogue(), ride_made()]:
         live = [queue for queue in entry.queues if not queue.planned]
         assert live == TOPOLOGY.route(entry.exchange, entry.key)
@@ -103,13 +103,13 @@ def test_every_kind_of_field_has_words_and_an_example() -> None:
 
 
 @pytest.mark.parametrize("kind", [*EVENTS, RideMade])
-def test_examples_are_events_as_they_are_sent(kind: type[Event]) -> None:
+def test_examples_are_valid_events(kind: type[Event]) -> None:
     example = encode(example_of(kind))
     assert msgspec.json.decode(example, type=kind) == example_of(kind)
     assert msgspec.json.decode(example)["event_type"] == key_of(kind)
 
 
-def test_keys_nobody_publishes_are_told_apart() -> None:
+def test_unpublished_keys_are_marked() -> None:
     assert unpublished([])["users.events"] == ["user.created", "user.rejected"]
     assert unpublished([UserCreated])["users.events"] == ["user.rejected"]
     assert "users.events" not in unpublished()
@@ -129,7 +129,7 @@ def test_keys_nobody_publishes_are_told_apart() -> None:
         ("from catraca.events import RideMade\nKINDS = (RideMade,)", False),
     ],
 )
-def test_whoever_makes_an_event_publishes_it(tmp_path: Path, source: str, publishes: bool) -> None:
+def test_every_event_constructor_publishes_it(tmp_path: Path, source: str, publishes: bool) -> None:
     for domain, text in {"rides": source, "billing": ""}.items():
         (tmp_path / domain).mkdir()
         (tmp_path / domain / "service.py").write_text(text)
@@ -233,7 +233,7 @@ def test_headers_are_named_as_on_the_wire() -> None:
     assert {field.name for field in header_fields()} == (properties_of(message).headers or {}).keys()
 
 
-def test_what_is_planned_is_said_so_on_the_page() -> None:
+def test_planned_queues_are_marked_on_the_page() -> None:
     for queue in TOPOLOGY.queues:
         (line,) = [line for line in page().splitlines() if line.startswith(f"| `{queue.name}` | `")]
         assert ("(planned)" in line) is queue.planned

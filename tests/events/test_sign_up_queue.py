@@ -30,7 +30,7 @@ def test_its_retry_queue_is_named_after_its_delay(retry_ttl_ms: int, name: str) 
 
 
 @pytest.mark.parametrize("max_retries", [0, 1, 3, 100])
-def test_a_sign_up_is_tried_again_as_often_as_told_each_time_after_the_same_delay(max_retries: int) -> None:
+def test_sign_up_retries_follow_the_settings(max_retries: int) -> None:
     topology = make_topology(SignUpFlow(retry_ttl_ms=250, max_retries=max_retries))
     assert topology.delays_of(topology.queue(SIGN_UP_QUEUE)) == (0.25,) * max_retries
     assert topology.delays_of(topology.queue("audit_log_queue")) == topology.retry_delays_seconds
@@ -45,7 +45,7 @@ def test_a_sign_up_is_tried_again_as_often_as_told_each_time_after_the_same_dela
         SignUpFlow(batch_size=5000, batch_concurrency=1),
     ],
 )
-def test_whatever_the_settings_the_wiring_is_accepted_and_batches_can_fill(flow: SignUpFlow) -> None:
+def test_any_sign_up_settings_give_a_valid_topology(flow: SignUpFlow) -> None:
     topology = make_topology(flow)
     check_wiring(topology)
     queue = topology.queue(SIGN_UP_QUEUE)

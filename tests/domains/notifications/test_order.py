@@ -94,7 +94,7 @@ async def step(live_server: LiveServer, someone: Person, peer: Peer, what: str, 
 async def test_each_number_arrives_once_and_in_order(
     live_server: LiveServer, steps: list[tuple[str, int]], kept: int, page: int
 ) -> None:
-    async def nobody(principals: Any) -> list[bool]:
+    async def no_one_connected(principals: Any) -> list[bool]:
         return [False for _ in principals]
 
     with pytest.MonkeyPatch.context() as patch:
@@ -105,7 +105,7 @@ async def test_each_number_arrives_once_and_in_order(
         live_server.unannounced.clear()
         ana = await live_server.newcomer()
         principal = Principal(ana.id, frozenset({"passenger"}), now(), now().replace(year=9999))
-        peer = Peer(Hub(live_server.database, None, revoked=nobody), principal)
+        peer = Peer(Hub(live_server.database, None, revoked=no_one_connected), principal)
         await peer.connect()
         for what, number in steps:
             await step(live_server, ana, peer, what, number)

@@ -101,11 +101,11 @@ async def test_second_handler_waits_and_takes_over_on_failure(
             await database.run(lambda db: write_sign_ups(db, [kept]))
             waiting = asyncio.create_task(second())
 
-            async def somebody_waits() -> bool:
+            async def a_request_waits() -> bool:
                 query = "SELECT 1 FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'"
                 return bool(await harness.fetch(query))
 
-            await until(somebody_waits)
+            await until(a_request_waits)
             raise RuntimeError("the first fails")  # noqa: TRY301
     except RuntimeError:
         await waiting

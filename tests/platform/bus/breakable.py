@@ -28,7 +28,7 @@ class Breakable(Protocol):
 
 
 class Postgres:
-    """Its helpers are processes too: a frozen server is one in which nobody moves."""
+    """Its backends are processes too: freezing the server freezes all of them."""
 
     url: str
     pid: int

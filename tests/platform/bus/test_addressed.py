@@ -50,7 +50,7 @@ async def test_it_reaches_that_queue_alone_as_it_first_was(world: World) -> None
     assert set((await world.bus.depths()).values()) == {0}
 
 
-async def test_the_relay_sends_a_replay_to_its_queue_alone_under_the_messages_own_id(world: World) -> None:
+async def test_a_replay_goes_to_its_queue_only_with_its_own_id(world: World) -> None:
     failed, other = world.queue("failed"), world.queue("other")
     await world.open(failed, other)
     message = world.message(body=b'{"a":   1}', about=uuid4(), seq=7)
@@ -88,7 +88,7 @@ async def test_news_and_replays_sent_together_each_go_their_way(world: World) ->
     assert [message.headers.seq for message in await world.applied(other)] == [1, 2, 3, 4, 5]
 
 
-async def test_what_was_applied_before_is_absorbed_and_what_was_not_is_applied_once(world: World) -> None:
+async def test_a_replay_is_applied_once_and_repeats_are_absorbed(world: World) -> None:
     queue = world.queue("one", concurrency=1)
     await world.open(queue)
     applied, fresh, last = (world.message() for _ in range(3))
@@ -142,7 +142,7 @@ async def test_a_full_queue_refuses_and_the_relay_tries_again(world: World) -> N
     assert (await world.ids(small)).count(late.id) == 1
 
 
-async def test_the_relay_keeps_a_replay_whose_queue_is_gone(world: World) -> None:
+async def test_a_replay_without_its_queue_is_kept(world: World) -> None:
     queue, gone = world.queue("known"), world.queue("gone")
     await world.open(queue)
     message = replace(world.message(), queue=gone.name)
@@ -154,7 +154,7 @@ async def test_the_relay_keeps_a_replay_whose_queue_is_gone(world: World) -> Non
         assert await world.until_applied(gone, 1) == [replace(message, queue=None)]
 
 
-async def test_a_replay_waits_for_its_time_and_holds_nobody_up(world: World) -> None:
+async def test_a_delayed_replay_blocks_no_other_message(world: World) -> None:
     queue = world.queue("one")
     await world.open(queue)
     later = replace(world.message(), queue=queue.name)
@@ -174,7 +174,7 @@ async def test_a_replay_waits_for_its_time_and_holds_nobody_up(world: World) -> 
         await until(lambda: has(world, queue, later.id))
 
 
-async def test_a_retry_of_a_replay_returns_to_its_queue_and_what_dies_again_says_where_it_came_from(
+async def test_a_retried_replay_returns_to_its_queue_and_keeps_its_origin(
     world: World,
 ) -> None:
     queue, other = world.queue("failing"), world.queue("other")

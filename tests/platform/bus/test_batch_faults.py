@@ -1,4 +1,4 @@
-"""A bad message in a batch never harms its neighbours, on every bus, whoever finds out that it is bad."""
+"""A bad message in a batch never harms its neighbours, on every bus."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -48,7 +48,7 @@ def ids(messages: Sequence[Message]) -> list[UUID]:
     return [message.id for message in messages]
 
 
-async def test_what_cannot_be_read_is_a_dead_letter_at_once_and_its_batch_is_written(world: World) -> None:
+async def test_an_unreadable_message_is_dead_lettered_and_its_batch_written(world: World) -> None:
     queue, writer = batched(world), Writer()
     await world.open(queue)
     bad, good = world.message(body=b"{"), [world.message() for _ in range(4)]
@@ -65,7 +65,7 @@ async def test_what_cannot_be_read_is_a_dead_letter_at_once_and_its_batch_is_wri
     assert await world.buried(1) == [bad.with_headers(queue=queue.name, reason="malformed_json")]
 
 
-async def test_what_its_transport_calls_unreadable_is_buried_and_never_prepared(
+async def test_a_message_unreadable_to_the_transport_is_never_prepared(
     world: World, broker_url: str | None
 ) -> None:
     queue, prepared = batched(world), list[UUID]()
@@ -99,7 +99,7 @@ async def publish_unreadable(world: World, broker_url: str | None) -> str:
     return "bad_id"
 
 
-async def test_what_preparing_refuses_is_tried_again_and_then_dead_and_its_batch_is_written(
+async def test_a_refused_preparation_is_retried_then_dead_lettered(
     world: World,
 ) -> None:
     queue, writer = batched(world), Writer()
@@ -123,7 +123,7 @@ async def test_what_preparing_refuses_is_tried_again_and_then_dead_and_its_batch
     )
 
 
-async def test_what_failed_once_is_written_with_others_when_it_returns(world: World) -> None:
+async def test_a_retried_message_is_written_in_a_later_batch(world: World) -> None:
     queue, writer = batched(world, batch=2), Writer()
     await world.open(queue)
     clumsy, good = world.message(body=b'{"n": 1}'), [world.message() for _ in range(3)]
@@ -139,7 +139,7 @@ async def test_what_failed_once_is_written_with_others_when_it_returns(world: Wo
     assert found[-1] == clumsy.with_headers(retries=1, retry_reason="ValueError")
 
 
-async def test_the_writer_may_name_single_messages_and_the_others_are_written_once(world: World) -> None:
+async def test_messages_not_named_as_faulty_are_written_once(world: World) -> None:
     queue = batched(world, batch=6)
     await world.open(queue, retry_delays_seconds=())
     messages = [world.message() for _ in range(6)]
@@ -165,9 +165,7 @@ async def test_the_writer_may_name_single_messages_and_the_others_are_written_on
 
 
 @pytest.mark.parametrize("error", [NotFound(), Unreadable("wrong_shape")])
-async def test_what_the_writer_names_is_tried_again_unless_that_would_change_nothing(
-    world: World, error: Exception
-) -> None:
+async def test_a_named_message_is_retried_unless_it_is_unreadable(world: World, error: Exception) -> None:
     queue = batched(world, batch=1)
     await world.open(queue, retry_delays_seconds=(0.05, 0.05))
     retries: list[int] = []

@@ -37,7 +37,7 @@ def sent(message: Message, *, seconds_ago: float) -> Message:
     return message.with_headers(sent_at=int((time.time() - seconds_ago) * 1000))
 
 
-async def test_sizes_are_those_of_the_batches_that_were_written(world: World) -> None:
+async def test_batch_sizes_are_recorded(world: World) -> None:
     queue, messages = batched(world), [world.message() for _ in range(8)]
     await world.open(queue, retry_delays_seconds=())
 
@@ -54,7 +54,7 @@ async def test_sizes_are_those_of_the_batches_that_were_written(world: World) ->
     assert outcomes(queue, "applied", "retried", "dead") == [7, 0, 1]
 
 
-async def test_latency_is_the_oldest_messages_from_its_publishing_to_the_commit(world: World) -> None:
+async def test_latency_is_of_the_oldest_message_up_to_the_commit(world: World) -> None:
     queue = batched(world, batch=2)
     await world.open(queue)
     old, new, ahead = (sent(world.message(), seconds_ago=ago) for ago in (7, 0, -NEVER))
@@ -71,7 +71,7 @@ async def test_latency_is_the_oldest_messages_from_its_publishing_to_the_commit(
     assert told(LATENCY_SECONDS, queue) == (2, seconds)
 
 
-async def test_faults_are_counted_by_their_reason_and_messages_by_what_became_of_them(world: World) -> None:
+async def test_faults_are_counted_by_reason_and_messages_by_outcome(world: World) -> None:
     queue = batched(world)
     await world.open(queue, retry_delays_seconds=(0.05, 0.05))
     unreadable, failing, good = world.message(), world.message(), [world.message() for _ in range(3)]

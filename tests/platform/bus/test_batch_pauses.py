@@ -85,7 +85,7 @@ async def test_a_connection_that_breaks_amid_a_batch_counts_nothing(world: World
     assert attempts == [[message.id for message in messages]] * (FAULTS + 1)
 
 
-async def test_a_message_that_finds_the_database_busy_again_and_again_is_found_and_blamed(
+async def test_a_message_that_keeps_the_database_busy_is_found(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(outage_retry, "BUSY_AT_MOST", 3)
@@ -118,7 +118,7 @@ async def test_a_message_that_finds_the_database_busy_again_and_again_is_found_a
     assert (letter.id, letter.headers.reason) == (bad.id, "busy")
 
 
-async def test_a_message_whose_preparation_is_busy_again_and_again_is_blamed_alone(
+async def test_a_preparation_that_is_always_busy_fails_alone(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(outage_retry, "BUSY_AT_MOST", 3)
@@ -139,7 +139,7 @@ async def test_a_message_whose_preparation_is_busy_again_and_again_is_blamed_alo
 
 
 @pytest.mark.parametrize("kind", [RedisAway, BusAway])
-async def test_other_servers_may_be_away_for_as_long_as_they_like(
+async def test_outages_of_other_servers_count_no_retry(
     world: World, kind: type[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(outage_retry, "BUSY_AT_MOST", 1)

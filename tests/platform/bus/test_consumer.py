@@ -73,7 +73,7 @@ async def _holds_out(world: World, fall_away) -> None:
     assert (await world.bus.depths())[world.dead.name] == 0
 
 
-async def test_who_finds_the_database_busy_again_and_again_is_itself_the_trouble(
+async def test_work_that_is_always_busy_fails_by_itself(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(outage_retry, "BUSY_AT_MOST", 3)
@@ -108,7 +108,7 @@ async def test_redis_may_be_away_for_as_long_as_it_likes(
 
 
 @pytest.mark.parametrize("places", [(8,), (1, 14), range(17)], ids=["one", "two", "all"])
-async def test_bad_messages_in_a_batch_neither_harm_nor_repeat_nor_reorder_their_neighbours(
+async def test_bad_messages_neither_repeat_nor_reorder_their_neighbours(
     world: World, places: Sequence[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batches = _sizes_of_what_is_settled(monkeypatch)
@@ -185,7 +185,7 @@ async def test_an_error_that_a_handler_swallowed_is_a_message_fault(world: World
     assert letter.headers.retries == 3
 
 
-async def test_neither_log_nor_reason_says_what_a_message_or_an_error_said(
+async def test_logs_and_reasons_contain_no_message_content(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     queue = world.queue("discreet")
@@ -212,7 +212,7 @@ async def test_neither_log_nor_reason_says_what_a_message_or_an_error_said(
     assert SECRET.encode() in letter.body
 
 
-async def test_a_handler_logs_under_the_id_of_the_request_that_caused_the_event(world: World) -> None:
+async def test_handler_logs_carry_the_request_id_of_the_event(world: World) -> None:
     queue = world.queue("traced")
     await world.open(queue)
     seen: list[object] = []

@@ -72,7 +72,7 @@ async def test_each_retry_waits_longer_than_the_one_before(world: World) -> None
     assert seen.index((late.id, 1)) < seen.index((early.id, 2))
 
 
-async def test_what_fails_at_every_retry_is_a_dead_letter_as_it_was(world: World) -> None:
+async def test_a_message_that_fails_every_retry_is_dead_lettered_unchanged(world: World) -> None:
     queue = world.queue("failing")
     await world.open(queue)
     message = world.message(body=b'{"n": 1}', about=uuid4(), seq=3).with_headers(round=2, trace="r-1")
@@ -114,7 +114,7 @@ async def test_an_unreadable_body_is_a_dead_letter_at_once(world: World, body: b
     assert len(handled) == 1
 
 
-async def test_a_key_without_a_handler_is_tried_again_for_a_newer_version_may_know_it(world: World) -> None:
+async def test_a_key_without_a_handler_is_retried(world: World) -> None:
     queue = world.queue("old", "#")
     await world.open(queue, keys=(KEY, "thing.new"), retry_delays_seconds=(0.05, 1))
     handled: list[Event] = []
@@ -151,7 +151,7 @@ async def test_a_message_that_dies_in_two_queues_is_two_dead_letters(world: Worl
     )
 
 
-async def test_where_dead_letters_go_nowhere_a_message_stays_and_is_tried_seldom(world: World) -> None:
+async def test_a_message_without_a_dead_letter_queue_is_retried_rarely(world: World) -> None:
     queue = world.queue("last", dead_letters_to=None)
     await world.open(queue, retry_delays_seconds=(0.05,))
     message = world.message(body=b'{"n": 1}')

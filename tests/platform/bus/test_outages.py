@@ -164,9 +164,7 @@ async def count(world: World, queue: Queue) -> int:
         return 0
 
 
-async def test_a_broker_killed_amid_publishing_and_consuming_loses_and_repeats_nothing(
-    world: World, broker: Breakable
-) -> None:
+async def test_a_killed_broker_loses_and_repeats_nothing(world: World, broker: Breakable) -> None:
     queue = world.queue("survivor", prefetch=8)
     await world.open(queue)
     async with busy(world, queue) as publishing:
@@ -214,9 +212,7 @@ async def test_news_that_may_be_dropped_is_no_error_while_the_bus_is_away(
 
 
 @pytest.mark.parametrize("cause", ["a server is away", "the work is slow"])
-async def test_a_message_held_for_longer_than_the_broker_trusts_a_consumer_is_applied_once(
-    world: World, cause: str
-) -> None:
+async def test_a_message_past_the_consumer_timeout_is_applied_once(world: World, cause: str) -> None:
     queue = world.queue("held", concurrency=1, prefetch=4)
     await world.open(queue)
     began, released = asyncio.Event(), asyncio.Event()
@@ -275,9 +271,7 @@ async def test_a_frozen_database_counts_nothing_however_often_it_is_asked(
     assert (found.id, found.headers.retries) == (message.id, 0)
 
 
-async def test_a_database_killed_amid_a_batch_is_waited_for_and_nothing_is_counted_or_halved(
-    world: World, keeper: Breakable
-) -> None:
+async def test_a_killed_database_pauses_the_batch_without_faults(world: World, keeper: Breakable) -> None:
     queue = world.queue("batched", batch=8, prefetch=24, concurrency=2, fill_seconds=0.2)
     await world.open(queue)
     pauses, killed = settling.PAUSES.labels(queue.name), asyncio.Event()

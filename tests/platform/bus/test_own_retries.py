@@ -50,7 +50,7 @@ async def test_a_message_is_tried_as_often_and_as_late_as_its_queue_says(world: 
     assert await world.buried(1) == [expected]
 
 
-async def test_what_returns_is_the_same_message(world: World) -> None:
+async def test_a_retried_message_is_unchanged(world: World) -> None:
     queue = with_own_retries(world, delay_seconds=0.05, times=1)
     await world.open(queue, retry_delays_seconds=(NEVER,))
     message = world.message(body=b'{"n": 1}').with_headers(trace="r-1", sent_at=1_700_000_000_000)
@@ -64,7 +64,7 @@ async def test_what_returns_is_the_same_message(world: World) -> None:
         assert await world.until_applied(queue, 1) == [message.again("ValueError")]
 
 
-async def test_it_is_told_how_many_wait_for_another_try(world: World, carrier: str) -> None:
+async def test_the_number_of_retrying_messages_is_reported(world: World, carrier: str) -> None:
     queue = with_own_retries(world, delay_seconds=NEVER, times=1)
     await world.open(queue)
     assert queue.retries_in is not None
@@ -80,7 +80,7 @@ async def test_it_is_told_how_many_wait_for_another_try(world: World, carrier: s
     assert (await world.bus.depths())[queue.name] == 0, "who waits for another try is not in the queue"
 
 
-async def test_it_is_told_how_many_wait_in_the_place_that_others_share(world: World, carrier: str) -> None:
+async def test_retrying_messages_in_shared_queues_are_reported(world: World, carrier: str) -> None:
     queue = world.queue("plain")
     await world.open(queue, retry_delays_seconds=(NEVER + 1,))
     place = f"retry_{NEVER + 1}s" if carrier == "rabbitmq" else queue.name

@@ -1,4 +1,4 @@
-"""What only the PostgreSQL bus must take care of: leases, who is active, and rows that nobody takes."""
+"""The PostgreSQL bus only: leases, the active consumer, and rows without a consumer."""
 
 import asyncio
 from dataclasses import replace
@@ -39,7 +39,7 @@ class Holding:
 
 
 async def lease_over(world: World) -> None:
-    """Until every lease given up to now would have run out, had nobody renewed it."""
+    """Wait until every lease taken up to now would have expired without renewal."""
     async with world.database.connection() as db:
         over_at = await db.fetchval(
             "SELECT clock_timestamp() + make_interval(secs => $1)", subscription.LEASE_SECONDS + 0.2
@@ -52,7 +52,7 @@ async def lease_over(world: World) -> None:
 
 
 @pytest.mark.usefixtures("short_leases")
-async def test_who_is_amid_one_message_keeps_all_it_has_in_hand(world: World) -> None:
+async def test_a_busy_consumer_keeps_its_leases(world: World) -> None:
     queue = world.queue("kept", prefetch=4, concurrency=1)
     await world.open(queue)
     handler = Holding()
@@ -69,7 +69,7 @@ async def test_who_is_amid_one_message_keeps_all_it_has_in_hand(world: World) ->
 
 @pytest.mark.usefixtures("short_leases")
 async def test_an_active_consumer_that_gets_nowhere_stays_the_only_one(world: World) -> None:
-    """Whoever has its hands full claims nothing, and must not lose the queue for it."""
+    """A busy consumer claims nothing, and must not lose the queue for it."""
     queue = world.queue("slow", single_active=True, prefetch=2)
     await world.open(queue)
     began, is_away = asyncio.Event(), True
@@ -91,7 +91,7 @@ async def test_an_active_consumer_that_gets_nowhere_stays_the_only_one(world: Wo
 
 
 @pytest.mark.usefixtures("short_leases")
-async def test_who_was_active_before_can_apply_nothing_more(world: World) -> None:
+async def test_a_former_active_consumer_can_apply_nothing(world: World) -> None:
     queue = world.queue("overtaken", single_active=True, prefetch=4)
     await world.open(queue)
     await world.publish(*(messages := [world.message() for _ in range(6)]))
@@ -111,7 +111,7 @@ async def test_who_was_active_before_can_apply_nothing_more(world: World) -> Non
 
 
 @pytest.mark.usefixtures("short_leases")
-async def test_who_becomes_active_again_begins_with_the_oldest_message(world: World) -> None:
+async def test_a_reactivated_consumer_starts_with_the_oldest_message(world: World) -> None:
     queue = world.queue("restored", single_active=True, prefetch=4)
     await world.open(queue)
     await world.publish(*(messages := [world.message() for _ in range(6)]))
@@ -148,7 +148,7 @@ async def until_taken(source: object, count: int) -> list:
 
 
 @pytest.mark.usefixtures("short_leases")
-async def test_a_claim_whose_answer_got_lost_comes_back_though_its_consumer_lives(world: World) -> None:
+async def test_a_claim_with_a_lost_answer_is_delivered_again(world: World) -> None:
     queue = world.queue("unanswered", prefetch=1, concurrency=1)
     await world.open(queue)
     handler = Holding()
@@ -166,7 +166,7 @@ async def test_a_claim_whose_answer_got_lost_comes_back_though_its_consumer_live
         handler.let_go.set()
 
 
-async def test_news_that_nobody_takes_does_not_pile_up(world: World) -> None:
+async def test_unconsumed_transient_messages_do_not_pile_up(world: World) -> None:
     queue = world.queue("positions", transient_seconds=0.1, dead_letters_to=None)
     await world.open(queue)
 

@@ -89,7 +89,7 @@ def test_a_pattern_that_nothing_matches_is_refused() -> None:
     )
 
 
-def test_a_queue_that_nobody_consumes_is_refused() -> None:
+def test_a_queue_without_a_consumer_is_refused() -> None:
     assert refusal(queue("rides", "ride.*"), DEAD, handled={DEAD.name: None}) == (
         "nobody consumes rides, so it would only fill: give role notifier its handlers, or mark it as"
         " planned."
@@ -106,7 +106,7 @@ def test_a_queue_that_gets_a_key_it_has_no_handler_for_is_refused() -> None:
     assert said == "rides gets ride.ended and has no handler for it: write one, or unbind the key."
 
 
-def test_handlers_of_a_planned_queue_or_of_none_are_refused() -> None:
+def test_handlers_of_planned_or_unknown_queues_are_refused() -> None:
     planned = queue("later", "ride.*", planned=True)
     handled = {"rides": None, "later": None, "rdies": None, DEAD.name: None}
     assert refusal(queue("rides", "ride.*"), planned, DEAD, handled=handled).splitlines() == [
@@ -129,7 +129,7 @@ def test_dead_letters_that_come_back_are_refused() -> None:
     ]
 
 
-def test_dead_letters_that_nobody_gets_are_refused() -> None:
+def test_dead_letters_without_a_queue_are_refused() -> None:
     exchanges = {"rides.events": ("ride.started", "ride.ended"), "graves": ("grave",)}
     rides = queue("rides", "ride.started", dead_letters_to="graves")
     graves = queue("stones", "grave", dead_letters_to=None)
@@ -179,7 +179,7 @@ def test_retries_that_also_reach_another_queue_are_refused() -> None:
     assert "does not lead to it alone" in refusal(rides, others, DEAD)
 
 
-def test_a_queue_that_keeps_what_fails_needs_a_delay() -> None:
+def test_a_queue_without_dead_letters_needs_a_retry_delay() -> None:
     own = RetryQueue(
         name="r", exchange="rx", delay_seconds=1, times=0, returns_by=("rides.events", "ride.started")
     )
@@ -188,12 +188,12 @@ def test_a_queue_that_keeps_what_fails_needs_a_delay() -> None:
     assert refusal(queue("rides", "ride.started", retries_in=own), DEAD) == ""
 
 
-def test_every_fault_is_told_at_once() -> None:
+def test_every_fault_is_reported_at_once() -> None:
     said = refusal(queue("rides", "ride.started", batch=99), DEAD, published=("ride.ended",), handled={})
     assert len(said.splitlines()) == 4
 
 
-def test_a_queue_is_reached_once_by_all_its_patterns_and_a_planned_one_never() -> None:
+def test_a_queue_matches_once_and_a_planned_one_never() -> None:
     rides, later = queue("rides", "ride.*", "#", "ride.started"), queue("later", "#", planned=True)
     topology = Topology(exchanges=EXCHANGES, queues=(rides, later, DEAD))
     assert topology.route("rides.events", "ride.started") == [rides]
@@ -277,7 +277,7 @@ CARRIED = {
 }
 
 
-def test_our_queues_are_those_of_the_design() -> None:
+def test_queues_match_the_design() -> None:
     assert {one.name: (one.role, set(one.binds)) for one in TOPOLOGY.queues} == {
         name: (role, set(binds)) for name, (role, *binds) in QUEUES.items()
     }
@@ -289,7 +289,7 @@ def test_our_exchanges_carry_the_keys_of_the_design() -> None:
     assert TOPOLOGY.exchanges["dlx"] == ()
 
 
-def test_our_queues_are_durable_but_for_positions_and_bury_in_one_place() -> None:
+def test_queues_except_positions_are_durable_with_one_dead_letter_place() -> None:
     for one in TOPOLOGY.queues:
         assert (one.transient_seconds is not None) == (one.name == "tracking_realtime_queue")
         ends_here = one.name in {"tracking_realtime_queue", "dead_letter_queue", "raffle_dlq"}

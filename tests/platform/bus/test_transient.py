@@ -53,7 +53,7 @@ async def test_fresh_news_is_delivered_as_it_is_to_every_transient_queue(world: 
         assert [undated(one) for one in sorted(found, key=lambda one: one.id)] == messages
 
 
-async def test_what_nobody_took_in_time_is_dropped(world: World) -> None:
+async def test_transient_messages_expire(world: World) -> None:
     queue = positions(world, seconds=0.3)
     await world.open(queue)
     await world.bus.publish_transient([world.message() for _ in range(40)])
@@ -63,7 +63,7 @@ async def test_what_nobody_took_in_time_is_dropped(world: World) -> None:
     assert fresh.issuperset(await world.ids(queue))
 
 
-async def test_what_became_old_behind_slow_work_is_dropped(world: World) -> None:
+async def test_messages_stale_after_slow_work_are_dropped(world: World) -> None:
     queue = positions(world, seconds=1.0, prefetch=20, concurrency=1)
     await world.open(queue)
     first, waiting = world.message(), [world.message() for _ in range(3)]
@@ -87,7 +87,7 @@ async def test_what_became_old_behind_slow_work_is_dropped(world: World) -> None
     assert fresh.issuperset(others)
 
 
-async def test_what_became_old_while_a_server_was_away_is_dropped(world: World) -> None:
+async def test_messages_stale_after_an_outage_are_dropped(world: World) -> None:
     queue = positions(world, seconds=0.4, concurrency=1)
     await world.open(queue)
     away = True
@@ -142,7 +142,7 @@ async def test_news_that_fails_is_dropped_and_never_tried_again(world: World) ->
     assert (await world.bus.depths())[world.dead.name] == 0
 
 
-async def test_news_that_nobody_wants_is_no_error(world: World) -> None:
+async def test_transient_messages_without_a_queue_are_no_error(world: World) -> None:
     queue = positions(world, seconds=30)
     await world.open(queue, keys=(KEY, "thing.unknown"))
     await world.bus.publish_transient([world.message("thing.unknown"), known := world.message()])

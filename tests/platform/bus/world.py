@@ -1,4 +1,4 @@
-"""One test's exchange, queues and consumers on one of the buses, under names that nobody else uses."""
+"""One test's exchange, queues and consumers on one of the buses, with unique names."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence

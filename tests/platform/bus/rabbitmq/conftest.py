@@ -36,7 +36,7 @@ async def world(broker: RabbitMq) -> AsyncIterator[World]:
 
 @pytest.fixture
 async def stranger(broker: RabbitMq) -> AsyncIterator[Channel]:
-    """A channel of somebody else's program."""
+    """A channel of another program."""
     connection = await aiormq.connect(broker.url)
     channel = await connection.channel()
     assert isinstance(channel, Channel)

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.xdist_group("rabbitmq")
 WORKERS = "length(supervisor:which_children(rabbit_fifo_dlx_sup))."
 
 
-async def test_dead_letters_travel_at_least_once_from_every_queue_that_has_them(world: World) -> None:
+async def test_dead_letters_are_delivered_at_least_once(world: World) -> None:
     async def workers() -> int:
         return int(await world.broker.ctl("eval", WORKERS))
 
@@ -33,7 +33,7 @@ async def _is(ask, wanted: int) -> bool:
     return await ask() == wanted
 
 
-async def test_a_queue_of_that_name_made_otherwise_is_told_with_what_to_do(
+async def test_a_queue_declared_differently_is_reported_with_its_remedy(
     world: World, stranger: Channel
 ) -> None:
     await world.bus().declare()
@@ -75,9 +75,7 @@ async def test_a_deleted_queue_is_made_again_after_a_message_came_back(
     assert (await bus.depths())[world.first.name] == 1
 
 
-async def test_depths_of_a_deleted_queue_are_there_again_on_the_next_question(
-    world: World, stranger: Channel
-) -> None:
+async def test_depths_of_a_deleted_queue_come_back_at_the_next_query(world: World, stranger: Channel) -> None:
     bus = world.bus()
     await bus.declare()
     await stranger.queue_delete(world.first.name)
@@ -87,7 +85,7 @@ async def test_depths_of_a_deleted_queue_are_there_again_on_the_next_question(
     assert (await bus.depths())[world.first.name] == 0
 
 
-async def test_a_queue_whose_dead_letters_go_nowhere_keeps_its_messages_however_often_they_return(
+async def test_a_queue_without_dead_letters_keeps_returned_messages(
     world: World,
 ) -> None:
     bus = world.bus(delivery_limit=1)

@@ -1,4 +1,4 @@
-"""Messages that are not ours: they are found, told apart, and harm nobody."""
+"""Messages of other programs: they are received, recognised, and harm no other message."""
 
 from collections.abc import Callable
 from datetime import datetime

@@ -13,7 +13,7 @@ from tests.rabbitmq import RabbitMq
 pytestmark = pytest.mark.xdist_group("rabbitmq")
 
 
-async def test_nobody_complains_when_it_fails_after_all_have_left(broker: RabbitMq) -> None:
+async def test_a_link_that_fails_unused_logs_no_error(broker: RabbitMq) -> None:
     complaints: list[object] = []
     begun, goes_on, failed = asyncio.Event(), asyncio.Event(), asyncio.Event()
 

@@ -66,9 +66,7 @@ async def test_it_is_durable_and_returns_by_the_queues_own_exchange_and_key(worl
     ] == [(own.exchange, own.name)]
 
 
-async def test_a_changed_delay_is_another_queue_and_the_old_one_drains_into_the_same(
-    world: World, stranger: Channel
-) -> None:
+async def test_a_changed_delay_is_a_new_queue_and_the_old_one_drains(world: World, stranger: Channel) -> None:
     """With the sign-ups' own queues: two settings, one after the other, on one broker."""
     early, late = (replace(world.message(), exchange=SIGN_UP_EXCHANGE, key=SIGN_UP_QUEUE) for _ in range(2))
     bus, queue = sign_ups(world, retry_ttl_ms=1000)

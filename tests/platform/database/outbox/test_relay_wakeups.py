@@ -31,7 +31,7 @@ from tests.support.outboxes import (
 )
 
 
-async def test_what_is_in_hand_when_told_to_stop_is_still_sent(database: Database) -> None:
+async def test_a_stopping_relay_sends_its_claimed_events(database: Database) -> None:
     publishing, go_on = asyncio.Event(), asyncio.Event()
 
     async def stall(_: Message) -> None:
@@ -49,7 +49,7 @@ async def test_what_is_in_hand_when_told_to_stop_is_still_sent(database: Databas
     assert await sent(database) == [(subject, 1)]
 
 
-async def test_an_event_whose_wake_up_was_lost_is_found(
+async def test_an_event_with_a_lost_notification_is_found(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "POLL_SECONDS", 0.05)
@@ -70,7 +70,7 @@ async def test_a_wake_up_from_another_process_is_enough(
             await until(lambda: is_all_sent(database))
 
 
-async def test_what_commits_late_is_sent_though_younger_events_went_before(database: Database) -> None:
+async def test_a_late_commit_is_sent_after_younger_events(database: Database) -> None:
     early, late = uuid4(), uuid4()
     transport = Recorder()
     async with running(Relay(database, transport)):
@@ -121,7 +121,7 @@ async def test_a_relay_that_waits_in_a_circle_with_another_tries_again(
     assert await sent(database) == [(subject, 1), (subject, 2)]
 
 
-async def test_the_role_sends_and_tells_how_far_behind_it_is(
+async def test_the_relay_role_publishes_and_reports_its_lag(
     parts: Parts, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(outbox_gauges, "MEASURE_SECONDS", 0.05)
@@ -137,7 +137,7 @@ async def test_the_role_sends_and_tells_how_far_behind_it_is(
     assert len(await sent(database)) == 2
 
 
-async def test_a_plan_made_while_nothing_waited_is_not_kept_for_when_much_does(stack: Stack) -> None:
+async def test_a_plan_made_for_an_empty_outbox_is_not_kept(stack: Stack) -> None:
     """PostgreSQL keeps a prepared statement's plan, and for an empty table reading all of it is best."""
     async with database_of_its_own(stack, connections=1) as database:
         relay = Relay(database, Recorder())

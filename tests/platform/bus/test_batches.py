@@ -57,7 +57,7 @@ class Written:
 
 
 class Turnstile:
-    """Holds whoever comes until it is opened, and counts how many were in it at a time."""
+    """Blocks callers until it is opened, and counts how many are inside at a time."""
 
     def __init__(self) -> None:
         self.came = self.inside = self.most_inside = 0
@@ -116,7 +116,7 @@ async def test_no_batch_is_larger_than_it_may_be(world: World) -> None:
     assert max(written.sizes) == 4
 
 
-async def test_as_many_batches_are_written_at_once_as_the_queue_allows_and_no_more(world: World) -> None:
+async def test_concurrent_batches_are_limited_by_the_queue(world: World) -> None:
     queue, prepared, writing = batched(world, batch=2, concurrency=3), Turnstile(), Turnstile()
     await world.open(queue)
     prepared.open()
@@ -130,7 +130,7 @@ async def test_as_many_batches_are_written_at_once_as_the_queue_allows_and_no_mo
     assert (writing.came, writing.most_inside) == (6, 3)
 
 
-async def test_as_many_messages_are_prepared_at_once_as_there_are_processors_and_no_more(
+async def test_concurrent_preparations_are_limited_by_processors(
     world: World,
 ) -> None:
     queue, other, preparing = batched(world, processors=3), world.queue("other", "other"), Turnstile()
@@ -160,7 +160,7 @@ async def test_pipelines_share_their_hands_with_other_consumers(world: World) ->
 
 
 @pytest.mark.usefixtures("endless_leases")
-async def test_who_stops_writes_at_once_what_is_prepared_and_gives_back_the_rest(world: World) -> None:
+async def test_a_stop_writes_prepared_messages_and_returns_the_rest(world: World) -> None:
     queue, preparing, written = batched(world, batch=16), Turnstile(), Written()
     await world.open(queue)
     first, held, waiting = world.message(), world.message(), [world.message() for _ in range(4)]
@@ -189,7 +189,7 @@ async def test_who_stops_writes_at_once_what_is_prepared_and_gives_back_the_rest
 
 @pytest.mark.usefixtures("endless_leases")
 @pytest.mark.parametrize("step", ["prepare", "write"])
-async def test_who_stops_in_a_pause_gives_everything_back(
+async def test_a_consumer_stopped_in_a_pause_returns_everything(
     world: World, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(outage_retry, "FIRST_PAUSE_SECONDS", NEVER)
@@ -214,9 +214,7 @@ async def test_who_stops_in_a_pause_gives_everything_back(
     assert (await world.bus.depths())[world.dead.name] == 0
 
 
-async def test_a_batch_whose_writer_is_killed_is_written_by_the_next_one_once(
-    world: World, doomed: Doomed
-) -> None:
+async def test_a_killed_writers_batch_is_written_once_by_the_next(world: World, doomed: Doomed) -> None:
     queue = batched(world, prefetch=8)
     await world.open(queue)
     await world.publish(*(messages := [world.message() for _ in range(12)]))
@@ -231,7 +229,7 @@ async def test_a_batch_whose_writer_is_killed_is_written_by_the_next_one_once(
     await world.until_waiting(queue, 0)
 
 
-async def test_what_may_be_dropped_is_not_heaped_up_while_nothing_can_be_written(world: World) -> None:
+async def test_transient_messages_do_not_pile_up_during_an_outage(world: World) -> None:
     queue = batched(world, transient_seconds=3600, dead_letters_to=None, fill_seconds=0.01)
     await world.open(queue)
     turnstile, prepared = Turnstile(), 0

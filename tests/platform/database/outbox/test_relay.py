@@ -60,7 +60,7 @@ async def test_several_relays_send_each_event_once_and_in_order(
         assert order == list(range(1, len(order) + 1))
 
 
-async def test_relays_that_share_a_database_with_their_bus_move_each_event_once_and_in_order(
+async def test_relays_move_each_event_once_and_in_order(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "BATCH", 7)
@@ -120,9 +120,7 @@ async def test_a_relay_that_is_overtaken_repeats_but_never_reorders(
     assert await sent(database) == [(subject, seq) for seq in range(1, 6)]
 
 
-async def test_leases_that_run_out_all_the_time_cost_repeats_and_nothing_else(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_expiring_leases_cost_only_repeats(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """Claims, late marks and releases of several relays meet on the same rows."""
     monkeypatch.setattr(module, "BATCH", 6)
     monkeypatch.setattr(module, "LEASE_SECONDS", 0.03)
@@ -141,7 +139,7 @@ async def test_leases_that_run_out_all_the_time_cost_repeats_and_nothing_else(
     assert sum(len(order) for order in numbers(taken).values()) == count < len(taken)
 
 
-async def test_while_the_bus_is_away_events_are_given_back_at_once_and_nothing_is_counted(
+async def test_events_are_released_uncounted_while_the_bus_is_down(
     database: Database,
 ) -> None:
     one, two = uuid4(), uuid4()
@@ -155,7 +153,7 @@ async def test_while_the_bus_is_away_events_are_given_back_at_once_and_nothing_i
     assert await Relay(database, Recorder()).send_batch() == 1
 
 
-async def test_a_relay_pauses_while_the_bus_is_away_and_goes_on_when_it_is_back(
+async def test_a_relay_pauses_during_a_bus_outage_and_resumes(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "FIRST_PAUSE_SECONDS", 0.01)
@@ -198,9 +196,7 @@ async def test_a_refused_event_holds_back_its_own_aggregate_only(
     assert numbers(transport.taken) == {subject: [1, 2, 3] for subject in (refused, *others)}
 
 
-async def test_a_busy_aggregate_keeps_nobody_waiting(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_busy_aggregate_delays_no_other(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "BATCH", 10)
     busy, other = sorted([uuid4(), uuid4()])
     await record(database, *(Told(subject_id=busy) for _ in range(50)), Told(subject_id=other))

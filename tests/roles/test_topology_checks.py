@@ -87,7 +87,7 @@ async def test_up_gives_up_when_its_workers_refuse_and_shows_why(stack: Stack, t
     assert f"catraca: {REFUSALS['unbound key']}" in errors
 
 
-def test_what_is_built_is_wired_and_what_is_planned_names_roles_to_come() -> None:
+def test_live_queues_have_roles_and_planned_ones_future_roles() -> None:
     check_wiring()
     assert {queue.role for queue in TOPOLOGY.live} <= ROLES.keys()
     assert {queue.role for queue in TOPOLOGY.queues} <= ROLES.keys()
@@ -95,7 +95,7 @@ def test_what_is_built_is_wired_and_what_is_planned_names_roles_to_come() -> Non
 
 @pytest.mark.xdist_group("rabbitmq")
 @pytest.mark.parametrize("stack", ["servers"], indirect=True)
-async def test_a_brokers_queue_that_differs_from_ours_is_refused_with_the_remedy(
+async def test_a_differing_broker_queue_is_refused_with_the_remedy(
     stack: Stack, amqp_url: str, tmp_path: Path
 ) -> None:
     connection = await aiormq.connect(amqp_url)

@@ -1,4 +1,4 @@
-"""How messages are taken, on every bus: shared, bounded, given back, and never lost with whoever had them."""
+"""How messages are taken, on every bus: shared, bounded, returned, and never lost with their consumer."""
 
 import asyncio
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ def doomed(tmp_path: Path, bus_database_url: str, broker_url: str | None) -> Ite
     doomed.kill()
 
 
-async def test_competing_consumers_share_and_none_gets_what_another_has(world: World) -> None:
+async def test_competing_consumers_never_share_a_message(world: World) -> None:
     queue = world.queue("shared", prefetch=4, concurrency=2)
     await world.open(queue)
     taken: list[list[UUID]] = [[], [], []]
@@ -49,7 +49,7 @@ async def test_competing_consumers_share_and_none_gets_what_another_has(world: W
     assert sum(len(mine) for mine in taken) == 60
 
 
-async def test_a_consumer_that_does_not_finish_holds_no_more_than_its_prefetch(world: World) -> None:
+async def test_a_stuck_consumer_holds_at_most_its_prefetch(world: World) -> None:
     queue = world.queue("held", prefetch=3, concurrency=1)
     await world.open(queue)
     gate = Gate()
@@ -72,7 +72,7 @@ def endless_leases(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("endless_leases")
-async def test_who_stops_finishes_what_it_began_and_gives_back_the_rest(world: World) -> None:
+async def test_a_stopped_consumer_finishes_its_work_and_returns_the_rest(world: World) -> None:
     queue = world.queue("drained", prefetch=8, concurrency=2)
     await world.open(queue)
     messages = [world.message() for _ in range(8)]
@@ -93,7 +93,7 @@ async def test_who_stops_finishes_what_it_began_and_gives_back_the_rest(world: W
 
 
 @pytest.mark.usefixtures("endless_leases")
-async def test_who_stops_in_a_pause_gives_everything_back(world: World) -> None:
+async def test_a_consumer_stopped_in_a_pause_returns_everything(world: World) -> None:
     queue = world.queue("paused", prefetch=8, concurrency=1, batch=4)
     await world.open(queue)
     messages = [world.message() for _ in range(8)]
@@ -131,7 +131,7 @@ async def test_a_dead_consumers_messages_go_to_the_next_one(world: World, doomed
     assert {message.headers.retries for message in found} == {0}
 
 
-async def test_what_kills_every_consumer_is_dead_in_the_end(world: World, doomed: Doomed) -> None:
+async def test_a_message_that_kills_every_consumer_is_dead_lettered(world: World, doomed: Doomed) -> None:
     queue = world.queue("deadly", prefetch=1, concurrency=1)
     await world.open(queue, delivery_limit=1)
     await world.publish(message := world.message(body=b'{"deadly": true}'))
@@ -173,9 +173,7 @@ async def test_a_single_active_consumer_keeps_the_order_of_each_aggregate(world:
     assert_in_order(await world.applied(queue), things, 30)
 
 
-async def test_after_the_active_consumers_death_the_next_takes_over_in_order(
-    world: World, doomed: Doomed
-) -> None:
+async def test_the_next_active_consumer_continues_in_order(world: World, doomed: Doomed) -> None:
     queue, other = world.queue("inherited", single_active=True, prefetch=4), world.queue("other", "other")
     await world.open(queue, other, keys=("thing.happened", "other"))
     thing = uuid4()

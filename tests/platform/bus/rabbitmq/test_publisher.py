@@ -40,7 +40,7 @@ async def test_a_message_arrives_as_it_was_sent(world: World) -> None:
     assert delivery.unreadable is None
 
 
-async def test_what_cannot_even_be_addressed_harms_no_other_message(world: World) -> None:
+async def test_an_unroutable_message_harms_no_other(world: World) -> None:
     bus = world.bus()
     nowhere = replace(world.message(), exchange="nowhere")
     too_long = world.message("ride." + "r" * 300)
@@ -149,7 +149,7 @@ async def test_a_broker_that_hangs_is_away_and_then_back(
     assert await bus.publish([world.message() for _ in range(300)]) == [None] * 300
 
 
-async def test_who_stops_waiting_for_confirms_is_really_stopped(world: World) -> None:
+async def test_a_canceled_publish_stops_waiting_for_confirms(world: World) -> None:
     bus = world.bus()
     assert await bus.publish([world.message()]) == [None]
     news = [world.message() for _ in range(300)]
@@ -167,7 +167,7 @@ async def test_who_stops_waiting_for_confirms_is_really_stopped(world: World) ->
     assert await bus.publish(news) == [None] * 300
 
 
-async def test_a_lost_connection_is_away_for_what_was_under_way_and_the_next_is_made(world: World) -> None:
+async def test_a_lost_connection_fails_its_publishes_and_is_replaced(world: World) -> None:
     bus = world.bus()
     assert await bus.publish([world.message()]) == [None]
     told: list[Exception | None] = []
@@ -220,7 +220,7 @@ async def is_down(bus: RabbitMqBus) -> bool:
     return not await bus.is_up()
 
 
-async def test_who_asks_whether_a_hanging_broker_is_up_does_not_wait_for_it(world: World) -> None:
+async def test_is_up_does_not_wait_for_a_hanging_broker(world: World) -> None:
     bus = world.bus()
     assert await bus.is_up()
 

@@ -40,7 +40,7 @@ async def test_a_retry_comes_back_to_the_queue_it_failed_in_and_to_no_other(worl
     assert (left[world.first.name], left[world.second.name]) == (0, 0)
 
 
-async def test_a_dead_letter_says_where_it_died_and_what_it_was(world: World) -> None:
+async def test_a_dead_letter_names_its_queue_and_message(world: World) -> None:
     bus = world.bus()
     first, letters = await world.subscribe(bus, world.first), await world.subscribe(bus, world.letters)
     message = world.message()
@@ -54,7 +54,7 @@ async def test_a_dead_letter_says_where_it_died_and_what_it_was(world: World) ->
 
 
 @pytest.mark.parametrize("retried", [False, True])
-async def test_a_message_that_ends_all_its_consumers_is_a_dead_letter_of_the_broker(
+async def test_a_message_that_kills_its_consumers_is_dead_lettered_by_broker(
     world: World, retried: bool
 ) -> None:
     bus = world.bus(delivery_limit=2)
@@ -93,7 +93,7 @@ async def test_acknowledging_some_never_acknowledges_the_others(world: World) ->
     assert {one.message.id for one in left} == {taken[place].message.id for place in (4, 7, 9)}
 
 
-async def test_what_waits_at_a_stop_goes_to_the_next_consumer_and_what_is_in_hand_stays(
+async def test_a_stop_returns_waiting_messages_and_keeps_those_in_work(
     world: World,
 ) -> None:
     bus = world.bus()
@@ -112,9 +112,7 @@ async def test_what_waits_at_a_stop_goes_to_the_next_consumer_and_what_is_in_han
     assert (await world.left(first, other))[world.first.name] == 0
 
 
-async def test_with_the_connection_everything_in_hand_lapses_and_is_delivered_again(
-    world: World, broker: RabbitMq
-) -> None:
+async def test_a_lost_connection_redelivers_all_held_messages(world: World, broker: RabbitMq) -> None:
     bus = world.bus()
     first, letters = await world.subscribe(bus, world.first), await world.subscribe(bus, world.letters)
     await bus.publish([world.message() for _ in range(5)])
@@ -160,7 +158,7 @@ async def test_a_deleted_queue_is_made_again_and_consumed(world: World, stranger
     assert [one.message for one in await take(first, 1)] == [message]
 
 
-async def test_a_consumer_the_broker_has_silently_forgotten_is_started_afresh(
+async def test_a_consumer_lost_by_the_broker_is_restarted(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(subscribing, "WATCH_SECONDS", 0.3)
@@ -219,7 +217,7 @@ async def test_a_consumer_that_only_waits_its_turn_is_left_alone(
     assert len(await take(standby, 1)) == 1
 
 
-async def test_what_arrives_before_the_consumer_has_heard_of_its_start_can_be_settled(
+async def test_a_delivery_before_the_consume_confirm_can_be_settled(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settled, start = asyncio.Event(), Session.start
@@ -240,7 +238,7 @@ async def test_what_arrives_before_the_consumer_has_heard_of_its_start_can_be_se
     assert (await bus.depths())[world.first.name] == 0
 
 
-async def test_nothing_is_consumed_until_what_the_handlers_need_is_there(world: World) -> None:
+async def test_consumption_starts_when_the_handlers_needs_are_up(world: World) -> None:
     bus = world.bus()
     ready, asked = False, 0
 

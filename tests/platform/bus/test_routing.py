@@ -1,4 +1,4 @@
-"""Where messages go, on every bus: patterns, copies, and what happens to those nobody would get."""
+"""Where messages go, on every bus: patterns, copies, and keys without a queue."""
 
 from uuid import uuid4
 
@@ -83,7 +83,7 @@ async def test_the_relay_keeps_an_unroutable_event_until_its_queue_is_there(worl
     assert [(one.headers.aggregate_id, one.headers.seq) for one in found] == [(about, 1), (about, 2)]
 
 
-async def test_a_full_queue_refuses_until_somebody_takes_from_it(world: World) -> None:
+async def test_a_full_queue_refuses_until_a_message_is_taken(world: World) -> None:
     small = world.queue("small", "small.#", max_length=5, concurrency=1)
     large = world.queue("large", "#")
     await world.open(small, large, keys=("small.thing", "large.thing"))
@@ -105,7 +105,7 @@ async def test_a_full_queue_refuses_until_somebody_takes_from_it(world: World) -
         await until(taken)
 
 
-async def test_the_relay_sends_in_order_what_a_full_queue_refused(world: World) -> None:
+async def test_messages_refused_by_a_full_queue_are_sent_in_order(world: World) -> None:
     queue = world.queue("small", max_length=4, concurrency=1, single_active=True)
     await world.open(queue)
     things = [uuid4() for _ in range(3)]

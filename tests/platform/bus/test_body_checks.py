@@ -25,7 +25,7 @@ def handles() -> EventHandlers[()]:
     return handles
 
 
-def test_what_a_handler_could_read_is_well(handles: EventHandlers[()]) -> None:
+def test_a_readable_body_passes_the_check(handles: EventHandlers[()]) -> None:
     handles.check("user.created", SOUND)
     handles.check("user.created", SOUND[:-1] + b', "brought_by": "a friend"}')
 
@@ -41,14 +41,16 @@ def test_what_a_handler_could_read_is_well(handles: EventHandlers[()]) -> None:
         (SOUND.replace(b"user.created", b"user.rejected"), "wrong_shape"),
     ],
 )
-def test_what_it_could_not_read_says_how(handles: EventHandlers[()], body: bytes, code: str) -> None:
+def test_an_unreadable_body_is_reported_with_its_fault(
+    handles: EventHandlers[()], body: bytes, code: str
+) -> None:
     with pytest.raises(Unreadable) as refused:
         handles.check("user.created", body)
     assert refused.value.code == code
 
 
 @pytest.mark.parametrize("body", [b"{}", b"null", b"[1]", SOUND])
-def test_where_nobody_knows_the_key_json_is_enough(handles: EventHandlers[()], body: bytes) -> None:
+def test_an_unknown_key_needs_only_valid_json(handles: EventHandlers[()], body: bytes) -> None:
     handles.check("user.new", body)
     with pytest.raises(Unreadable):
         handles.check("user.new", body + b"}")
