@@ -8,12 +8,8 @@ from datetime import datetime
 
 import pytest
 
-from tests.journeys.matching_fleet import (
-    LOCK_SECONDS,
-    OFFER_SECONDS,
-    MatchingFleet,
-)
-from tests.journeys.people import Quarter, told
+from tests.journeys.fleet.people import Quarter, told
+from tests.journeys.fleet.processes import LOCK_SECONDS, OFFER_SECONDS, MatchingFleet
 
 pytestmark = pytest.mark.xdist_group("rides")
 

@@ -9,7 +9,7 @@ import httpx
 import msgspec
 
 from tests.conftest import bearer
-from tests.journeys.matching_fleet import MatchingFleet
+from tests.journeys.fleet.processes import MatchingFleet
 
 # About a hundred metres to the north.
 STEP = 0.0009

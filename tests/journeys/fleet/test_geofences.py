@@ -18,8 +18,8 @@ from catraca.platform.texts import Language
 from tests.conftest import bearer
 from tests.domains.geofences.village import OUTSIDE_METERS, PATH, PORTUGUESE, digest, square
 from tests.domains.notifications.devices import opened
-from tests.journeys.matching_fleet import PATIENCE_SECONDS, MatchingFleet
-from tests.journeys.people import STEP, Journey, Quarter
+from tests.journeys.fleet.people import STEP, Journey, Quarter
+from tests.journeys.fleet.processes import PATIENCE_SECONDS, MatchingFleet
 
 pytestmark = pytest.mark.xdist_group("rides")
 

@@ -14,7 +14,7 @@ from catraca.roles.parts import Parts
 from tests.conftest import bearer
 from tests.domains.notifications.devices import Device, opened
 from tests.domains.scheduling.clinic import Clinic, moment, open_clinic
-from tests.journeys.matching_fleet import PATIENCE_SECONDS, MatchingFleet
+from tests.journeys.fleet.processes import PATIENCE_SECONDS, MatchingFleet
 
 pytestmark = pytest.mark.xdist_group("rides")
 

@@ -18,8 +18,8 @@ from catraca.domains.notifications.model import Notification
 from catraca.platform.texts import Language
 from tests.conftest import bearer
 from tests.domains.notifications.devices import Device, Frame, opened
-from tests.journeys.matching_fleet import MatchingFleet
-from tests.journeys.people import STEP, Journey, Quarter
+from tests.journeys.fleet.people import STEP, Journey, Quarter
+from tests.journeys.fleet.processes import MatchingFleet
 
 pytestmark = pytest.mark.xdist_group("rides")
 
