@@ -4,7 +4,7 @@ import asyncio
 import os
 import re
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -52,6 +52,12 @@ class Recorder:
 
     async def executemany(self, command: str, args: Iterable[Sequence[object]]) -> None:
         raise NotImplementedError
+
+    def after_commit(self, act: Callable[[], object]) -> None:
+        self._db.after_commit(act)
+
+    def notify(self, topic: str) -> None:
+        self._db.notify(topic)
 
 
 async def script_of_an_accept(database_url: str) -> str:
