@@ -3,6 +3,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP_INSTALL := $(BIN)/python -m pip --disable-pip-version-check --no-input install --progress-bar on
 
+# `check` has run the tidy tests by then.
+PYTEST := $(BIN)/pytest -n 4 --dist loadgroup --ignore tests/test_tidy.py
+
 # Where it is set, every process that a test starts would compile Catraca anew.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -17,11 +20,11 @@ up: .venv/.runtime ## Run Catraca here, with everything it needs (Ctrl-C stops i
 
 test: check ## Check, then test on real servers (nine minutes on two cores)
 	@sh tests/install-servers.sh
-	$(BIN)/pytest -n 4 --dist loadgroup
+	$(PYTEST)
 
 test-all: check ## The same with every test on both stacks, storms and generated requests (long)
 	@sh tests/install-servers.sh
-	$(BIN)/pytest -n 4 --dist loadgroup --all
+	$(PYTEST) --all
 
 check: .venv/.dev ## Format, lint, types, import directions, tidiness (fast)
 	$(BIN)/ruff format --check .

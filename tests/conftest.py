@@ -1,6 +1,7 @@
 """Fixtures: real servers on two stacks, a migrated database, a listening API, tokens."""
 
 import asyncio
+import gc
 import os
 import shutil
 import tempfile
@@ -18,15 +19,18 @@ from uuid import UUID, uuid4
 
 import httpx
 import pytest
+import uvloop
 from argon2 import PasswordHasher
 from fastapi import APIRouter
 from hypothesis import settings as hypothesis_settings
 
+from catraca.cli import OBJECTS_BETWEEN_COLLECTIONS
 from catraca.platform.auth import sign_token
 from catraca.platform.database import Database
 from catraca.platform.database.migrations import migrate
 from catraca.platform.passwords import Passwords
 from catraca.roles.api import Api, domain_parts
+from catraca.roles.listener import open_listener
 from catraca.roles.parts import Parts, open_parts
 from catraca.roles.runner import Life
 from catraca.settings import Settings, read_settings
@@ -37,7 +41,6 @@ from tests.servers import (
     StartStack,
     free_port,
     private_folder,
-    prompt_listener,
     start_debian,
     start_embedded,
     until,
@@ -61,6 +64,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--all", action="store_true", help="the whole suite: `long` tests, and both stacks")
 
 
+def pytest_collection_finish() -> None:
+    """Exclude what collection made from garbage collection: it stays to the end."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_asyncio_loop_factories(config: pytest.Config, item: pytest.Item) -> dict[str, type[uvloop.Loop]]:
+    """Run tests on the event loop that Catraca itself runs on."""
+    return {"uvloop": uvloop.Loop}
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Choose the stacks of each test that uses them, unless the test names its own."""
     marked = any("stack" in mark.args[0] for mark in metafunc.definition.iter_markers("parametrize"))
@@ -73,6 +87,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Put files into memory if possible; xdist workers inherit the folder from the environment."""
+    gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
     if "TMPDIR" in os.environ or (folder := folder_in_memory()) is None:
         return
     # Each test's own folder stays on the disk: pytest keeps the last ones, and its names for them are long.
@@ -93,6 +108,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=long)
         items[:] = [item for item in items if item not in set(long)]
     for item in items:
+        if "stack" in item.fixturenames and not item.get_closest_marker("asyncio"):  # type: ignore[attr-defined]
+            raise pytest.UsageError(f"{item.nodeid} uses servers: make it async, or all of them start again")
         group = item.get_closest_marker("xdist_group")
         if group is not None and "PYTEST_XDIST_WORKER" in os.environ:
             item._id = item.id.parse(f"{item.nodeid}@{group.args[0]}")
@@ -201,7 +218,7 @@ async def listening(parts: Parts, more_routers: Sequence[APIRouter] = ()) -> Asy
     """An API of this process on a real socket, until the block ends; answers its URL."""
     life = Life()
     url = f"http://127.0.0.1:{parts.settings.process.port}"
-    with prompt_listener(parts.settings.process.port) as listener:
+    with open_listener("127.0.0.1", parts.settings.process.port) as listener:
         running = asyncio.create_task(Api(replace(parts, listener=listener), more_routers).run(life))
 
         async def ready() -> bool:

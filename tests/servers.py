@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import pytest
@@ -22,7 +23,6 @@ import redis.asyncio
 
 from catraca.platform.database.migrations import migrate
 from catraca.platform.embedded.children import end_with_parent
-from catraca.roles.listener import open_listener
 
 START_SECONDS = 60
 TEMPLATE = "template_catraca"
@@ -175,6 +175,17 @@ async def _redis_answers(stack: Stack) -> bool:
         await client.aclose()
 
 
+def as_account(user: int, group: int) -> dict[str, Any]:
+    """Options that start a process as another account. uvloop's processes take no `user` and `group`."""
+
+    def become() -> None:
+        os.setgroups([])
+        os.setgid(group)
+        os.setuid(user)
+
+    return {"preexec_fn": become}
+
+
 async def until(condition, *, seconds: float = START_SECONDS):
     """Wait for a condition, sync or async, with a deadline; answers its first true value."""
     async with asyncio.timeout(seconds):
@@ -199,16 +210,6 @@ def free_port() -> int:
             probe.bind(("127.0.0.1", port))
             return port
     raise RuntimeError("no free port is left")
-
-
-def prompt_listener(port: int = 0) -> socket.socket:
-    """A listener whose connections send at once, as they do under uvloop.
-
-    Under asyncio, each answer on a kept connection would wait 40 ms for the client to acknowledge its head.
-    """
-    listener = open_listener("127.0.0.1", port)
-    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return listener
 
 
 def private_folder() -> Path:

@@ -22,7 +22,7 @@ from catraca.platform.database.migrations import known_revisions, migrate
 from catraca.platform.embedded import EmbeddedPostgres
 from tests.journeys.instances import Instance, instance, is_alive, is_listening
 from tests.journeys.interpreters import interpreter_for
-from tests.servers import until
+from tests.servers import as_account, until
 
 # One after another: each starts whole sets of servers.
 pytestmark = pytest.mark.xdist_group("journeys")
@@ -196,9 +196,7 @@ async def _write_audit_row(url: str) -> None:
 async def test_ordinary_user_runs_it_all_and_root_may_pass_by(here: Instance) -> None:
     nobody = pwd.getpwnam("nobody")
     as_nobody: dict[str, Any] = {
-        "user": nobody.pw_uid,
-        "group": nobody.pw_gid,
-        "extra_groups": [],
+        **as_account(nobody.pw_uid, nobody.pw_gid),
         "cwd": "/",
         "env": {
             "HOME": "/",

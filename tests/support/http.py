@@ -13,8 +13,9 @@ from catraca.platform.http.health import Health
 from catraca.platform.http.request_middleware import RequestLimits, RequestMiddleware
 from catraca.platform.http.server import HttpServer, ServerLimits
 from catraca.roles.api import ROUTERS, STREAMS, build_app
+from catraca.roles.listener import open_listener
 from catraca.roles.parts import Parts
-from tests.servers import prompt_listener, until
+from tests.servers import until
 
 
 @dataclass
@@ -32,7 +33,7 @@ class Served:
 async def serving(app: FastAPI, limits: ServerLimits | None = None) -> AsyncIterator[Served]:
     """The application on a real socket of its own, until the block ends."""
     server = HttpServer(app, limits=limits)
-    listener = prompt_listener()
+    listener = open_listener("127.0.0.1", 0)
     running = asyncio.create_task(server.serve(sockets=[listener]))
     await until(lambda: server.started or running.done())
     try:
@@ -80,7 +81,9 @@ class Line:
         self._writer = writer
 
     def send(self, *parts: bytes) -> None:
-        self._writer.write(b"".join(parts))
+        """Send, unless the server has closed the connection."""
+        if not self._writer.is_closing():
+            self._writer.write(b"".join(parts))
 
     async def answer(self) -> Answer:
         head = (await self._reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")

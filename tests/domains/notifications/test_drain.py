@@ -11,11 +11,12 @@ from catraca.domains.notifications.sockets import hub
 from catraca.domains.notifications.sockets.session import Session
 from catraca.platform.errors import Busy
 from catraca.roles.api import Api
+from catraca.roles.listener import open_listener
 from catraca.roles.parts import Parts
 from catraca.roles.runner import Life
 from tests.conftest import bearer
 from tests.domains.notifications.devices import Device, LiveServer, open_live_server, opened, refusal
-from tests.servers import on_one_stack, prompt_listener, until
+from tests.servers import on_one_stack, until
 from tests.support.http import served
 
 pytestmark = on_one_stack
@@ -73,7 +74,7 @@ async def test_stopping_api_sends_goodbye(parts: Parts, live_server: LiveServer)
     life = Life()
     changed = replace(parts, settings=parts.settings.changed(drain_delay=0.05))
     ana = await live_server.newcomer()
-    with prompt_listener() as listener:
+    with open_listener("127.0.0.1", 0) as listener:
         running = asyncio.create_task(Api(replace(changed, listener=listener)).run(life))
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         async with opened(url, ana.headers) as device:

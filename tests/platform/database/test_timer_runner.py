@@ -275,7 +275,7 @@ async def test_unknown_kinds_are_left_to_other_processes(database: Database, kin
             await fired(database, newer_kind, subject)
 
 
-def test_two_handlers_for_one_kind_are_refused(kind: TimerKind) -> None:
+async def test_two_handlers_for_one_kind_are_refused(kind: TimerKind) -> None:
     fires = recording(kind)
     with pytest.raises(AssertionError, match="already"):
         fires(kind)(fires.by_kind[kind])

@@ -18,7 +18,7 @@ from catraca.platform.embedded import (
 )
 from catraca.platform.embedded.leftovers import find_leftovers
 from catraca.platform.embedded.postgres import _trace
-from tests.servers import until
+from tests.servers import as_account, until
 
 REPOSITORY = Path(catraca.__file__).parent.parent
 SITE = Path(asyncpg.__file__).parent.parent
@@ -138,7 +138,7 @@ def as_owner_of(folder: Path) -> dict[str, Any]:
     found = folder.stat()
     if found.st_uid == os.geteuid():
         return {}
-    return {"user": found.st_uid, "group": found.st_gid, "extra_groups": []}
+    return as_account(found.st_uid, found.st_gid)
 
 
 def permissions(paths: list[Path]) -> dict[Path, tuple[int, int, int]]:

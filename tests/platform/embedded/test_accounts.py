@@ -31,6 +31,7 @@ from tests.platform.embedded.stage import (
     runs,
     write_row,
 )
+from tests.servers import as_account
 
 
 def closed_installation(target: Path) -> None:
@@ -138,9 +139,7 @@ async def test_ordinary_user_runs_the_servers_as_itself(bare_stage: Stage) -> No
     """With the system's interpreter: ours may be in root's home."""
     somebody = pwd.getpwnam("nobody")
     options: dict[str, Any] = {
-        "user": somebody.pw_uid,
-        "group": somebody.pw_gid,
-        "extra_groups": [],
+        **as_account(somebody.pw_uid, somebody.pw_gid),
         "cwd": "/",
         "env": {"PYTHONPATH": f"{REPOSITORY}:{SITE}", "PYTHONDONTWRITEBYTECODE": "1"},
     }
