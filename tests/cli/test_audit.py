@@ -10,7 +10,7 @@ import pytest
 
 from catraca.platform.database import Database, audit
 from tests.servers import Stack
-from tests.support.forked import type_in
+from tests.support.forked import run_catraca
 
 # The queries are tested elsewhere on both stacks; the output does not depend on the server.
 pytestmark = pytest.mark.parametrize("stack", ["embedded"], indirect=True)
@@ -42,7 +42,7 @@ async def typed(stack: Stack, tmp_path: Path) -> Typed:
             "CATRACA_STATE_DIR": str(tmp_path),
             "CATRACA_DATABASE_URL": url,
         }
-        return await type_in("audit", *arguments, environment=environment, folder=tmp_path)
+        return await run_catraca("audit", *arguments, environment=environment, folder=tmp_path)
 
     return typed_in
 

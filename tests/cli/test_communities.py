@@ -25,7 +25,7 @@ from catraca.platform.database import Database
 from catraca.platform.texts import text
 from tests.domains.communities.places import PRICES, ring, somewhere, square, valid_fences
 from tests.servers import Stack
-from tests.support.forked import type_in
+from tests.support.forked import run_catraca
 
 # The service is tested on its own; the commands do not depend on the server.
 pytestmark = pytest.mark.parametrize("stack", ["embedded"], indirect=True, scope="session")
@@ -50,7 +50,7 @@ class Machine:
             "CATRACA_STATE_DIR": str(self.folder / "state"),
             "CATRACA_DATABASE_URL": self.url,
         }
-        return await type_in(
+        return await run_catraca(
             "communities", *arguments, environment=environment, folder=self.folder, stdin=stdin.encode()
         )
 

@@ -12,7 +12,7 @@ import pytest
 from catraca.platform.database import Database
 from tests.domains.dead_letters.example_letters import audited, bury, execute, of, replays, stored
 from tests.servers import Stack
-from tests.support.forked import type_in
+from tests.support.forked import run_catraca
 
 # The service is tested elsewhere on both stacks; the output does not depend on the server.
 pytestmark = pytest.mark.parametrize("stack", ["embedded"], indirect=True, scope="session")
@@ -35,7 +35,7 @@ class Machine:
             "CATRACA_STATE_DIR": str(self.folder / "state"),
             "CATRACA_DATABASE_URL": self.url,
         }
-        return await type_in(
+        return await run_catraca(
             "dead-letters", *arguments, environment=environment, folder=self.folder, stdin=stdin
         )
 

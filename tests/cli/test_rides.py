@@ -13,7 +13,7 @@ from catraca.cli.ride_story import print_story
 from catraca.domains.matching.explain.schemas import TimelineOut
 from tests.conftest import bearer
 from tests.domains.matching.harness import RULES, MatchingHarness
-from tests.support.forked import type_in
+from tests.support.forked import run_catraca
 
 # The data is the route's, which is tested on both stacks; the text does not depend on the stack.
 pytestmark = pytest.mark.parametrize("stack", ["embedded"], indirect=True, scope="session")
@@ -35,7 +35,7 @@ class Machine:
             "CATRACA_DATABASE_URL": self.url,
             "TZ": "UTC",
         }
-        return await type_in("rides", *arguments, environment=environment, folder=self.folder)
+        return await run_catraca("rides", *arguments, environment=environment, folder=self.folder)
 
 
 @pytest.fixture

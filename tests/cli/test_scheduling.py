@@ -16,7 +16,7 @@ from catraca.domains.scheduling.time_zone_audit.store import PAGE_ROWS
 from catraca.platform.database import Database
 from tests.domains.scheduling.clocks import next_switch
 from tests.servers import Stack
-from tests.support.forked import type_in
+from tests.support.forked import run_catraca
 
 pytestmark = pytest.mark.parametrize("stack", ["embedded"], indirect=True, scope="session")
 
@@ -46,7 +46,7 @@ class Machine:
             "CATRACA_STATE_DIR": str(self.folder / "state"),
             "CATRACA_DATABASE_URL": self.url,
         }
-        return await type_in(
+        return await run_catraca(
             "scheduling", "audit-time-zones", *arguments, environment=environment, folder=self.folder
         )
 

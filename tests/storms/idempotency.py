@@ -3,17 +3,16 @@
 import asyncio
 import os
 import signal
-import subprocess
-import sys
 from uuid import UUID, uuid4
 
 import httpx
 
 from catraca.platform.database import Database
-from catraca.platform.embedded.children import end_with_parent
 from catraca.settings import Settings
 from tests.conftest import SECRET, bearer, free_port
 from tests.servers import until
+from tests.support import forked
+from tests.support.forked import ForkedProcess
 
 
 async def post(
@@ -72,7 +71,7 @@ async def kill_server_among_repeats(
         assert len(await effects_of(database, label)) == 1
 
 
-async def start_effects_server(settings: Settings, port: int) -> subprocess.Popen[bytes]:
+async def start_effects_server(settings: Settings, port: int) -> ForkedProcess:
     environment = os.environ | {
         "CATRACA_PORT": str(port),
         "CATRACA_DATABASE_URL": settings.servers.database_url or "",
@@ -81,11 +80,7 @@ async def start_effects_server(settings: Settings, port: int) -> subprocess.Pope
         "CATRACA_SECRET": SECRET,
         "CATRACA_RATE_LIMIT_PRINCIPAL": settings.http.rate_limit_principal,
     }
-    server = subprocess.Popen(
-        [sys.executable, "-m", "tests.support.effects"],
-        env=environment,
-        preexec_fn=end_with_parent(signal.SIGKILL),
-    )
+    server = forked.start("tests.support.effects:main", environment=environment)
 
     async def ready() -> bool:
         assert server.poll() is None, "the server did not start"

@@ -1,25 +1,23 @@
 """`catraca serve` processes that a storm starts, kills and replaces."""
 
 import os
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from signal import SIGKILL, SIGTERM, Signals
+from signal import SIGTERM, Signals
 
 import httpx
 
 from catraca.platform.database import Database
 from catraca.platform.database.migrations import migrate
-from catraca.platform.embedded.children import end_with_parent
 from tests.conftest import SECRET
 from tests.servers import until
+from tests.support import forked
+from tests.support.forked import ForkedProcess as Process
 
 # A process that takes longer is stuck.
 END_SECONDS = 60
-Process = subprocess.Popen[bytes]
 
 
 @dataclass
@@ -31,14 +29,7 @@ class Fleet:
     processes: list[Process] = field(default_factory=list)
 
     def start(self, roles: tuple[str, ...]) -> Process:
-        with self.log.open("ab") as log:
-            return subprocess.Popen(
-                [sys.executable, "-m", "catraca", "serve", *roles],
-                env=self.environment,
-                stdin=subprocess.DEVNULL,
-                stderr=log,
-                preexec_fn=end_with_parent(SIGKILL),
-            )
+        return forked.start(forked.CATRACA, "serve", *roles, environment=self.environment, stderr=self.log)
 
     def start_all(self) -> None:
         self.processes = [self.start(roles) for roles in self.lineup]
@@ -69,8 +60,8 @@ async def fleet_at(
 ) -> AsyncIterator[Fleet]:
     """These processes on a migrated database; whatever runs at the end is ended."""
     await migrate(database_url)
-    environment = {name: value for name, value in os.environ.items() if name != "PROMETHEUS_MULTIPROC_DIR"}
-    environment |= {
+    environment = {
+        **os.environ,
         "CATRACA_STATE_DIR": str(folder),
         "CATRACA_DATABASE_URL": database_url,
         "CATRACA_REDIS_URL": redis_url,

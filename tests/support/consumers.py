@@ -71,6 +71,6 @@ def _transport(errand: Errand, database: Database) -> Transport:
     return RabbitMqBus(errand.broker_url, errand.topology)
 
 
-if __name__ == "__main__":
+def main() -> None:
     configure_logging("critical")  # away from standard output, which the test reads
     asyncio.run(consume(pickle.load(sys.stdin.buffer)))

@@ -71,6 +71,6 @@ async def serve() -> None:
         await run_roles([Api(parts, [router])], life)
 
 
-if __name__ == "__main__":
+def main() -> None:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(serve())

@@ -1,7 +1,8 @@
-"""`catraca ...` as a shell runs it, without its imports: a process that has made them forks for each command.
+"""Processes without the cost of imports: a process that has imported Catraca forks for each of them.
 
-Most of a command's second is imports, and tests type hundreds of them. What it finds in its environment, its
-folder and its input, what it says, and how it ends are the command's own; how it starts: `test_commands`.
+Imports take more than a second of processor time, and the tests start hundreds of processes. A forked process
+has its own environment, working folder, files, signals and exit code. How `python -m catraca` itself starts
+is tested by `test_commands`, `test_serve` and the journeys of `catraca up`.
 """
 
 import asyncio
@@ -12,58 +13,123 @@ import subprocess
 import sys
 import time
 import traceback
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NoReturn
 
 import msgspec
 
 from catraca.platform.embedded.children import end_with_parent
 
 COMMAND_SECONDS = 120
+CATRACA = "catraca.cli:main"
+METRICS = "PROMETHEUS_MULTIPROC_DIR"
 
 
 class Order(msgspec.Struct, array_like=True):
-    """A command to run; its standard input, output and errors are files in `folder`."""
+    """A process to start; `files` are the paths of its standard input, output and errors."""
 
+    # Module and function, such as `catraca.cli:main`.
+    entry: str
     arguments: list[str]
     environment: dict[str, str]
     working_folder: str
-    folder: str
+    files: tuple[str, str, str]
 
 
-async def type_in(
-    *arguments: object, environment: dict[str, str], folder: Path, stdin: bytes = b""
+class ForkedProcess:
+    """A running process, with the methods of `subprocess.Popen` that the tests use.
+
+    It is killed when the process that started it ends.
+    """
+
+    def __init__(self, order: Order) -> None:
+        self.returncode: int | None = None
+        self._received = b""
+        self._connection = socket.socket(socket.AF_UNIX)
+        self._connection.connect(_forker())
+        self._connection.sendall(msgspec.json.encode(order) + b"\n")
+        self.pid = int(self._line())
+
+    def poll(self) -> int | None:
+        if self.returncode is None:
+            self._connection.setblocking(False)
+            with suppress(BlockingIOError):
+                self._read_exit_code()
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        if self.returncode is None:
+            self._connection.settimeout(timeout)
+            self._read_exit_code()
+        assert self.returncode is not None
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def _read_exit_code(self) -> None:
+        self.returncode = int(self._line())
+        self._connection.close()
+
+    def _line(self) -> bytes:
+        """The next line from the forker; raises `BlockingIOError` or `TimeoutError` while it is not there."""
+        while b"\n" not in self._received:
+            received = self._connection.recv(64)
+            assert received, "the forker has ended"
+            self._received += received
+        line, _, self._received = self._received.partition(b"\n")
+        return line
+
+
+def start(
+    entry: str,
+    *arguments: str,
+    environment: Mapping[str, str],
+    folder: Path | None = None,
+    stdin: Path | None = None,
+    stdout: Path | None = None,
+    stderr: Path | None = None,
+) -> ForkedProcess:
+    """Start a process that calls `entry`. Output is appended to the files, or goes to our standard error."""
+    files = (str(stdin or os.devnull), str(stdout or ""), str(stderr or ""))
+    return ForkedProcess(Order(entry, list(arguments), dict(environment), str(folder or Path.cwd()), files))
+
+
+async def run_catraca(
+    *arguments: object, environment: Mapping[str, str], folder: Path, stdin: bytes = b""
 ) -> tuple[int, str, str]:
-    """Answers the exit code and what was said, on either stream."""
-    forker = _forker()  # in this thread: it ends with the one that started it
-    return await asyncio.to_thread(_run, forker, [str(one) for one in arguments], environment, folder, stdin)
-
-
-def _run(
-    forker: str, arguments: list[str], environment: dict[str, str], folder: Path, stdin: bytes
-) -> tuple[int, str, str]:
+    """Run `catraca ...` to its end; return the exit code, the output and the errors."""
+    _forker()  # from the main thread: the forker ends with the thread that started it
     with TemporaryDirectory() as scratch:
-        files = Path(scratch)
-        (files / "stdin").write_bytes(stdin)
-        order = Order(arguments, environment, str(folder), scratch)
-        with socket.socket(socket.AF_UNIX) as line:
-            line.settimeout(COMMAND_SECONDS)
-            line.connect(forker)
-            line.sendall(msgspec.json.encode(order) + b"\n")
-            code = int(line.makefile().readline())
-        return code, (files / "stdout").read_text(), (files / "stderr").read_text()
+        files = {name: Path(scratch, name) for name in ("stdin", "stdout", "stderr")}
+        files["stdin"].write_bytes(stdin)
+        words = [str(one) for one in arguments]
+        process = start(CATRACA, *words, environment=environment, folder=folder, **files)
+        code = await asyncio.to_thread(process.wait, COMMAND_SECONDS)
+        return code, files["stdout"].read_text(), files["stderr"].read_text()
 
 
 @cache
 def _forker() -> str:
-    """The socket path of a process that forks for each command; it ends with the test process."""
+    """The socket path of the process that forks; it ends with this process."""
     folder = TemporaryDirectory()
-    path = f"{folder.name}/line"
+    path = f"{folder.name}/socket"
     process = subprocess.Popen(
         [sys.executable, "-m", __name__, path],
-        # Where metrics go is settled when they are imported: a command's go nowhere.
-        env={name: value for name, value in os.environ.items() if name != "PROMETHEUS_MULTIPROC_DIR"},
+        # `prometheus_client` decides on import to write metrics into files; `catraca serve` says later where.
+        env={**os.environ, METRICS: folder.name},
         stdout=subprocess.PIPE,
         preexec_fn=end_with_parent(signal.SIGKILL),
     )
@@ -78,68 +144,77 @@ _kept: list[object] = []
 
 def _serve(path: str) -> None:
     import catraca.cli
-    import catraca.roles.api  # noqa: F401 - for what it imports
+    import catraca.roles.api
+    import catraca.roles.doctor.checkup
+    import catraca.roles.runner  # noqa: F401 - all for what they import
 
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
         listener.listen(16)
-        print("ready", flush=True)
+        os.write(1, b"ready\n")
+        os.dup2(2, 1)  # the pipe is not read any further
         while True:
-            line, _ = listener.accept()
-            if os.fork() == 0:
-                listener.close()
-                _attend(line)
-            line.close()
-            _reap()
+            connection, _ = listener.accept()
+            _in_child(lambda connection=connection: _attend(connection))
+            connection.close()
+            with suppress(ChildProcessError):
+                while os.waitpid(-1, os.WNOHANG) != (0, 0):
+                    pass
 
 
-def _reap() -> None:
-    """Collect finished children."""
-    try:
-        while os.waitpid(-1, os.WNOHANG) != (0, 0):
-            pass
-    except ChildProcessError:
-        pass
+def _attend(connection: socket.socket) -> int:
+    """Fork the process, send its id, and its exit code when it has ended."""
+    order = msgspec.json.decode(connection.makefile().readline(), type=Order)
+    pid = _in_child(lambda: _run(order, connection))
+    connection.sendall(b"%d\n" % pid)
+    _, status = os.waitpid(pid, 0)
+    with suppress(BrokenPipeError):  # the test no longer asks
+        connection.sendall(b"%d\n" % os.waitstatus_to_exitcode(status))
+    return 0
 
 
-def _attend(line: socket.socket) -> None:
-    """Fork the command itself and report its exit code."""
-    order = msgspec.json.decode(line.makefile().readline(), type=Order)
-    command = os.fork()
-    if command == 0:
-        line.close()
-        _become(order)
-    _, status = os.waitpid(command, 0)
-    line.sendall(b"%d\n" % os.waitstatus_to_exitcode(status))
-    os._exit(0)
+def _in_child(work: Callable[[], int]) -> int:
+    """Fork; the child exits with what `work` returns, or is killed when its parent ends. Returns its id."""
+    killed_with_parent = end_with_parent(signal.SIGKILL)
+    pid = os.fork()
+    if pid == 0:
+        _exit_with(work, killed_with_parent)
+    return pid
 
 
-def _become(order: Order) -> None:
-    """The command, in its place in the world."""
-    for number, name in enumerate(("stdin", "stdout", "stderr")):
-        flags = os.O_RDONLY if number == 0 else os.O_WRONLY | os.O_CREAT
-        os.dup2(os.open(f"{order.folder}/{name}", flags, 0o600), number)
-    os.environ.clear()
-    os.environ.update(order.environment)
-    time.tzset()
-    os.chdir(order.working_folder)
-    sys.argv = ["catraca", *order.arguments]
-    sys.modules["__main__"].__package__ = None  # what it calls itself is `catraca`
+def _exit_with(work: Callable[[], int], prepare: Callable[[], None]) -> NoReturn:
     code = 1
     try:
-        from catraca.cli import main
-
-        main()
-        code = 0
-    except SystemExit as ended:
-        code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
-    except BaseException:  # noqa: BLE001 - as Python itself would
+        prepare()
+        code = work()
+    except BaseException:  # noqa: BLE001 - printed, as Python itself does
         traceback.print_exc()
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+
+
+def _run(order: Order, connection: socket.socket) -> int:
+    """Give this process its environment, folder and files, and call the entry; returns the exit code."""
+    connection.close()
+    for number, name in enumerate(order.files):
+        if name:
+            flags = os.O_RDONLY if number == 0 else os.O_WRONLY | os.O_CREAT | os.O_APPEND
+            os.dup2(os.open(name, flags, 0o600), number)
+    metrics = os.environ[METRICS]
+    os.environ.clear()
+    os.environ.update({**order.environment, METRICS: metrics})
+    time.tzset()
+    os.chdir(order.working_folder)
+    sys.argv = ["catraca", *order.arguments]
+    sys.modules["__main__"].__package__ = None  # so that usage lines begin with `catraca`
+    module, _, function = order.entry.partition(":")
+    try:
+        getattr(import_module(module), function)()
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    return 0
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Timer handlers with a visible effect, a timekeeper to run them, and one in a process to kill or stop."""
 
 import asyncio
+import os
 import signal
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -15,8 +15,9 @@ import uvloop
 from catraca.platform.database import Database, DatabaseLimits, Db, timers
 from catraca.platform.database.timer_runner import OUTCOMES, TimerRunner
 from catraca.platform.database.timers import TimerHandlers, TimerKind
-from catraca.platform.embedded.children import end_with_parent
 from tests.servers import Stack, until
+from tests.support import forked
+from tests.support.forked import ForkedProcess
 
 NOW = timedelta(0)
 SHORTLY = timedelta(milliseconds=200)
@@ -137,11 +138,9 @@ async def waiting_at_gate(database: Database) -> int:
         return await db.fetchval("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
 
 
-def start_timekeeper(url: str, kind: TimerKind, *, lease_seconds: float) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.support.timer_world", url, kind, str(lease_seconds)],
-        preexec_fn=end_with_parent(signal.SIGKILL),
-    )
+def start_timekeeper(url: str, kind: TimerKind, *, lease_seconds: float) -> ForkedProcess:
+    arguments = (url, kind, str(lease_seconds))
+    return forked.start("tests.support.timer_world:main", *arguments, environment=os.environ)
 
 
 async def keep(url: str, kind: TimerKind, lease_seconds: float) -> None:
@@ -161,6 +160,6 @@ async def keep(url: str, kind: TimerKind, lease_seconds: float) -> None:
     await database.close()
 
 
-if __name__ == "__main__":
+def main() -> None:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(keep(sys.argv[1], TimerKind(sys.argv[2]), float(sys.argv[3])))

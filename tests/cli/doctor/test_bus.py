@@ -68,6 +68,7 @@ async def test_empty_database_gets_only_the_schema_finding(sound: Settings, fres
     assert faults(findings) == {"Schema": "problem"}
 
 
+@pytest.mark.xdist_group("rabbitmq")
 async def test_undeclared_rabbitmq_queues_are_missing(
     own: Settings, amqp_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

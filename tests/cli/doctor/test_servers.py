@@ -172,6 +172,7 @@ def test_versions_compare_as_numbers() -> None:
     assert version_of("?") == ()
 
 
+@pytest.mark.xdist_group("rabbitmq")
 async def test_given_rabbitmq_is_checked(amqp_url: str) -> None:
     facts = await ask_rabbitmq(amqp_url)
     assert facts.product == "RabbitMQ"

@@ -115,6 +115,7 @@ async def bus(broker_url: str | None, town: Town) -> AsyncIterator[Transport]:
     await rabbitmq.close()
 
 
+@pytest.mark.xdist_group("rabbitmq")
 async def test_positions_arrive_in_batches_through_each_bus(town: Town, bus: Transport) -> None:
     drivers = [await town.new_driver() for _ in range(5)]
     for driver_id in drivers:

@@ -1,37 +1,34 @@
 """A consumer in a process of its own, there to be killed."""
 
+import os
 import pickle
-import subprocess
-import sys
 from pathlib import Path
 from uuid import UUID
 
 from catraca.platform.bus import Queue, Topology
 from tests.servers import until
-from tests.support import consumers
+from tests.support import forked
 from tests.support.consumers import Errand
-
-ROOT = Path(consumers.__file__).parent.parent.parent
+from tests.support.forked import ForkedProcess
 
 
 class Doomed:
     """`start` any number of times; each ends with `kill`."""
 
     def __init__(self, folder: Path, database_url: str, broker_url: str | None) -> None:
-        self._said = folder / "said"
+        self._said, self._errand = folder / "said", folder / "errand"
         self._database_url = database_url
         self._broker_url = broker_url
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: ForkedProcess | None = None
 
     def start(self, topology: Topology, queue: Queue, *, batching: bool = False) -> None:
         errand = Errand(self._database_url, self._broker_url, topology, queue.name, batching)
-        with self._said.open("wb") as said:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", consumers.__name__], stdin=subprocess.PIPE, stdout=said, cwd=ROOT
-            )
-        assert self._process.stdin is not None
-        self._process.stdin.write(pickle.dumps(errand))
-        self._process.stdin.close()
+        self._said.unlink(missing_ok=True)
+        self._said.touch()
+        self._errand.write_bytes(pickle.dumps(errand))
+        self._process = forked.start(
+            "tests.support.consumers:main", environment=os.environ, stdin=self._errand, stdout=self._said
+        )
 
     def holds(self) -> list[UUID]:
         """What it has begun and will never finish."""

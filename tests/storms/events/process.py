@@ -117,7 +117,3 @@ def main() -> None:
     orders = msgspec.json.decode(sys.argv[1], type=Orders)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(Process(orders).run())
-
-
-if __name__ == "__main__":
-    main()

@@ -1,26 +1,23 @@
 """The database, bus and processes of `world.py`."""
 
 import os
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from signal import SIGKILL
 from typing import Any
 
 import asyncpg
 import msgspec
 
 from catraca.platform.database.migrations import migrate
-from catraca.platform.embedded.children import end_with_parent
 from tests.servers import until
 from tests.storms.checks import failed_checks
 from tests.storms.events import world
 from tests.storms.events.checks import CHECKS, is_quiet
 from tests.storms.events.process import Orders
 from tests.storms.processes import Process, stop
+from tests.support import forked
 
 # Beyond this a part is stuck; a round takes seconds.
 QUIET_SECONDS = 90
@@ -43,11 +40,8 @@ class EventWorld:
     def start(self, *parts: str, **orders: Any) -> Process:
         """A process with these parts: writer, relay, consumers."""
         told = Orders(database_url=self.database_url, amqp_url=self.amqp_url, parts=parts, **orders)
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tests.storms.events.process", msgspec.json.encode(told).decode()],
-            env={name: value for name, value in os.environ.items() if name != "PROMETHEUS_MULTIPROC_DIR"},
-            stdin=subprocess.DEVNULL,
-            preexec_fn=end_with_parent(SIGKILL),
+        process = forked.start(
+            "tests.storms.events.process:main", msgspec.json.encode(told).decode(), environment=os.environ
         )
         self.processes.append(process)
         self.parts_of[process.pid] = parts

@@ -1,6 +1,5 @@
-"""A RabbitMQ that these tests may starve, freeze and tamper with, and for each a small topology on it."""
+"""A RabbitMQ that these tests may starve, freeze and tamper with, and a small topology for each test."""
 
-import shutil
 from collections.abc import AsyncIterator
 
 import aiormq
@@ -9,20 +8,12 @@ from aiormq.channel import Channel
 
 from tests.platform.bus.rabbitmq.world import World
 from tests.rabbitmq import RabbitMq
-from tests.servers import private_folder, until
 
 
-@pytest.fixture(scope="session")
-async def broker() -> AsyncIterator[RabbitMq]:
-    folder = private_folder()
-    server = RabbitMq(folder / "rabbitmq")
-    server.start()
-    try:
-        await until(server.answers)
-        yield server
-    finally:
-        await server.end()
-        shutil.rmtree(folder, ignore_errors=True)
+@pytest.fixture
+def broker(rabbitmq: RabbitMq) -> RabbitMq:
+    """The tests that use it are in one xdist group, so none runs while another starves or freezes it."""
+    return rabbitmq
 
 
 @pytest.fixture
