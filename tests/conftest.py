@@ -46,9 +46,9 @@ from tests.servers import (
     until,
 )
 
-# A machine that stands still for a moment breaks no promise.
-hypothesis_settings.register_profile("catraca", deadline=None)
-hypothesis_settings.load_profile("catraca")
+# Without deadlines: a machine may be busy. `make test` runs a part of the examples, `make test-all` all.
+hypothesis_settings.register_profile("part", deadline=None, max_examples=30)
+hypothesis_settings.register_profile("all", deadline=None, max_examples=100)
 
 SECRET = "the tests' own secret, long enough to sign with"
 # What is promised of passwords holds whatever a hash costs; what it must cost is asked in test_passwords.py.
@@ -86,7 +86,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Put files into memory if possible; xdist workers inherit the folder from the environment."""
+    """Set up the process; files are in memory if possible, in a folder that xdist workers inherit."""
+    hypothesis_settings.load_profile("all" if config.getoption("--all") else "part")
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
     if "TMPDIR" in os.environ or (folder := folder_in_memory()) is None:
         return

@@ -78,6 +78,7 @@ async def schemathesis(
     assert process.returncode == 0, output.decode()
 
 
+@pytest.mark.long
 @on_one_stack
 async def test_documented_examples_are_answered_as_documented(api_url: str, tmp_path: Path) -> None:
     examples = ["--phases=examples", "--mode=positive"]

@@ -25,6 +25,7 @@ from catraca.platform.database import Database
 from catraca.platform.texts import text
 from tests.domains.communities.places import PRICES, ring, somewhere, square, valid_fences
 from tests.servers import Stack
+from tests.support.examples import examples
 from tests.support.forked import run_catraca
 
 # The service is tested on its own; the commands do not depend on the server.
@@ -271,7 +272,9 @@ async def test_missing_database_is_reported_with_a_remedy(machine: Machine) -> N
     assert (code, "127.0.0.1:1" in errors, "hush" in errors) == (1, True, False)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(fence=valid_fences())
 async def test_any_valid_fence_survives_export_and_import(machine: Machine, fence: dict[str, Any]) -> None:
     """Created, read, exported and imported: it keeps its points and its version."""

@@ -60,6 +60,7 @@ class Instance:
             "CATRACA_STATE_DIR": str(self.state),
             "CATRACA_PORT": str(self.port),
             "CATRACA_SECRET": SECRET,
+            "CATRACA_WORKERS": "1",
             "CATRACA_RATE_LIMIT_ANONYMOUS": "100000/minute",
             "CATRACA_RATE_LIMIT_PRINCIPAL": "100000/minute",
             **self.settings,

@@ -192,6 +192,7 @@ async def _write_audit_row(url: str) -> None:
     await connection.close()
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.getuid() != 0, reason="as an ordinary user, every journey here shows it")
 async def test_ordinary_user_runs_it_all_and_root_may_pass_by(here: Instance) -> None:
     nobody = pwd.getpwnam("nobody")

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from catraca.platform.leases import Lease, acquire_lease, release_lease
 from catraca.platform.redis_client import RedisAway, RedisClient, RedisLimits
 from tests.servers import Stack, until
+from tests.support.examples import examples
 from tests.support.redis_server import PATIENT, PrivateRedis, private_redis
 
 MINUTE = timedelta(minutes=1)
@@ -105,7 +106,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(steps=STEPS)
 async def test_lease_has_one_holder_and_fences_grow(
     server: PrivateRedis, redis: RedisClient, steps: list[tuple[str, str]]

@@ -21,6 +21,7 @@ from tests.domains.communities.shapes import (
     rectangle,
     some_fence,
 )
+from tests.support.examples import examples
 
 Fences = list[tuple[Community, BaseGeometry]]
 
@@ -69,7 +70,7 @@ def as_read(fences: Fences) -> Fences:
 
 
 @given(st.randoms(use_true_random=False), st.integers(1, 8))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_index_returns_covering_fences_smallest_first(dice: Random, count: int) -> None:
     fences = as_read(some_fences(dice, count))
     index = index_of(fences)
@@ -110,7 +111,7 @@ def test_empty_index_and_empty_query() -> None:
 
 
 @given(st.randoms(use_true_random=False), st.lists(st.lists(st.integers(1, 6), max_size=4), max_size=6))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_changed_index_equals_a_new_index(dice: Random, steps: list[list[int]]) -> None:
     """Created, moved, retired and created again in any order; a step changes several."""
     index, newest = FenceIndex({}), dict[int, tuple[Community, BaseGeometry]]()
@@ -142,7 +143,7 @@ def meters_on_the_globe(shape: BaseGeometry, lat: float, lon: float) -> float:
 
 
 @given(st.randoms(use_true_random=False), st.floats(-65, 65))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 def test_distance_to_the_edge_is_exact_to_half_a_percent(dice: Random, lat: float) -> None:
     shape = some_fence(dice, lat, LON, meters=dice.uniform(500, 4000))
     fence = fence_of(shape)

@@ -19,6 +19,7 @@ from catraca.domains.communities.polygons import (
 )
 from catraca.platform.texts import LANGUAGES, text, words
 from tests.domains.communities.places import ring, square, valid_fences
+from tests.support.examples import examples
 
 WEST, SOUTH = -46.63, -23.55
 
@@ -213,7 +214,7 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.sampled_from(["Polygon", "MultiPolygon"]), json_values)
 def test_any_json_is_a_fence_or_has_faults(kind: str, coordinates: object) -> None:
     fence = {"type": kind, "coordinates": coordinates}
@@ -231,7 +232,7 @@ corners = places.map(lambda place: [place[0] / 1024 - 46, place[1] / 1024 - 23])
 rings = st.lists(corners, min_size=3, max_size=7).map(lambda found: [*found, found[0]])
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.lists(st.lists(rings, min_size=1, max_size=3), min_size=1, max_size=3))
 def test_fence_is_valid_exactly_if_shapely_says_so(
     coordinates: list[list[list[list[float]]]],

@@ -22,6 +22,7 @@ from catraca.domains.location.fence_crossings.model import (
 from catraca.domains.location.model import Ping
 from catraca.platform.geo import Place
 from tests.domains.communities.shapes import LAT, LON, START, fence_of, moved, rectangle, some_fence
+from tests.support.examples import examples
 
 RULES = CrossingRules(pings=3, dwell=timedelta(seconds=30))
 ERROR_METERS = 50.0
@@ -175,7 +176,7 @@ def noisy_pings(dice: Random, fence: Fence, error: float, meters: float) -> Iter
     st.integers(1, 4),
     st.booleans(),
 )
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 def test_standing_car_crosses_once_at_most_despite_noise(
     dice: Random, size: float, error: float, pings: int, begins_inside: bool
 ) -> None:
@@ -191,7 +192,7 @@ def test_standing_car_crosses_once_at_most_despite_noise(
 
 
 @given(st.randoms(use_true_random=False), st.floats(5, 50), st.floats(8, 15))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_drive_through_enters_once_and_leaves_once(
     dice: Random, error: float, meters_a_second: float
 ) -> None:

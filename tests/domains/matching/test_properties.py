@@ -25,9 +25,15 @@ from catraca.domains.matching.search.model import (
 )
 from tests.domains.matching.simulation.machine import Machine
 from tests.domains.matching.simulation.rides import START
+from tests.support.examples import examples
 
 BOUNDED = settings(
-    max_examples=300, stateful_step_count=40, deadline=None, derandomize=True, database=None, print_blob=False
+    max_examples=examples(300),
+    stateful_step_count=40,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    print_blob=False,
 )
 
 
@@ -74,7 +80,7 @@ every_event = st.one_of(
     st.builds(CandidatesFound, every_standing, candidates, st.booleans()),
     st.builds(OffersMade, every_standing, few),
 )
-thorough = settings(max_examples=400, deadline=None, derandomize=True, database=None)
+thorough = settings(max_examples=examples(400), deadline=None, derandomize=True, database=None)
 
 
 @thorough

@@ -20,6 +20,7 @@ from catraca.platform.clock import now
 from tests.domains.notifications.devices import LiveServer
 from tests.domains.people.person import Person
 from tests.servers import on_one_stack, until
+from tests.support.examples import examples
 
 pytestmark = on_one_stack
 
@@ -85,7 +86,10 @@ async def step(live_server: LiveServer, someone: Person, peer: Peer, what: str, 
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], database=None
+    max_examples=examples(60),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    database=None,
 )
 @example(
     steps=[("notify", 2), ("reconnect", 0), ("breathe", 2), ("announce", 0), ("read", 0)], kept=3, page=3

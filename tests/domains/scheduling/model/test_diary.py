@@ -33,6 +33,7 @@ from tests.domains.scheduling.model.builders import (
     switches,
     worker,
 )
+from tests.support.examples import examples
 
 MONDAY = date(2025, 6, 2)
 WITHIN = (clock("UTC", "2025-06-02T00:00"), clock("UTC", "2025-06-03T00:00"))
@@ -398,7 +399,7 @@ def candidates(found: ServiceSchedule, of: Agenda, within: Span) -> set[Seconds]
     return {starts for starts in around | set(range(*within, 60)) if within[0] <= starts < within[1]}
 
 
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 @given(diaries())
 def test_offered_slots_are_exactly_those_without_conflicts(drawn: tuple[ServiceSchedule, Span]) -> None:
     found, within = drawn

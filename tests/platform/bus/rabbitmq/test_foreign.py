@@ -18,6 +18,7 @@ from pamqp.header import ContentHeader
 from catraca.platform.bus import Queue
 from catraca.platform.bus.rabbitmq.codec import decode
 from tests.platform.bus.rabbitmq.world import World, take
+from tests.support.examples import examples
 
 pytestmark = pytest.mark.xdist_group("rabbitmq")
 
@@ -157,7 +158,7 @@ _names = st.sampled_from(
 _deaths = st.fixed_dictionaries({"queue": _values, "reason": _values, "routing-keys": _values})
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     message_id=st.none() | st.text() | st.uuids().map(str),
     table=st.none() | st.dictionaries(_names, _values | st.lists(_deaths)),
