@@ -1,4 +1,4 @@
-"""The published language: what domains tell each other, as frozen types, and the queues that carry it."""
+"""The events that domains publish for each other, as frozen types, and the queues that carry them."""
 
 from catraca.events.analytics import MatchesFailing
 from catraca.events.appointments import (

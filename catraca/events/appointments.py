@@ -1,4 +1,4 @@
-"""What is told about appointments: booked, moved, confirmed, canceled, missed, near, and times offered."""
+"""Events of appointments: booked, moved, confirmed, canceled, missed, near; and of offered times."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -12,7 +12,7 @@ CanceledBy = Literal["client", "worker", "operator"]
 
 
 class AppointmentEvent(Event, frozen=True, kw_only=True):
-    """All of them say what the appointment is from now on."""
+    """The base of all events of an appointment, with its present data."""
 
     exchange = "appointments.events"
     about = "appointment_id"

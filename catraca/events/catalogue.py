@@ -81,12 +81,12 @@ def says_of(kind: type[msgspec.Struct]) -> str:
 
 
 def fields_of(kind: type[msgspec.Struct], *, about: str = "") -> list[Field]:
-    """What each field says; `about` names what it is about, if that says nothing itself."""
+    """Name, type and description of each field; `about` is the field with the aggregate's id."""
     return [_field(one, about) for one in _fields(kind)]
 
 
 def example_of(kind: type[S]) -> S:
-    """One of this kind, always the same."""
+    """An example of this kind, the same at every call."""
     return msgspec.convert(_example(types.type_info(kind)), kind)
 
 
@@ -103,13 +103,13 @@ def _field(field: types.Field, about: str) -> Field:
 
 
 def _noted(kind: types.Type) -> dict[str, Any]:
-    """What `Meta` says of it beside the type."""
+    """The further values in `Meta`, such as the description."""
     noted = kind.extra_json_schema if isinstance(kind, types.Metadata) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     return cast(dict[str, Any], noted or {})
 
 
 def words_for(kind: types.Type) -> str:
-    """A type as a reader of JSON would name it."""
+    """The name of a type in JSON terms."""
     match kind:
         case types.Metadata():
             return words_for(kind.type)

@@ -1,4 +1,4 @@
-"""What is told about drivers at work: that they are there, in which communities, and where on a ride."""
+"""Events of drivers at work: online, offline or idle, in communities, and their positions on a ride."""
 
 from datetime import datetime
 from typing import Annotated, Literal

@@ -1,4 +1,4 @@
-"""What is told about notifications: that a device which is not connected is to get one."""
+"""Events of notifications: a web push is due for a device."""
 
 from typing import Annotated
 from uuid import UUID

@@ -2,8 +2,8 @@
 
 Leases are an optimization and never decide: Redis may lose any of them. The holder is a name. The holder may
 acquire its lease again, which renews it; others cannot until it is released or expires. All times are
-Redis's. Each new lease gets a fence, a number larger than that of every lease before it: it tells a late act
-of an earlier holder from an act of the present one.
+Redis's. Each new lease gets a fence, a number larger than that of every lease before it: it
+distinguishes a late act of an earlier holder from an act of the present one.
 """
 
 from dataclasses import dataclass

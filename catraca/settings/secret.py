@@ -37,14 +37,17 @@ def _is_over_network(url: str) -> bool:
 
 
 def generated_secret(path: Path) -> str:
-    """Written whole, then linked: a crash leaves no half secret and a race no second one."""
+    """Return the secret at `path`; generate it on first use.
+
+    It is written completely before it is linked: no crash leaves a partial secret, no race a second one.
+    """
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         with NamedTemporaryFile("w", dir=path.parent, prefix=".secret-") as file:  # made with mode 0600
             file.write(secrets.token_urlsafe(48))
             file.flush()
             os.fsync(file.fileno())
-            if os.geteuid() == 0:  # root may pass by once; the folder's owner must be able to read it
+            if os.geteuid() == 0:  # after a run as root, the folder's owner must be able to read it
                 owner = path.parent.stat()
                 os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
             with suppress(FileExistsError):

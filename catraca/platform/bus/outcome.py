@@ -1,4 +1,4 @@
-"""Decides the outcome of each delivery, and tells a faulty message from an outage.
+"""Decides the outcome of each delivery, and distinguishes a faulty message from an outage.
 
 A *message fault* (this message cannot be handled) counts: the message is retried a few times with growing
 delays, then it is a dead letter. An *outage* (database, Redis or broker away) does not count: the consumer

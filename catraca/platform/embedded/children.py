@@ -21,7 +21,7 @@ PR_SET_PDEATHSIG = 1
 
 
 class ServerLog:
-    """One server's log file, appended to; what an earlier start wrote is never taken for this one's."""
+    """The log file of one server, opened for appending. `news` and `tail` skip lines of earlier starts."""
 
     def __init__(self, path: Path, account: Account) -> None:
         self.path = path
@@ -33,24 +33,24 @@ class ServerLog:
         self._begin = self._seen = os.fstat(self._descriptor).st_size
 
     def fileno(self) -> int:
-        """What a child writes to."""
+        """The descriptor that a child writes to."""
         return self._descriptor
 
     def news(self) -> bytes:
-        """What was written since the last look, or its end when that was much."""
+        """The bytes written since the last call; only the last `TAIL_BYTES` if there are more."""
         end = os.fstat(self._descriptor).st_size
         begin, self._seen = max(self._seen, end - TAIL_BYTES), end
         return os.pread(self._descriptor, end - begin, begin)
 
     def tail(self) -> list[str]:
-        """The last lines since this start."""
+        """The last lines written since this start."""
         end = os.fstat(self._descriptor).st_size
         begin = max(self._begin, end - TAIL_BYTES)
         text = os.pread(self._descriptor, end - begin, begin).decode(errors="replace")
         return text.splitlines()[-TAIL_LINES:]
 
     def close(self) -> None:
-        """Stop reading; the child keeps its own handle."""
+        """Close this process's descriptor; the child keeps its own."""
         os.close(self._descriptor)
 
 
@@ -62,16 +62,16 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """The process id."""
         return self._process.pid
 
     @property
     def exit_code(self) -> int | None:
-        """How it ended (minus the signal's number if by a signal), or nothing while it runs."""
+        """The exit code, negative if a signal ended the process; None while it runs."""
         return self._process.poll()
 
     async def wait(self) -> int:
-        """Return once it has ended."""
+        """Wait for the end of the process; returns its exit code."""
         try:
             ended = os.pidfd_open(self.pid) if self.exit_code is None else None
         except OSError:  # an old kernel, or a container that forbids it
@@ -85,7 +85,7 @@ class Child:
         return self._process.wait()
 
     async def end(self, steps: Steps) -> None:
-        """Send each signal in turn, giving it so many seconds; done at once if it has ended."""
+        """Send the signals one after another, each with its seconds to work, until the process has ended."""
         for number, seconds in steps:
             if self.exit_code is not None:
                 return
@@ -94,19 +94,19 @@ class Child:
 
 
 async def _readable(descriptor: int) -> None:
-    loop, told = asyncio.get_running_loop(), asyncio.Event()
-    loop.add_reader(descriptor, told.set)
+    loop, readable = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(descriptor, readable.set)
     try:
-        await told.wait()
+        await readable.wait()
     finally:
         loop.remove_reader(descriptor)
 
 
 async def until(holds: Callable[[], bool], *, seconds: float | None = None) -> bool:
-    """Ask again and again until it holds or the seconds are over; the last answer."""
+    """Poll until `holds` returns True or the seconds are over; returns its last result."""
     try:
         async with asyncio.timeout(seconds):
-            while not holds():  # noqa: ASYNC110 - the kernel tells nobody of these
+            while not holds():  # noqa: ASYNC110 - no event for these
                 await asyncio.sleep(POLL_SECONDS)
     except TimeoutError:
         return holds()
@@ -124,7 +124,7 @@ def spawn(command: list[str], account: Account, log: ServerLog, *, dies_by: sign
         stdout=log.fileno(),
         stderr=log.fileno(),
         umask=0o077,
-        # Ctrl-C in the terminal must reach Catraca alone, which then decides the order of stopping.
+        # Ctrl-C in the terminal must reach Catraca alone, which then stops the servers in order.
         start_new_session=True,
         # Runs after the switch of user, which would clear the setting.
         preexec_fn=end_with_parent(dies_by),
@@ -138,7 +138,7 @@ def end_with_parent(number: signal.Signals) -> Callable[[], None]:
 
     def in_child() -> None:
         if prctl(PR_SET_PDEATHSIG, int(number), 0, 0, 0) != 0 or os.getppid() != parent:
-            # The parent died before the request took hold, so nobody would ever end this child.
+            # The parent died before the request took effect, so no signal would ever end this child.
             os._exit(1)
 
     return in_child

@@ -1,4 +1,4 @@
-"""Servers that outlived an earlier Catraca: found by the folder they stand in, and ended."""
+"""Servers that outlived an earlier Catraca: found by their working folder, and ended."""
 
 import os
 import signal
@@ -12,7 +12,7 @@ PROC = Path("/proc")
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """How a server shows in /proc: its program's name, its working folder, a mark in its command line."""
+    """How a server appears in /proc: its program's name, its working folder, a mark in its command line."""
 
     program: str
     folder: Path
@@ -21,24 +21,24 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """A process; `leads` tells the server itself from the helpers it forked."""
+    """A process. `leads` is True for the server itself, False for a helper that it forked."""
 
     pid: int
     leads: bool
 
 
 def find_leftovers(trace: Trace) -> list[Leftover]:
-    """The living processes of that server on that very folder, and no others."""
+    """The living processes of that server on exactly that folder."""
     folder = trace.folder.stat()
     found = (_look_at(entry, trace, folder) for entry in PROC.iterdir() if entry.name.isdigit())
     return [leftover for leftover in found if leftover]
 
 
 async def end_leftovers(trace: Trace, steps: Steps) -> bool:
-    """End them all, first politely through the server itself; whether none is left."""
+    """End all leftovers, with the first signal to the server only; True if none is left."""
     for step, (number, seconds) in enumerate(steps):
         found = find_leftovers(trace)
-        # Helpers take the polite signal for something else (a checkpointer: "shut down alone").
+        # To helpers the first signal has another meaning (to a checkpointer: "shut down alone").
         receivers = [one for one in found if one.leads or step > 0]
         for one in receivers:
             _signal(one.pid, number)
@@ -55,7 +55,7 @@ def _look_at(entry: Path, trace: Trace, folder: os.stat_result) -> Leftover | No
         if not command or not _stands_in(entry, trace, folder, command):
             return None
     except (OSError, UnicodeDecodeError):
-        # Gone meanwhile, or none of ours.
+        # The process has ended meanwhile, or is not ours.
         return None
     return Leftover(int(entry.name), leads=not command.startswith(f"{trace.program}:".encode()))
 
@@ -65,7 +65,7 @@ def _stands_in(entry: Path, trace: Trace, folder: os.stat_result, command: bytes
         # By inode: the same path means another folder inside another container.
         return os.path.samestat((entry / "cwd").stat(), folder)
     except PermissionError:
-        # Root in a container may not look into other users' processes; their command line is public.
+        # Root in a container may not read other users' working folders; their command lines are public.
         return os.fsencode(trace.mark) in command
 
 

@@ -18,7 +18,7 @@ POLL_SECONDS = 0.05
 
 
 class StateFolder:
-    """A state folder that this process holds until it ends or releases it.
+    """A state folder, locked by this process until the process ends or releases it.
 
     `workers` is a second lock. Every process that `catraca up` starts inherits its descriptor and so holds it
     too, from before its first instruction until its end: the next `catraca up` waits for it.
@@ -30,7 +30,7 @@ class StateFolder:
         self.workers = workers
 
     def release(self) -> None:
-        """Let another process have the folder; safe to repeat."""
+        """Release both locks. Safe to repeat."""
         while self._descriptors:
             os.close(self._descriptors.pop())
 
@@ -61,7 +61,7 @@ STATE_LOCK, WORKERS_LOCK = "lock", "workers.lock"
 
 
 def lock_state_dir(state_dir: Path) -> StateFolder:
-    """Make the state folder if needed and hold it for this process alone, or raise StateFolderInUse."""
+    """Make the state folder if needed and lock it, or raise StateFolderInUse."""
     state = make_state_folder(state_dir)
     descriptor = _open_lock(state, STATE_LOCK)
     if not _try_flock(descriptor):

@@ -154,7 +154,7 @@ class PostgresSubscription:
                     claimed = await self._claim_from(db, limit)
         except Refusal:
             return []
-        # After a long outage a message in hand can be claimed again, because its lease has expired.
+        # After a long outage an unsettled message can be claimed again, because its lease has expired.
         taken = [delivery for delivery in claimed if delivery.tag not in self._in_hand]
         self._in_hand.update((delivery.tag, delivery) for delivery in taken)
         return taken

@@ -71,7 +71,7 @@ class Session:
         try:
             async with broker_call(), self._settling:
                 tags = self._remove(deliveries)
-                # Everything before the first that is still in hand, with one acknowledgement.
+                # Everything before the first unsettled delivery, with one acknowledgement.
                 oldest = next(iter(self._in_hand), math.inf)
                 together = max((tag for tag in tags if tag < oldest), default=0)
                 if together:
@@ -91,14 +91,14 @@ class Session:
             self.lose()
 
     async def stop(self) -> None:
-        """End the deliveries. Those in hand can still be settled."""
+        """End the deliveries. Those received can still be settled."""
         if self._consumer is not None:
             with suppress(BusAway):
                 async with broker_call():
                     await self._channel.basic_cancel(self._consumer)
 
     async def close(self) -> None:
-        """Deliveries in hand lapse, and the broker gives them to another consumer."""
+        """Unsettled deliveries lapse, and the broker gives them to another consumer."""
         with suppress(BusAway):
             async with broker_call(CLOSE_SECONDS):
                 await self._channel.close()
