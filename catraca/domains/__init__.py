@@ -1,1 +1,1 @@
-"""The business, one folder a domain; each is reached by its package name only."""
+"""The domains of the business, one folder each. A domain is imported by its package name only."""

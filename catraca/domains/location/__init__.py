@@ -1,4 +1,4 @@
-"""Location: online drivers, their positions, and who sees them."""
+"""Location: online drivers, their positions, and the callers that may see them."""
 
 from catraca.domains.location.fence_crossings.store import INVARIANTS as FENCE_CROSSING_INVARIANTS
 from catraca.domains.location.locks.service import release_drivers, reserve_driver

@@ -1,4 +1,4 @@
-"""What the routes of location's features share: their parts, and who may call them."""
+"""What the routes of location's features share: their parts, and the check of the caller."""
 
 from dataclasses import dataclass
 from datetime import timedelta

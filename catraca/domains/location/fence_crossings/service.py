@@ -34,7 +34,7 @@ class DriverPing:
 async def record_crossings(
     db: Db, fences: Fences, pings: Sequence[DriverPing], *, rules: CrossingRules
 ) -> None:
-    """Write the drivers' new states and publish who entered or left a community.
+    """Write the drivers' new states, and publish an event for each entered or left community.
 
     Safe to repeat and to run in several processes: each crossing is published once.
     """

@@ -1,6 +1,6 @@
 """Driver locks in Redis: a driver is reserved for a ride for a short time.
 
-They avoid useless offers. What decides is the offer's unique index in PostgreSQL.
+They avoid useless offers. The offer's unique index in PostgreSQL decides.
 """
 
 from collections.abc import Collection

@@ -1,4 +1,4 @@
-"""Search for drivers: the Redis index proposes, PostgreSQL says who is online and available.
+"""Search for drivers: the Redis index proposes, PostgreSQL decides which are online and available.
 
 While Redis is down, or has lost the index, positions come from PostgreSQL too; they are some seconds old.
 """

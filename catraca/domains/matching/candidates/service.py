@@ -27,8 +27,8 @@ from catraca.platform.redis_client import RedisClient
 # How many drivers one search records.
 MAX_SEEN = 50
 MAX_TOO_FAR = 5
-# Drivers the ride was offered to before, by their answer. `CANCELED` is not here: that driver lost the offer
-# by no act of theirs, and can be asked again.
+# Drivers the ride was offered to before, by their answer. `CANCELED` is not here: it is no answer of
+# the driver, who can be asked again.
 ASKED_BEFORE: Final[Mapping[Response | None, Verdict]] = {
     "REJECTED": "refused_before",
     "EXPIRED": "silent_before",

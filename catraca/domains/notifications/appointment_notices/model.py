@@ -1,4 +1,4 @@
-"""Notifications of events about appointments: who gets one, and its text in the appointment's time zone."""
+"""Notifications of events about appointments: recipients, and texts in the appointment's time zone."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Notifications of events about rides, offers and searches: who gets one, and its text."""
+"""Notifications of events about rides, offers and searches: recipients and texts."""
 
 from collections.abc import Iterator
 from uuid import UUID

@@ -59,7 +59,7 @@ async def standings_of(db: Db, callers: Sequence[tuple[UUID, frozenset[str]]]) -
 
 
 async def add_users(db: Db, new_users: Sequence[NewUser], *, signed_up: bool = True) -> set[UUID]:
-    """Insert users and publish them; returns who was inserted. A taken id or e-mail is left out."""
+    """Insert users and publish them; returns the inserted ids. A taken id or e-mail is left out."""
     added = await store.insert_users(db, new_users)
     await outbox.record(
         db,

@@ -16,7 +16,7 @@ async def insert_offers(
 ) -> list[Offer]:
     """Insert an offer of an open ride for each free driver who has not given this ride up.
 
-    The unique index on held offers decides who is free.
+    The unique index on held offers decides which drivers are free.
     """
     rows = await db.fetch(
         f"""

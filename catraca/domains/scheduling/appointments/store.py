@@ -1,7 +1,7 @@
 """Statements on appointments, seats and claims.
 
-The constraint `no_two_claims_overlap` decides who gets a time. Callers lock the subjects' rows first, so that
-bookings do not wait for each other at the constraint, where they could deadlock.
+The constraint `no_two_claims_overlap` decides which booking gets a time. Callers lock the subjects' rows
+first, so that bookings do not wait for each other at the constraint, where they could deadlock.
 """
 
 from collections.abc import AsyncGenerator, Collection, Sequence

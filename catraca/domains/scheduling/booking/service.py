@@ -85,8 +85,8 @@ async def book(
 ) -> Appointment:
     """Book a time, or refuse with the nearest alternatives. Of several requests at once one succeeds.
 
-    With a hold that has not expired, it succeeds. An expired hold is as good as none. Booked again with the
-    same hold, it is the same appointment.
+    With a hold that has not expired, it succeeds. An expired hold is ignored. Booked again with the same
+    hold, it is the same appointment.
     """
     if hold_id is not None:
         held, is_new = await book_hold(db, hold_id, request, client)

@@ -1,6 +1,6 @@
 """Appointments as an iCalendar file (RFC 5545). Pure.
 
-The file says what, when, where and with which worker, never who the client is: calendars are often shared.
+The file has service, time, room and worker, but no data about the client: calendars are often shared.
 Of the library only escaping and folding are used, which are hard to get right; its components take a
 millisecond per appointment.
 """

@@ -50,7 +50,7 @@ async def _set_timers(db: Db, freed_ids: list[FreedTimeId]) -> None:
 async def close_offer(db: Db, hold_id: AppointmentId, outcome: OfferOutcome) -> None:
     """Close the waitlist offer that is this hold.
 
-    A client who declines waits on, at the end of the line. A client who does not answer leaves the waitlist:
+    A client who declines stays on the waitlist, at the end. A client who does not answer leaves the waitlist:
     otherwise each freed time would wait for clients who are gone.
     """
     client_id = await store.close_offer(db, hold_id, outcome)
