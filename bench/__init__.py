@@ -1,1 +1,1 @@
-"""`make bench`: what things cost, as ratios taken in one run on one machine."""
+"""`make bench`: the cost of operations, as ratios taken in one run on one machine."""

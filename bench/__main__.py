@@ -75,7 +75,7 @@ async def main() -> None:
         with ExitStack() as running:
             servers = await _start_servers(stack, broker, running, options.only)
             chosen = [row for row in rows(servers) if options.only in row.name]
-            # In a thread: some of what is measured runs a loop of its own.
+            # In a thread: some loads run an event loop of their own.
             results = await asyncio.to_thread(_measure, chosen, options, folder)
             delays = _measure_delays(servers) if options.only in "latency" else []
             delays += await asyncio.to_thread(_measure_accepts, servers, results)
@@ -118,7 +118,7 @@ async def _start_servers(stack: Stack, broker: RabbitMq, running: ExitStack, onl
         database_url=await _event_database(stack, kept=0),
         amqp_url=broker.url,
         few_kept_url=await _event_database(stack, kept=KEPT_FEW),
-        # Filling these takes a minute or two: only where they are measured.
+        # Filling these databases takes a minute or two, so it is done only if they are measured.
         many_kept_url=await _event_database(stack, kept=KEPT_MANY) if only in RELAY_ROW else "",
         full_on_rabbitmq_url=on_rabbitmq.url,
         few_people_url=await _people_database(stack, FEW_ROWS),
@@ -139,19 +139,19 @@ async def _start_servers(stack: Stack, broker: RabbitMq, running: ExitStack, onl
 
 
 async def _land(stack: Stack, running: ExitStack, redis_number: int) -> LandPlace:
-    """Communities by the thousand, with drivers near but none at home."""
+    """A server with thousands of communities; drivers are near, but no community has its own."""
     database_url = await stack.new_database("communities")
     redis_url = stack.redis_url.replace("db=0", f"db={redis_number}")
     await migrate(database_url)
     await settle_land(database_url, redis_url)
     place = LandPlace(await _own_server(stack, running, database_url, redis_url), database_url, SECRET)
-    # The first who ask wait until all fences are loaded.
+    # The first requests wait until all fences are loaded.
     await asyncio.to_thread(WishLoad("ask", place).milliseconds, per_second=1)
     return place
 
 
 async def _drivers_server(stack: Stack, running: ExitStack, drivers: int, redis_number: int) -> str:
-    """One with so many drivers online, in a database and a Redis of its own."""
+    """A server with this many drivers online, on its own database and Redis."""
     database_url = await stack.new_database(f"drivers_{drivers}")
     redis_url = stack.redis_url.replace("db=0", f"db={redis_number}")
     await migrate(database_url)
@@ -167,7 +167,7 @@ async def _own_server(stack: Stack, running: ExitStack, database_url: str, redis
         "full",
         CATRACA_DATABASE_URL=database_url,
         CATRACA_REDIS_URL=redis_url,
-        # They are not heard of again, and must not be taken for silent.
+        # The drivers send no more pings, and must stay online.
         CATRACA_PRESENCE_TIMEOUT="86400",
     )
     await until(server.answers)
@@ -175,7 +175,7 @@ async def _own_server(stack: Stack, running: ExitStack, database_url: str, redis
 
 
 async def _open_rides(stack: Stack, count: int, redis_number: int) -> tuple[str, str]:
-    """A database and a Redis with drivers online, and so many rides for which no driver is found."""
+    """A database and a Redis with drivers online, and this many open rides without a driver."""
     database_url = await stack.new_database(f"open_rides_{count}_{redis_number}")
     redis_url = stack.redis_url.replace("db=0", f"db={redis_number}")
     await migrate(database_url)
@@ -184,7 +184,7 @@ async def _open_rides(stack: Stack, count: int, redis_number: int) -> tuple[str,
 
 
 async def _offer_delays(stack: Stack, broker: RabbitMq, only: str) -> list[Delay]:
-    """From a passenger's request to the offer, with an API and a process for everything else."""
+    """Delays from a passenger's request to the offer, with an API and a process of all other roles."""
     if only not in OFFER_DELAY:
         return []
     delays: list[Delay] = []
@@ -228,7 +228,7 @@ async def _people_database(stack: Stack, count: int) -> str:
 
 
 async def _event_database(stack: Stack, *, kept: int) -> str:
-    """A database of its own, so that no measurement meets another's events."""
+    """A separate database, so that a measurement sees no events of another one."""
     url = await stack.new_database(f"news_{kept}")
     await migrate(url)
     if kept:
@@ -237,7 +237,7 @@ async def _event_database(stack: Stack, *, kept: int) -> str:
 
 
 def _measure(measured: list[Row], options: argparse.Namespace, folder: Path) -> list[Result]:
-    """Measured and baseline take turns, so that a slow minute of the machine hits both."""
+    """Measure load and baseline in turns, so that a slow minute of the machine affects both."""
     pairs: dict[str, list[tuple[float, float]]] = {row.name: [] for row in measured}
     turns = [row for _ in range(options.rounds) for row in measured]
     for row in track(turns, description="Measuring", console=Console(stderr=True)):
@@ -276,7 +276,7 @@ def _measure_accepts(servers: Servers, results: list[Result]) -> list[Delay]:
 
 
 def _measure_communities(measured: list[Row], results: list[Result]) -> list[Delay]:
-    """How long loading all fences takes; and how long passengers wait when the server is half busy."""
+    """The time to load all fences, and the latency of requests while the server is half busy."""
     delays: list[Delay] = []
     waits: dict[str, Delay] = {}
     for row, result in zip(measured, results, strict=True):
@@ -302,7 +302,7 @@ def _nearby_delays(measured: list[Row]) -> list[Delay]:
 
 
 def _slot_delays(measured: list[Row]) -> list[Delay]:
-    """How long those waited who wanted one slot, from when the first of them asked."""
+    """The wait of clients who request the same slot, from the first request on."""
     waited = {
         name: load
         for row in measured
@@ -313,7 +313,7 @@ def _slot_delays(measured: list[Row]) -> list[Delay]:
 
 
 async def _measure_live(stack: Stack, measured: list[Row], delays: list[Delay]) -> list[Table]:
-    """What the sockets are waited for is added to the delays."""
+    """Add the delays of the sockets to `delays`; return the tables."""
     tables: list[Table] = []
     for row in measured:
         if isinstance(row.measured, DeliveryLoad) and isinstance(row.baseline, BroadcastLoad):

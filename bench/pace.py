@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from time import perf_counter
 from urllib.parse import urlsplit
 
-# When a request was due, and what was answered to it.
+# Called with the time at which a request was due, and the body of its answer.
 Answered = Callable[[float, bytes], None]
 
 
@@ -18,7 +18,7 @@ async def send_paced(
     connections: int,
     status: int,
 ) -> None:
-    """Send each when it is due, over so many connections; every answer must have this status."""
+    """Send each request when it is due, over this many connections; every answer must have this status."""
     address = urlsplit(url)
     waiting: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
     expected = f"HTTP/1.1 {status}".encode()

@@ -1,4 +1,4 @@
-"""What was measured, as a table and as JSON."""
+"""The results as a table and as JSON."""
 
 import argparse
 import json
@@ -42,10 +42,10 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """Told in milliseconds, because a person waits for it."""
+    """A latency in milliseconds."""
 
     name: str
-    # Where only the growth matters, there is none.
+    # None: only the growth matters.
     want_below: float | None
     median: float
     p99: float

@@ -1,4 +1,4 @@
-"""What is measured, against what, and how much of it we want."""
+"""What is measured, against which baseline, and the wanted ratio."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ class Row:
 
     name: str
     against: str
-    # Where it is only measured, there is none.
+    # None: measured only, without a target.
     want: float | None
     measured: Load
     baseline: Load
@@ -55,7 +55,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Servers:
-    """Where the servers of one run listen, and a caller's token for the full one."""
+    """The addresses of one run's servers, and a caller's token for the full one."""
 
     bare_url: str
     full_url: str
@@ -69,21 +69,21 @@ class Servers:
     full_on_rabbitmq_url: str
     few_people_url: str
     many_people_url: str
-    # The full server's own database and secret, for whoever puts rides into the one and signs with the other.
+    # The full server's database and secret, to insert rides and sign tokens.
     full_database_url: str
     secret: str
     redis_url: str
-    # Servers that know of few and of many drivers.
+    # Servers with few and with many drivers.
     few_drivers_url: str
     many_drivers_url: str
-    # Databases, each with a Redis, with few and with many rides for which a driver is looked for.
+    # Databases, each with a Redis, with few and with many open rides.
     few_open: tuple[str, str]
     many_open: tuple[str, str]
-    # Two APIs with sockets, and two bare servers beside them, where that is measured.
+    # Two APIs with sockets and two bare servers; None if not measured.
     live: tuple[LivePlace, Sequence[Server]] | None
-    # One with many communities, where that is measured.
+    # A server with many communities; None if not measured.
     land: LandPlace | None
-    # The full server with its Redis away, where that is measured.
+    # The full server without Redis; empty if not measured.
     without_redis_url: str
 
 

@@ -26,7 +26,7 @@ class Server:
 
 
 def serve(stack: Stack, running: ExitStack, *command: str, **settings: str) -> Server:
-    """Start a server that ends with this run; it will soon answer."""
+    """Start a server that ends with this run, without waiting for its first answer."""
     port = free_port()
     defaults = {
         "CATRACA_PORT": str(port),

@@ -15,7 +15,7 @@ request = function()
 end
 """
 PLAIN_POST = KEYED_POST.replace('  wrk.headers["Idempotency-Key"] = run .. "-" .. count\n', "")
-# Each somebody new, with a key of their own.
+# Each request is of a new user, with its own key.
 SIGN_UP = KEYED_POST.replace(
     """'{"ok":true}'""",
     """'{"name":"Pessoa Medida","email":"' .. run .. "-" .. count .. '@example.com"}'""",
@@ -24,15 +24,15 @@ SIGN_UP = KEYED_POST.replace(
 
 @dataclass(frozen=True, slots=True)
 class HttpLoad:
-    """One kind of request, to be sent as fast as it is answered."""
+    """One kind of request, sent as fast as the server answers."""
 
     url: str
     headers: dict[str, str] = field(default_factory=dict)
     script: str | None = None
 
     def per_second(self, *, seconds: int, connections: int, folder: Path) -> float:
-        """Answers a second; a run with one wrong answer is no measurement."""
-        # Whoever waits longer than this was not answered.
+        """Returns answers per second; raises if one answer was wrong."""
+        # A request without an answer after the timeout is an error.
         command = ["wrk", "-t1", "--timeout", "10s", f"-c{connections}", f"-d{seconds}"]
         for name, value in self.headers.items():
             command += ["-H", f"{name}: {value}"]

@@ -1,6 +1,6 @@
 """Run the storms: `python -m prove [STORM ...] [--rounds N] [--percent N] [--stack NAME] [--restart]`.
 
-What was done is kept in `var/prove.json`, so a run that was cut off goes on where it stopped.
+Finished rounds are stored in `var/prove.json`, so an interrupted run continues where it stopped.
 """
 
 import argparse

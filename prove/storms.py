@@ -46,7 +46,7 @@ class Storm:
     name: str
     rounds: int
     round_seconds: float
-    # Gets the number of the round, and the share of its full size where it has one; may say what it found.
+    # Gets the number of the round, and, if `has_size`, the share of its full size; may return a report.
     run: Callable[..., Awaitable[str | None]]
     stacks: Sequence[str] = ("embedded", "servers")
     has_size: bool = False
@@ -58,7 +58,7 @@ async def _idempotency_kill(parts: Parts, number: int) -> None:
 
 
 async def _postgres_kill(_: Parts, __: int) -> None:
-    """A whole `catraca up` of its own, which must also bring PostgreSQL back by itself."""
+    """On a `catraca up` of its own, which must also restart PostgreSQL by itself."""
     async with instance() as here:
         await here.start("--workers", "2")
         await kill_postgres_under_load(here)
@@ -66,7 +66,7 @@ async def _postgres_kill(_: Parts, __: int) -> None:
 
 
 async def _events_crash(parts: Parts, number: int, *, on_rabbitmq: bool) -> None:
-    """Eight processes die in one window; the next round takes the next, and the next turn them apart."""
+    """Eight processes die in one window. Each round takes the next window, every second turn with `apart`."""
     window, apart = WINDOWS[number % len(WINDOWS)], number // len(WINDOWS) % 2 == 1
     async with event_world(await _beside(parts, "news"), await _broker_url(on_rabbitmq)) as room:
         await die_in_windows(room, [window] * 8, more=2000, apart=apart)
@@ -83,14 +83,14 @@ async def _events_rolling(_: Parts, __: int, *, share: float, on_rabbitmq: bool)
 
 
 async def _sign_ups(_: Parts, number: int, *, share: float, on_rabbitmq: bool) -> str:
-    """Each round is another storm, of the whole size."""
+    """Each round has the full size and another seed."""
     size = Size(sign_ups=_part(FULL_SIZE.sign_ups, share))
     async with _servers(on_rabbitmq) as servers:
         return await storm_sign_ups(servers, size, seed=number)
 
 
 async def _sign_ups_outage(_: Parts, number: int, *, share: float, on_rabbitmq: bool) -> str:
-    """By turns PostgreSQL hangs, and is gone."""
+    """PostgreSQL is frozen in even rounds and killed in odd ones."""
     async with _servers(on_rabbitmq) as servers:
         return await outlast_outage(servers, seconds=OUTAGE_SECONDS * share, freezes=number % 2 == 0)
 
@@ -98,7 +98,7 @@ async def _sign_ups_outage(_: Parts, number: int, *, share: float, on_rabbitmq: 
 async def _ride(
     _: Parts, number: int, *, share: float, on_rabbitmq: bool, storm: Callable[..., Awaitable[str]]
 ) -> str:
-    """Each round has servers and processes of its own, and ends when all is at rest and agrees."""
+    """Each round has its own servers and processes, and ends with the checks of `settle`."""
     async with _servers(on_rabbitmq) as servers, storm_fleet(servers) as here:
         found = await storm(here, number, share)
         await here.settle()
@@ -129,15 +129,15 @@ async def _ride_paused(here: StormFleet, number: int, share: float) -> str:
 
 async def _ride_killed(here: StormFleet, number: int, share: float) -> str:
     async with here.gated_api() as (api, gate):
-        told = await die_around_commit(here, api, gate)
-    return f"{told}; {await kill_amid_bursts(here, drivers=100, rounds=_part(10, share), seed=number)}"
+        report = await die_around_commit(here, api, gate)
+    return f"{report}; {await kill_amid_bursts(here, drivers=100, rounds=_part(10, share), seed=number)}"
 
 
 async def _confirmations(here: StormFleet, number: int, share: float) -> str:
     """Ten of the two hundred rounds."""
     async with here.gated_api() as (api, gate):
-        told = [await around(here, api, gate) for around in (die_around_confirm, come_during_commit)]
-    return "; ".join([*told, await storm_confirmations(here, rounds=_part(10, share), seed=number)])
+        report = [await around(here, api, gate) for around in (die_around_confirm, come_during_commit)]
+    return "; ".join([*report, await storm_confirmations(here, rounds=_part(10, share), seed=number)])
 
 
 async def _appointments(_: Parts, number: int, *, share: float, on_rabbitmq: bool) -> str:
@@ -152,7 +152,7 @@ async def _appointments(_: Parts, number: int, *, share: float, on_rabbitmq: boo
 
 
 async def _matching(_: Parts, number: int, *, share: float, on_rabbitmq: bool) -> str:
-    """By turns drivers are asked one by one, and three at once."""
+    """One offer at a time in even rounds, three in odd ones."""
     whole = TownSize(offers_at_once=1 if number % 2 == 0 else 3)
     size = replace(whole, drivers=_part(whole.drivers, share), rides=_part(whole.rides, share))
     async with _servers(on_rabbitmq) as servers:
@@ -160,7 +160,7 @@ async def _matching(_: Parts, number: int, *, share: float, on_rabbitmq: bool) -
 
 
 async def _live(_: Parts, number: int, *, share: float, on_rabbitmq: bool) -> str:
-    """The size of a town, and all of its people on sockets."""
+    """A town whose people are all connected by sockets."""
     whole = LiveSize()
     town = replace(whole.town, drivers=_part(whole.town.drivers, share), rides=_part(whole.town.rides, share))
     size = replace(whole, passengers=_part(whole.passengers, share), town=town)
@@ -169,7 +169,7 @@ async def _live(_: Parts, number: int, *, share: float, on_rabbitmq: bool) -> st
 
 
 async def _matching_core(_: Parts, number: int, *, share: float) -> str:
-    """Without any server: the core alone, in a world where everything goes wrong."""
+    """Without any server: the pure core alone, in a simulation with every failure."""
     return await asyncio.to_thread(run_core_storms, _part(2000, share), seed=number)
 
 
@@ -179,7 +179,7 @@ def _part(whole: int, share: float) -> int:
 
 @asynccontextmanager
 async def _servers(on_rabbitmq: bool) -> AsyncIterator[StormServers]:
-    """Debian's servers beside RabbitMQ, the embedded ones where PostgreSQL is the bus."""
+    """Debian's servers with RabbitMQ, or the embedded ones with PostgreSQL as the bus."""
     stack_name = "servers" if on_rabbitmq else "embedded"
     async with storm_servers(stack_name, await _broker_url(on_rabbitmq)) as servers:
         yield servers

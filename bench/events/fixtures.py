@@ -17,7 +17,7 @@ LIMIT_SECONDS = 120
 
 
 class Measured(Event, frozen=True, kw_only=True, tag="bench.measured"):
-    """About 300 bytes with its headers, as a ride's events are."""
+    """About 300 bytes with its headers, like the events of a ride."""
 
     exchange = "bench.events"
     about = "subject_id"
@@ -39,7 +39,7 @@ class EventFixture:
 async def open_fixture(
     database_url: str, amqp_url: str | None, *, batch: int
 ) -> AsyncGenerator[EventFixture]:
-    """A queue of its own; handled `batch` at a time, as much in hand as four batches."""
+    """Open a separate queue, handled `batch` messages at a time, with a prefetch of four batches."""
     queue = Queue(
         name=f"bench_{uuid4().hex[:12]}",
         binds=("bench.*",),
@@ -80,7 +80,7 @@ async def record_events(database: Database, count: int) -> None:
 
 
 async def keep_sent(database: Database, count: int) -> None:
-    """As if that many events had been sent before."""
+    """Insert this many rows of sent events."""
     async with database.connection() as db:
         await db.execute("SET statement_timeout = 0")
         await db.execute(

@@ -13,7 +13,7 @@ LATENCY_EVENTS = 400
 
 @dataclass(frozen=True, slots=True)
 class EventLoad:
-    """`events_a_second` is a guess, by which the number of events fits the seconds asked for."""
+    """`events_a_second`, an estimate, times the seconds is the number of events."""
 
     what: str
     database_url: str

@@ -22,7 +22,7 @@ PAUSE_SECONDS = 0.02
 
 
 async def events_per_second(database_url: str, amqp_url: str | None, *, count: int) -> float:
-    """From committed rows, all there at the start, to handled events, a hundred to a transaction."""
+    """The rate from committed rows, all there at the start, to handled events, a hundred per transaction."""
     async with open_fixture(database_url, amqp_url, batch=BATCH) as fixture:
         await record_events(fixture.database, count)
         left = count
@@ -40,7 +40,7 @@ async def events_per_second(database_url: str, amqp_url: str | None, *, count: i
 
 
 async def relayed_per_second(database_url: str, *, count: int) -> float:
-    """The relay alone, beside whatever is kept of earlier events."""
+    """The rate of the relay alone; sent events in the database stay there."""
     async with open_fixture(database_url, None, batch=BATCH) as fixture:
         await record_events(fixture.database, count)
         relay = Relay(fixture.database, fixture.transport)

@@ -1,1 +1,1 @@
-"""Community rides, measured: which fences a place is in, and what asking and confirming cost."""
+"""Benchmarks of community rides: the fences around a place, requests and confirmations."""

@@ -1,4 +1,4 @@
-"""Fences as communities have them, and how fast it is known which of them a place is in."""
+"""Fences like those of communities, and the rate at which the fences around a place are found."""
 
 import json
 import math
@@ -19,7 +19,7 @@ from catraca.platform.geo import Place
 
 FENCES = 10_000
 SIDE = math.isqrt(FENCES)
-# So that some overlap, and about half of the land is in none.
+# With these sizes some fences overlap, and about half of the map is in no fence.
 APART_METERS = 2500.0
 RADIUS_METERS = (400.0, 1600.0)
 CORNERS = (8, 60)
@@ -30,7 +30,7 @@ LOADED_TIMES = 5
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """One fence, and about where its middle is."""
+    """One fence and its approximate centre."""
 
     id: CommunityId
     middle: tuple[float, float]
@@ -39,7 +39,7 @@ class Plot:
 
 @cache
 def plots() -> Sequence[Plot]:
-    """The same ones each time, all over the map around its centre."""
+    """Fences all over the map, the same at every call."""
     chance = random.Random(8)
     return [_plot(number, chance) for number in range(FENCES)]
 
@@ -56,7 +56,7 @@ def _plot(number: int, chance: random.Random) -> Plot:
 
 
 def _ring(east: float, north: float, radius: float, chance: random.Random) -> list[list[float]]:
-    """Uneven, as drawn along streets; never crossing itself, for its corners go round the middle."""
+    """An uneven ring. It never crosses itself: its corners are in order of angle around the centre."""
     corners = chance.randint(*CORNERS)
     ring: list[list[float]] = []
     for corner in range(corners):
@@ -76,7 +76,7 @@ def load_index() -> FenceIndex:
 
 
 def loading_milliseconds() -> tuple[float, float]:
-    """Median and most, from GeoJSON to an index that answers."""
+    """Median and maximum time, from GeoJSON to the first answer of the index."""
     plots()
     taken: list[float] = []
     for _ in range(LOADED_TIMES):
@@ -87,7 +87,7 @@ def loading_milliseconds() -> tuple[float, float]:
 
 
 class FenceLoad:
-    """Asks from places all over the map, half of them in a fence, half in none."""
+    """Looks up places all over the map; half of them are in a fence."""
 
     def __init__(self) -> None:
         self._index: FenceIndex | None = None
@@ -118,7 +118,7 @@ def _half_inside(index: FenceIndex) -> list[Place]:
 
 
 class PreparedLoad:
-    """One fence with as many corners as most have, prepared; of its places half are inside."""
+    """One prepared fence with the median number of corners; half of the places are inside."""
 
     def per_second(self, *, seconds: int, connections: int, folder: Path) -> float:
         shapes = sorted(

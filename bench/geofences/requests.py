@@ -1,4 +1,4 @@
-"""Community rides asked for and confirmed over HTTP, and plain rides of the same server beside them."""
+"""Community rides requested and confirmed over HTTP, and plain rides of the same server."""
 
 import asyncio
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from bench.geofences.world import What, Wish, count_rows, make_wishes
 from bench.pace import send_paced
 from bench.wrk import HttpLoad
 
-# More than will be answered.
+# More than the server can answer.
 WISHES_A_SECOND = 2500
 PACED_SECONDS = 5
 CONNECTIONS = 64
@@ -19,7 +19,7 @@ PATHS: dict[What, str] = {
     "confirm": "/api/governance/ride/request",
 }
 STATUSES: dict[What, int] = {"plain": 201, "ask": 202, "confirm": 201}
-# One line a request: the passenger's token, and the body.
+# One line per request: the passenger's token and the body.
 SCRIPT = """
 local lines = {}
 for line in io.lines("%s") do lines[#lines + 1] = line end
@@ -35,7 +35,7 @@ end
 
 @dataclass(frozen=True, slots=True)
 class LandPlace:
-    """A server with a land of communities behind it."""
+    """A server whose database has many communities."""
 
     url: str
     database_url: str
@@ -44,7 +44,7 @@ class LandPlace:
 
 @dataclass(frozen=True, slots=True)
 class WishLoad:
-    """A request a passenger, each of another one."""
+    """Each request is of another passenger."""
 
     what: What
     place: LandPlace
@@ -63,7 +63,7 @@ class WishLoad:
         return rate
 
     def milliseconds(self, *, per_second: float) -> tuple[float, float]:
-        """Median and 99th percentile at this pace, each from the moment the request was due."""
+        """Median and 99th percentile at this pace, measured from the time each request was due."""
         taken: list[float] = []
         asyncio.run(
             send_paced(

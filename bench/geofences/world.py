@@ -1,4 +1,4 @@
-"""A land of communities without drivers of their own, and passengers who want rides there."""
+"""Communities without drivers of their own, and passengers who request rides there."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from catraca.platform.auth import sign_token
 from catraca.platform.ids import token_digest
 
 DRIVERS = 300
-# Where drivers are near, but none is at home.
+# Within this distance of the centre drivers are near.
 AROUND_METERS = 6000.0
 What = Literal["plain", "ask", "confirm"]
 
@@ -37,7 +37,7 @@ class Home:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """One passenger's request: the token it comes with, and its body."""
+    """One passenger's request: its bearer token and its body."""
 
     bearer: str
     body: str
@@ -45,14 +45,14 @@ class Wish:
 
 @cache
 def homes() -> Sequence[Home]:
-    """The communities in the midst of the drivers, each with a place that is in its fence."""
+    """The communities amid the drivers, each with a place in its fence."""
     near = [plot for plot in plots() if max(map(abs, plot.middle)) < AROUND_METERS]
     inside = [shapely.point_on_surface(shapely.from_geojson(plot.geojson)) for plot in near]
     return [Home(plot, float(point.y), float(point.x)) for plot, point in zip(near, inside, strict=True)]
 
 
 async def settle_land(database_url: str, redis_url: str) -> None:
-    """All communities, and some hundred drivers in the middle of them who are of none."""
+    """Insert all communities, and some hundred drivers in the middle of the map without a home community."""
     await put_online(database_url, redis_url, DRIVERS)
     db = await asyncpg.connect(database_url)
     try:
@@ -74,7 +74,7 @@ async def settle_land(database_url: str, redis_url: str) -> None:
 
 
 async def make_wishes(database_url: str, secret: str, what: What, count: int) -> list[Wish]:
-    """Of so many new passengers; those who are to confirm have been asked."""
+    """Insert new passengers and return a request of each; for `confirm` with an open confirmation."""
     visits = [(uuid4(), homes()[number % len(homes())]) for number in range(count)]
     db = await asyncpg.connect(database_url)
     try:
@@ -87,7 +87,7 @@ async def make_wishes(database_url: str, secret: str, what: What, count: int) ->
             bodies = [{"confirmationToken": token} for token in tokens]
         else:
             bodies = [_body(what, home) for _, home in visits]
-        # What the last measurement left to be told is no load of this one's.
+        # Unsent events of the last measurement must not load this one.
         await db.execute("TRUNCATE outbox, outbox_sent")
         await db.execute("ANALYZE users, rides, ride_confirmations, timers")
         await db.execute("CHECKPOINT")
@@ -111,7 +111,7 @@ def _body(what: What, home: Home) -> Mapping[str, object]:
 async def _ask_all(
     db: asyncpg.Connection, tokens: ConfirmationTokens, visits: Sequence[tuple[UUID, Home]]
 ) -> list[str]:
-    """What asking each of them leaves in the database; answers their tokens."""
+    """Insert the rows that a request of each leaves in the database; returns the confirmation tokens."""
     ids = [uuid4() for _ in visits]
     made = [tokens.token_of(one) for one in ids]
     await db.executemany(
@@ -140,7 +140,7 @@ async def _ask_all(
 
 
 async def count_rows(database_url: str, what: What) -> int:
-    """How many questions, rides, or confirmed rides there are."""
+    """Count confirmations, plain rides or confirmed rides."""
     queries = {
         "plain": "SELECT count(*) FROM rides WHERE type = 'normal'",
         "ask": "SELECT count(*) FROM ride_confirmations",

@@ -1,4 +1,4 @@
-"""The same way without rows, numbers and people: uvicorn, a list of sockets, and a loop that sends to all."""
+"""The baseline without rows, numbers and users: uvicorn, a list of sockets, a loop that sends to all."""
 
 import asyncio
 from time import monotonic

@@ -31,6 +31,6 @@ def resident_bytes(pid: int) -> int:
 
 
 def _ticks(pid: int, *, with_children: bool) -> int:
-    # What follows the name, which may hold anything.
+    # The fields after the name, which may contain any character.
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return sum(int(ticks) for ticks in fields[11 : 15 if with_children else 13])

@@ -1,4 +1,4 @@
-"""Deliveries a second: from rows to clients, and from a bare loop to the same clients."""
+"""Deliveries per second: from rows to clients, and from a bare loop to the same clients."""
 
 import asyncio
 import urllib.request
@@ -21,7 +21,7 @@ from catraca.platform.auth import sign_token
 from catraca.platform.database import Database
 
 SOCKETS = 200
-# A guess, by which the number of deliveries fits the seconds asked for.
+# An estimate, to choose the number of deliveries for the given seconds.
 A_SECOND = 6000
 # As long as a notification of a ride that has begun.
 FRAME = (
@@ -32,7 +32,7 @@ FRAME = (
 
 @dataclass(frozen=True, slots=True)
 class LivePlace:
-    """Two APIs with a database of their own; PostgreSQL and Redis live in the folder."""
+    """Two APIs with their own database; PostgreSQL and Redis run in the folder."""
 
     folder: Path
     database_url: str
@@ -47,7 +47,7 @@ class LivePlace:
 @dataclass
 class DeliveryLoad:
     place: LivePlace
-    # Microseconds a delivery, by who worked or waited; of all turns.
+    # Microseconds per delivery by stage; one entry per turn.
     costs: list[dict[str, float]] = field(default_factory=list)
     _people: list[UUID] = field(default_factory=list)
 

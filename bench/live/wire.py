@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 OPEN_SECONDS = 30
 OPENED_AT_ONCE = 50
 TEXT, PING, CLOSE = 1, 9, 8
-# A mask of zeros is one too, and leaves the text as it is.
+# A mask of zeros is valid and leaves the text unchanged.
 MASKED, NO_MASK = 0x80, bytes(4)
 
 Hear = Callable[[bytes], None]
@@ -26,7 +26,7 @@ class Wire(asyncio.Protocol):
         self.opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is none by descent
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's transport is not a subclass
         self._transport.write(self._request)
 
     def data_received(self, data: bytes) -> None:

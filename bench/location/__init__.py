@@ -1,1 +1,1 @@
-"""Where drivers are, measured: pings taken, and drivers found near by."""
+"""Benchmarks of drivers' positions: pings recorded, and drivers found nearby."""

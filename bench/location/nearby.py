@@ -1,4 +1,4 @@
-"""How long it takes to find drivers near by, one question at a time: what counts is the slow ones."""
+"""The latency of a search for drivers nearby, one request at a time; the slow ones count."""
 
 import http.client
 import json
@@ -16,15 +16,15 @@ from catraca.platform.auth import sign_token
 FEW_DRIVERS = 1000
 MANY_DRIVERS = 1_000_000
 WARM_UP = 50
-# What a circle holds of evenly spread drivers depends a little on where it lies.
+# The number of evenly spread drivers in a circle varies a little with its place.
 FEWEST_FOUND = IN_REACH * 9 // 10
 
 
 class NearbyLoad:
-    """Asks from places all over the map; remembers how long each answer took, through all its turns."""
+    """Searches around places all over the map, and records the time of each answer in all turns."""
 
     def __init__(self, url: str, secret: str, drivers: int, *, beside: "NearbyLoad | None" = None) -> None:
-        """`beside`, if given, is asked in turns with this one, so that a slow moment hits both."""
+        """`beside`, if given, is measured in turns with this one, so that a slow moment affects both."""
         self.drivers = drivers
         self._url = url
         self._beside = beside
@@ -34,7 +34,7 @@ class NearbyLoad:
         self._last_p99_seconds = 0.0
 
     def per_second(self, *, seconds: int, connections: int, folder: Path) -> float:
-        """One over the 99th percentile: as many as there would be if all were as slow as that."""
+        """One over the 99th percentile: the rate if all requests were that slow."""
         if self._beside is not None:
             ask_in_turns([self, self._beside], seconds=2 * seconds)
         return 1 / self._last_p99_seconds
@@ -44,7 +44,7 @@ class NearbyLoad:
         self._last_p99_seconds = percentile(taken_seconds, 99)
 
     def milliseconds(self) -> tuple[float, float]:
-        """Median and 99th percentile of all."""
+        """Median and 99th percentile of all turns."""
         return percentile(self._taken_seconds, 50) * 1000, percentile(self._taken_seconds, 99) * 1000
 
     def connect(self) -> http.client.HTTPConnection:
@@ -66,7 +66,7 @@ class NearbyLoad:
 
 
 def ask_in_turns(loads: Sequence[NearbyLoad], *, seconds: int) -> None:
-    """One question at a time, to each after the other."""
+    """Send one request at a time, to each server in turn."""
     taken: list[list[float]] = [[] for _ in loads]
     connections = [load.connect() for load in loads]
     ends_at = perf_counter() + seconds

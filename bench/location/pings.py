@@ -1,4 +1,4 @@
-"""Pings over HTTP in lists, as a gateway of devices sends them; and what Redis alone could take."""
+"""Pings over HTTP in lists, as a device gateway sends them; and the rate of Redis alone."""
 
 import asyncio
 import csv
@@ -18,15 +18,15 @@ from catraca.platform.auth import sign_token
 from catraca.platform.geo import METERS_A_DEGREE
 
 PINGS_A_LIST = 100
-# More than are under way at a time, so that no driver's pings overtake each other.
+# More than the concurrent requests, so that no driver's pings overtake each other.
 LISTS = 200
 DRIVERS = LISTS * PINGS_A_LIST
-# Everybody goes to and fro: no ping is where the last one was, and none is too far from it.
+# Each driver moves back and forth: no ping has the place of the last one, and none is too far from it.
 STEPS_METERS = (0.0, 15.0)
-# A guess, by which the number of commands fits the seconds asked for.
+# An estimate, to choose the number of commands for the given seconds.
 GEOADDS_A_SECOND = 250_000
 
-# One line a list, without its moment: that is written in when it is sent.
+# One line per list, without the time, which is inserted when the list is sent.
 SCRIPT = """
 local ffi = require("ffi")
 ffi.cdef("typedef struct { long s; long us; } moment; int gettimeofday(moment *at, void *zone);")
@@ -46,7 +46,7 @@ end
 
 @dataclass(frozen=True, slots=True)
 class PingLoad:
-    """Answers pings a second; a run in which one of them was not taken is no measurement."""
+    """Returns pings per second; raises if a ping was not accepted."""
 
     url: str
     database_url: str
@@ -81,7 +81,7 @@ def _list(number: int, step_meters: float) -> str:
 
 
 def _outcomes(url: str) -> Counter[str]:
-    """What became of all pings so far, as the server itself counts them."""
+    """The outcomes of all pings so far, from the server's metrics."""
     with urllib.request.urlopen(f"{url}/metrics", timeout=10) as answer:
         text = answer.read().decode()
     found = re.findall(r'^catraca_location_pings_total\{outcome="(\w+)"\} ([\d.e+]+)$', text, re.MULTILINE)
@@ -90,9 +90,9 @@ def _outcomes(url: str) -> Counter[str]:
 
 @dataclass(frozen=True, slots=True)
 class GeoaddLoad:
-    """`redis-benchmark` moving as many members, a hundred commands at a time on one connection.
+    """`redis-benchmark` moves as many members, a hundred commands at a time on one connection.
 
-    A client in C, for redis-py is slower than Redis; and one connection, for more were no faster.
+    A client in C, because redis-py is slower than Redis; one connection, because more were no faster.
     """
 
     redis_url: str
@@ -102,7 +102,7 @@ class GeoaddLoad:
         count, members = GEOADDS_A_SECOND * seconds, DRIVERS
         where = ["-s", address.path, "--dbnum", parse_qs(address.query)["db"][0]]
         how = ["--csv", "-c", "1", "-P", str(PINGS_A_LIST), "-n", str(count), "-r", str(members)]
-        # Anywhere within some hundred metres; names as long as ids are.
+        # Random places within some hundred metres; names as long as ids.
         what = ["GEOADD", "bench:geo", *["__rand_int__e-7"] * 2, "00000000-0000-4000-8000-__rand_int__"]
         output = subprocess.run(
             ["redis-benchmark", *where, *how, *what], check=True, capture_output=True, text=True

@@ -1,4 +1,4 @@
-"""Drivers at work, evenly spread: so many in reach of any place among them, however many there are."""
+"""Online drivers, evenly spread: the number near a place does not depend on the total."""
 
 import asyncio
 import math
@@ -22,12 +22,12 @@ SHOWN_AT_ONCE = 1000
 
 
 def driver_id(number: int) -> DriverId:
-    """Neighbours on the map are no neighbours in an index of ids, as with people who signed up."""
+    """An id whose order does not follow the number: neighbours on the map are not neighbours in an index."""
     return DriverId(uuid5(NAMESPACE_OID, str(number)))
 
 
 def place_of(number: int, count: int) -> Place:
-    """Where the driver of this number stands, among so many: a square of rows around the centre."""
+    """The place of driver `number` of `count`: rows of a square around the centre."""
     side = math.ceil(math.sqrt(count))
     row, column = divmod(number, side)
     return place_at((column - side / 2) * APART_METERS, (row - side / 2) * APART_METERS)
@@ -39,12 +39,12 @@ def place_at(east_meters: float, north_meters: float) -> Place:
 
 
 def reach_of_search(count: int) -> float:
-    """How far from the centre one may stand, east and north, and still have the full number around."""
+    """The largest distance from the centre, east and north, with the full number of drivers around."""
     return max(0.0, math.sqrt(count) * APART_METERS / 2 - RADIUS_METERS)
 
 
 async def put_online(database_url: str, redis_url: str, count: int) -> None:
-    """Put so many approved drivers online and on the map; drivers who are there stay unchanged."""
+    """Insert this many approved drivers, online and in the Redis index; existing drivers stay unchanged."""
     pings = {driver_id(number): Ping(place_of(number, count), now()) for number in range(count)}
     await asyncio.gather(_write_rows(database_url, pings.items()), _show(redis_url, list(pings.items())))
 
@@ -54,12 +54,12 @@ async def _write_rows(database_url: str, pings: Iterable[tuple[DriverId, Ping]])
     try:
         await db.execute(
             "SET synchronous_commit = off;"
-            # What refers to whom is right by the making of it; to look that up takes longer than the rest.
+            # Without the foreign key checks, which take longer than the rest; the rows are consistent.
             "SET session_replication_role = replica;"
             "CREATE TEMP TABLE met (id uuid, lat float8, lng float8, at timestamptz, cell integer)"
         )
         await db.copy_records_to_table("met", records=_records(pings))
-        # In the order of ids, which is quicker, and no order on the map.
+        # In the order of ids, which is faster and unrelated to the places.
         await db.execute("""
             INSERT INTO users (id, roles) SELECT id, '{driver}' FROM met ORDER BY id ON CONFLICT DO NOTHING;
             INSERT INTO drivers (user_id, approval) SELECT id, 'approved' FROM met ORDER BY id

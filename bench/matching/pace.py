@@ -51,7 +51,7 @@ def _request(passenger_id: UUID, number: int, secret: str) -> bytes:
 
 
 async def _watch(database: Database, count: int) -> dict[UUID, float]:
-    """When each new ride's first offer was there for others to see."""
+    """The time at which each new ride's first offer was visible to other transactions."""
     seen: dict[UUID, float] = {}
     async with database.connection() as db:
         known = {row["ride_id"] for row in await db.fetch("SELECT ride_id FROM ride_offers")}

@@ -1,1 +1,1 @@
-"""Scheduling, measured: how fast it is known what is free, and what booking it costs."""
+"""Benchmarks of scheduling: finding free slots, and booking."""
