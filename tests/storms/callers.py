@@ -21,7 +21,7 @@ T = TypeVar("T")
 ANSWER_SECONDS = 25
 # The callers' own pace, far below the `Retry-After` they are given: this is a storm.
 REPEAT_SECONDS = 0.05
-# Whatever dies is there again long before.
+# Killed processes and servers run again long before.
 PATIENCE_SECONDS = 60
 _turns = count()
 
@@ -34,7 +34,7 @@ class Told(Answer):
 
 @dataclass
 class Caller:
-    """With one connection at a time, to one of these ports; when that is lost, to the next."""
+    """Has one connection at a time, to one of these ports; when it is lost, to the next port."""
 
     ports: Sequence[int]
     ledger: Ledger = field(default_factory=Ledger)
@@ -43,7 +43,7 @@ class Caller:
     _line: Line | None = None
 
     async def ask(self, message: bytes) -> Told:
-        """The answer, once there is one that does not say "again"."""
+        """Repeat the request until the answer is not 503; returns that answer."""
         began = monotonic_seconds()
         while True:
             answer = await self.ask_once(message)
@@ -72,7 +72,7 @@ class Caller:
             await line.hang_up()
 
     async def ask_once(self, message: bytes) -> Told | None:
-        """None when the connection was lost, or there was none to be had."""
+        """Send the request once; None if the connection was lost or refused."""
         try:
             async with asyncio.timeout(self.answer_seconds):
                 await self.connect()
@@ -125,7 +125,7 @@ async def together(*works: Awaitable[T]) -> list[T]:
 def request(
     method: str, path: str, *, token: str = "", body: object = None, key: str | None = None, trace: str = ""
 ) -> bytes:
-    """A whole request in bytes. With a `trace` its answer says that back, and no number of its own."""
+    """A whole request in bytes. The response has `trace`, if given, as its request id."""
     sent = b"" if body is None else msgspec.json.encode(body)
     lines = [
         f"{method} {path} HTTP/1.1",
@@ -150,6 +150,6 @@ def accept_request(tried: Try) -> bytes:
         f"/v1/rides/{tried.ride_id}/accept",
         token=token_of("driver", tried.driver_id),
         body={"driver_id": str(tried.driver_id), "idempotency_key": tried.key},
-        # A refusal quotes the request's number: the same one, so that repeats can be compared to the letter.
+        # A refusal contains the request id: the same one for repeats, so that their bytes can be compared.
         trace=tried.key,
     )

@@ -27,7 +27,7 @@ class Failures:
     _postgres_stands: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def happen(self, counts: Mapping[str, int], *, within_seconds: float) -> None:
-        """Processes and servers side by side, so that one may die while another is away."""
+        """Run failures of processes and of servers concurrently, so that both can happen at once."""
         names = [name for name, count in counts.items() for _ in range(count)]
         if self.broker is None:
             names = [name for name in names if name != "RabbitMQ killed"]

@@ -31,10 +31,10 @@ SETTINGS = {
     "CATRACA_RATE_LIMIT_PRINCIPAL": "1000000/second",
     # No search ends by itself while a storm lasts.
     "CATRACA_GLOBAL_MATCHING_TIMEOUT": "1d",
-    # They offer the rides themselves.
+    # The storms make the offers themselves.
     "CATRACA_OFFERS_AT_ONCE": "0",
 }
-# Beyond this it is stuck: the largest storm ends with some ten thousand events to publish.
+# A longer wait means a fault: the largest storm ends with some ten thousand events to publish.
 QUIET_SECONDS = 300
 LAST_NEWS_SECONDS = 20
 FILES = 8192
@@ -45,7 +45,7 @@ COMPLAINTS = 5
 class ApiProcess:
     """A `catraca serve api` process on a fixed port."""
 
-    # Of this process alone.
+    # A fleet of this process only.
     fleet: Fleet
     port: int
 
@@ -89,12 +89,12 @@ class StormFleet:
         return self.office.database
 
     async def until_redis_is_back(self) -> None:
-        """All APIs know of it: asking them how they are is also what makes them look."""
+        """Wait until all APIs use Redis again; `/readyz` also makes them check it."""
         for port in self.ports:
             await until(partial(_sees_redis, port))
 
     async def new_drivers(self, count: int) -> list[UUID]:
-        """Drivers who may drive, put in together: a token each would make them one by one."""
+        """Insert approved drivers in one transaction; the API would insert them one by one at first use."""
         ids = [uuid4() for _ in range(count)]
         async with self.database.transaction() as db:
             await db.execute(
@@ -120,9 +120,9 @@ class StormFleet:
                 _end(api.fleet)
 
     async def settle(self, look_further: Callable[[], Awaitable[list[str]]] | None = None) -> None:
-        """Wait until nothing is under way any more; then every promise must be kept, and every rule hold.
+        """Wait until nothing is pending, then run all checks and all invariants.
 
-        `look_further` answers what else is wrong then.
+        `look_further` returns further failures.
         """
         try:
             await until(self.is_quiet, seconds=QUIET_SECONDS)

@@ -27,7 +27,7 @@ async def want_one_slot(crowd: Crowd) -> None:
 
 
 async def want_overlapping(crowd: Crowd) -> None:
-    """No two who got theirs overlap, and of what was wanted nothing is left that would still fit."""
+    """Booked slots do not overlap, and no requested slot that would still fit is left free."""
     clinic = await crowd.clinic()
     starts = [clinic.opens_at + number * STEP for number in range(STAGGERED_STARTS)]
     acts = [
@@ -109,5 +109,5 @@ def codes_of(answers: Sequence[Told]) -> Counter[str]:
 
 
 def starts_of(answers: Sequence[Told]) -> list[datetime]:
-    """Of those who got it."""
+    """The starts of the bookings that succeeded."""
     return [datetime.fromisoformat(one.told()["starts_at"]) for one in answers if one.status == 201]

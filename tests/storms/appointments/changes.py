@@ -1,6 +1,6 @@
-"""Everything that writes an agenda at once: moves, swaps, cancellations, holds, time off and bookings.
+"""Concurrent changes of an agenda: moves, swaps, cancellations, holds, time off and bookings.
 
-Who gets what is chance; that nothing overlaps, and all that was told is so, is looked at afterwards.
+Which requests succeed is random. Afterwards the storm checks that nothing overlaps and all answers are true.
 """
 
 import asyncio
@@ -23,10 +23,10 @@ from tests.storms.appointments.data import (
 from tests.storms.callers import Caller, Told, together
 
 WORKERS, ROOMS, HOURS = 2, 2, 12
-# What is refused when others were faster.
+# Refusals of requests that lost a race.
 REFUSED = {"slot_taken", "agenda_taken", "appointment_over", "too_many_holds"}
 SHARES = {"reschedule": 6, "cancel": 2, "confirm": 1, "swap": 3, "hold": 4, "book": 3, "time off": 1}
-# Who holds a time decides within this, which may be too long.
+# Clients book their hold after this delay, which may be longer than the hold.
 THINKING_SECONDS = (0.0, 1.5)
 
 

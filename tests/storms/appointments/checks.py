@@ -17,9 +17,9 @@ NEWS = f"""
     SELECT aggregate_id AS id, routing_key, (body ->> 'sequence')::integer AS sequence,
         (body ->> 'starts_at')::timestamptz AS starts_at, (body ->> 'worker_id')::uuid AS worker_id
     FROM ({TOLD}) t WHERE exchange = 'appointments.events'"""
-# Each answers what breaks the promise: no row is as it should be.
+# Each query must return no row.
 CHECKS = {
-    # Each compared with each, without a thought of constraints.
+    # Compares all pairs, independent of constraints.
     "claims of one subject overlap": """
         SELECT a.id, b.id AS other_id, a.subject_no FROM claims a
         JOIN claims b ON a.subject_no = b.subject_no AND a.id < b.id
@@ -71,7 +71,7 @@ async def broken_by(db: Db, answered: Sequence[Answered]) -> list[str]:
 
 
 def _appointments(answer: Told) -> list[dict[str, Any]]:
-    """The appointments in an answer, holds excluded."""
+    """The appointments and holds in an answer."""
     told = answer.told() if answer.body else {}
     if "appointments" in told:
         return told["appointments"]

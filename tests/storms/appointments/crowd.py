@@ -1,4 +1,4 @@
-"""Clients who ask for times all at once, while Redis comes and goes and an API dies among them."""
+"""Clients that send requests at once, while Redis fails and recovers and an API is killed."""
 
 import asyncio
 import random
@@ -15,9 +15,9 @@ from tests.storms.callers import Caller, Told, together
 from tests.storms.fleet import ApiProcess, StormFleet
 from tests.storms.rides.accepts import WEATHERS, Weather, done
 
-# Who aims at a moment comes so much earlier or later.
+# Requests around a moment are sent this much earlier or later.
 JITTER_SECONDS = (-0.1, 0.15)
-# Within this the first ones are answered.
+# The first requests are answered within this time.
 FIRST_SECONDS = 0.2
 KILLED_SHARE = 0.4
 
@@ -28,7 +28,7 @@ class Mishap:
 
     weather: Weather
     victim: ApiProcess | None = None
-    # It dies when so many were answered; none: after so many seconds.
+    # The API is killed after this many answers; 0: after `delay_seconds`.
     after_answers: int = 0
     delay_seconds: float = 0
 
@@ -48,9 +48,9 @@ class Crowd:
     chance: random.Random
     callers: Sequence[Caller]
     clients: Sequence[UUID]
-    # What breaks in the next bursts, before chance draws it.
+    # The failures of the next bursts; later ones are random.
     mishaps: list[Mishap] = field(default_factory=list)
-    # All that was ever asked and answered.
+    # All requests with their answers.
     answered: list[Answered] = field(default_factory=list)
     slots: Counter[str] = field(default_factory=Counter)
     seen: Counter[str] = field(default_factory=Counter)
@@ -64,7 +64,7 @@ class Crowd:
         return answer
 
     async def burst(self, acts: Sequence[Act], *, around: datetime | None = None) -> list[Told]:
-        """All at once, or about a moment; something breaks meanwhile, and is mended."""
+        """Send all requests at once, or around a moment, during a failure that is then repaired."""
         mishap = self.mishaps.pop(0) if self.mishaps else self.draw()
         await done(mishap.weather.before, self.here)
         asking = [

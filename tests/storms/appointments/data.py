@@ -11,11 +11,11 @@ from catraca.platform.database import Database, outbox
 from tests.storms.callers import Caller, Told, request, token_of
 
 PATH = "/v1/scheduling"
-# Round the clock, so that a long row of slots has no gap.
+# Around the clock, so that a long row of slots has no gap.
 ALWAYS_OPEN = [{"weekday": weekday, "start": "00:00", "end": "00:00"} for weekday in range(1, 8)]
 SLOT = timedelta(hours=1)
 STEP = timedelta(minutes=15)
-# The same request is under way elsewhere: a client asks on.
+# The same request is running elsewhere: the client sends it again.
 UNDER_WAY = "idempotency_key_in_use"
 
 
@@ -26,7 +26,7 @@ class Clinic:
     operator_id: UUID
     service_id: UUID
     worker_ids: Sequence[UUID]
-    # Somewhere in the next days, where nothing is booked.
+    # A moment in the next days from which nothing is booked.
     opens_at: datetime
 
     def at(self, after: timedelta) -> str:
@@ -80,7 +80,7 @@ def away_act(clinic: Clinic, worker_id: UUID, after: timedelta) -> Act:
 
 
 async def open_clinic(caller: Caller, *, workers: int = 1, rooms: int = 0) -> Clinic:
-    """A new one, as an operator makes it."""
+    """Create a clinic over HTTP as an operator."""
     operator_id = uuid4()
 
     async def done(method: str, path: str, body: Any) -> Any:
@@ -104,7 +104,7 @@ async def open_clinic(caller: Caller, *, workers: int = 1, rooms: int = 0) -> Cl
 
 
 async def new_clients(database: Database, count: int) -> list[UUID]:
-    """People who are known, put in together: a token each would make them one by one."""
+    """Insert users in one transaction; the API would insert them one by one at their first request."""
     ids = [uuid4() for _ in range(count)]
     async with database.transaction() as db:
         await db.execute(

@@ -72,7 +72,7 @@ async def storm_appointments(
 
 
 async def _judge(storm: Crowd) -> int:
-    """Raises where a promise is broken; answers how many deadlocks there were, which is none."""
+    """Raise if a check failed or a deadlock happened; returns the number of deadlocks, 0."""
     async with storm.here.database.connection() as db:
         broken = await broken_by(db, storm.answered)
         deadlocks = await db.fetchval(DEADLOCKS)
@@ -82,7 +82,7 @@ async def _judge(storm: Crowd) -> int:
 
 
 async def _count_retried(here: StormFleet) -> int:
-    """From the metrics of the APIs that run; the database's own deadlock counter covers the killed ones."""
+    """Read from the metrics of running APIs; the database's deadlock counter also covers killed ones."""
     retried = 0
     for port in here.ports:
         async with calling([port]) as caller:
@@ -94,7 +94,7 @@ async def _count_retried(here: StormFleet) -> int:
 
 
 async def _settle(storm: Crowd) -> int:
-    """When every hold has ended by itself, everything must still agree."""
+    """Wait until every hold has ended by itself, then check again."""
 
     async def is_at_rest() -> bool:
         async with storm.here.database.connection() as db:

@@ -16,7 +16,7 @@ WRITTEN = """
         count(*) FILTER (WHERE action = 'confirmation.confirmed') AS confirmed,
         count(*) FILTER (WHERE action = 'confirmation.expired') AS expired
     FROM audit_log WHERE subject_kind = 'confirmation' GROUP BY 1"""
-# Each answers what breaks the promise: no row is as it should be.
+# Each query must return no row.
 CHECKS = {
     "confirmations have no ride, another's or two, or rides no confirmation": """
         SELECT c.id, c.ride_id, r.id AS rides_id FROM (
@@ -57,7 +57,7 @@ class Heard:
     asked: list[Told] = field(default_factory=list)
 
     def ride_id(self) -> UUID | None:
-        """The ride that all answers name, created once; None when every answer says that it is too late."""
+        """The ride that all answers name, created at most once; None if all were refused as too late."""
         statuses = Counter(answer.status for answer in self.told)
         if statuses.keys() == {410}:
             assert {answer.problem()["code"] for answer in self.told} == {"confirmation_token_expired"}

@@ -21,7 +21,7 @@ from tests.storms.confirmations.data import (
 from tests.storms.fleet import ApiProcess, StormFleet
 
 OTHERS: Final = 8
-# Long enough for one to confirm in time, and short enough to wait until it is over.
+# Long enough to confirm in time, and short enough to wait for the expiry.
 SHORT_SECONDS: Final = 4
 
 
@@ -39,7 +39,7 @@ async def _die_in(window: Window, here: StormFleet, api: ApiProcess, gate: Commi
     async with crowd(here.ports, here.ledger, OTHERS) as others, calling([api.port]) as victim:
         question = await ask_in(others[0], village)
         winning, stop = await _confirm_up_to(window, question, victim, gate)
-        # Before its COMMIT they wait for the transaction's end.
+        # Before its COMMIT the others wait for the transaction's end.
         asking = [asyncio.create_task(other.ask(confirm_request(question))) for other in others]
         await api.kill()
         stop.lose()
@@ -51,7 +51,7 @@ async def _die_in(window: Window, here: StormFleet, api: ApiProcess, gate: Commi
 
 
 async def come_during_commit(here: StormFleet, api: ApiProcess, gate: CommitGate) -> str:
-    """While the ride is being committed, others confirm after the expiry, and phones ask again.
+    """While the ride is being committed, others confirm after the expiry, and phones request again.
 
     The first confirmation was in time, so no other caller may be refused as too late or get a new question.
     """

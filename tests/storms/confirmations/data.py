@@ -12,7 +12,7 @@ from catraca.platform.database import Database
 from tests.domains.geofences.village import PATH, request_body, square
 from tests.storms.callers import Caller, request, token_of
 
-# How long a passenger may think: for hours, and hardly.
+# The time to confirm: an hour, and hardly any.
 PATIENT_SECONDS, BRIEF_SECONDS = 3600, 2
 APART_DEGREES = 1
 
@@ -28,7 +28,7 @@ class Village:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A passenger was asked whether drivers from elsewhere will do."""
+    """A passenger's open confirmation of drivers from elsewhere."""
 
     passenger_id: UUID
     asked: dict[str, Any]
@@ -37,7 +37,7 @@ class Question:
 
 
 async def settle_village(database: Database, *, ttl_seconds: int) -> Village:
-    """A new one, far from all others."""
+    """Create a community far from all others."""
     async with database.transaction() as db:
         number = await db.fetchval("SELECT count(*) FROM communities")
         village = Village(-30 + number * APART_DEGREES, -50)
@@ -58,12 +58,12 @@ async def ask_in(caller: Caller, village: Village, passenger_id: UUID | None = N
 
 
 def ask_request(question: Question) -> bytes:
-    """For the same ride once more."""
+    """The request for the same ride again."""
     return _request(question.passenger_id, question.asked)
 
 
 def confirm_request(question: Question, *, repeats_ride: bool = False) -> bytes:
-    """With the token alone, or with the ride that was asked for once more."""
+    """A confirmation with the token alone, or with the fields of the requested ride too."""
     ride = question.asked if repeats_ride else {}
     return _request(question.passenger_id, {"confirmationToken": question.token, **ride})
 

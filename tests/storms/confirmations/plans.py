@@ -12,7 +12,7 @@ BRIEF_SHARE = 0.4
 AT_THE_END_SHARE = 0.6
 PHONES_SHARE = 0.6
 PHONES = 8
-# Within this the first ones are judged.
+# The first requests are decided within this time.
 FIRST_SECONDS = 0.15
 
 
@@ -35,16 +35,16 @@ CALM = Weather("nothing else broken")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     victim: ApiProcess
-    # It dies when so many clients were answered; none: after so many seconds.
+    # The API is killed after this many answers; 0: after `delay_seconds`.
     after_answers: int = 0
     delay_seconds: float = 0
     weather: Weather = CALM
-    # So many other phones ask for the same ride once more.
+    # This many other phones request the same ride again.
     phones: int = 0
-    # The passenger has hardly any time to confirm; and the clients aim at its end.
+    # The time to confirm is short; and the clients confirm around its end.
     brief: bool = False
     at_the_end: bool = False
-    # How many of the clients say again what was asked for.
+    # The share of clients that send the fields of the ride again.
     repeating_share: float = 0.5
 
     @classmethod

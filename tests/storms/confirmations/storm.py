@@ -29,11 +29,11 @@ from tests.storms.fleet import StormFleet
 from tests.storms.rides.accepts import done
 
 CLIENTS = 200
-# So many confirm once more after all others; and again when the time to confirm is over.
+# This many clients confirm again after the burst, and once more after the expiry.
 REPEATS = 20
-# Who aims at the last moment comes so much earlier or later.
+# Confirmations around the expiry are sent this much earlier or later.
 JITTER_SECONDS = (-0.1, 0.03)
-# Who asks for the same ride from another phone: most at once, some a little later.
+# Requests of other phones: most are sent at once, some a little later.
 PHONE_SECONDS = (-0.1, 0.05)
 CLOSED_SECONDS = 60
 
@@ -54,7 +54,7 @@ class Confirming:
             await done(plan.weather.before, self.here)
             question = await ask_in(first, self.hasty if plan.brief else self.patient)
             phones, clients = others[: plan.phones], others[plan.phones :]
-            # At least one asks before the first confirmation.
+            # At least one phone requests before the first confirmation.
             asked_before = [await phone.ask(ask_request(question)) for phone in phones[:1]]
             heard = await self._burst(plan, question, phones, clients)
             heard.asked += asked_before
@@ -73,7 +73,7 @@ class Confirming:
         ends_in_seconds = (question.expires_at - now()).total_seconds()
         begin_seconds = ends_in_seconds + JITTER_SECONDS[0] if plan.at_the_end else 0
         width_seconds = JITTER_SECONDS[1] - JITTER_SECONDS[0] if plan.at_the_end else 0
-        # Some of them a little ahead of who confirms, so that they meet.
+        # Most phones send at once, ahead of the confirmations, so that they race.
         asking = [
             asyncio.create_task(
                 _send(phone, ask_request(question), after_seconds=self.chance.uniform(*PHONE_SECONDS))
@@ -96,9 +96,9 @@ class Confirming:
     async def _break(
         self, plan: Plan, begin_seconds: float, confirming: Sequence[asyncio.Task[Told]]
     ) -> None:
-        """When it is time, the API dies, and what else may break does, and the API comes back.
+        """Kill the API at its time, run the planned failure, and start the API again.
 
-        One after the other: who starts needs PostgreSQL.
+        One after the other, because an API that starts needs PostgreSQL.
         """
         await asyncio.sleep(begin_seconds + (0 if plan.after_answers else plan.delay_seconds))
         while sum(task.done() for task in confirming) < plan.after_answers:
@@ -130,7 +130,7 @@ class Confirming:
             self.seen["who made the ride could not say so"] += 1
 
     async def settle(self) -> None:
-        """Until every question is closed; then all must be well."""
+        """Wait until every confirmation is used or expired, then run the checks."""
 
         async def are_closed() -> bool:
             async with self.here.database.connection() as db:
@@ -151,7 +151,7 @@ async def _send(caller: Caller, message: bytes, *, after_seconds: float) -> Told
 async def storm_confirmations(
     here: StormFleet, *, rounds: int, seed: int, clients: int = CLIENTS, plans: Sequence[Plan] = ()
 ) -> str:
-    """These rounds, and then others as chance draws them, until there were so many."""
+    """Run the given plans, and random ones after them, `rounds` in all."""
     chance, began, before = random.Random(seed), monotonic_seconds(), Counter(here.ledger.counts)
     patient, hasty = [
         await settle_village(here.database, ttl_seconds=seconds)

@@ -31,7 +31,8 @@ from tests.storms.events.windows import (
 )
 
 WRITERS = 4
-# Short, so that what the dead had in hand comes back soon; and small, so that windows are passed often.
+# A short lease, so that messages of killed processes come back soon; a small batch, so that windows are
+# passed often.
 LEASE_SECONDS = 1.0
 RELAY_BATCH = 10
 
@@ -42,7 +43,7 @@ class Orders(msgspec.Struct, kw_only=True):
     database_url: str
     parts: tuple[str, ...]
     amqp_url: str | None = None
-    # The writer goes on until there are so many changes.
+    # The writer continues until there are this many changes.
     changes: int = 0
     writer_pause_seconds: float = 0.0
     window: str | None = None

@@ -15,7 +15,7 @@ from tests.storms.servers import StormServers, messages_left
 LINEUP = (("relay",), ("dispatcher", "notifier"), ("housekeeper",)) * 2
 WRITERS = 4
 WRITER_PAUSE_SECONDS = 0.02
-# So many more users are in the audit log between two restarts.
+# Between two restarts this many more users must appear in the audit log.
 PROGRESS = 20
 QUIET_SECONDS = 60
 

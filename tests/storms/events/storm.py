@@ -14,13 +14,13 @@ from tests.storms.events.windows import WINDOWS
 from tests.storms.processes import Process, ended, stop
 
 ALL = ("writer", "relay", "consumers")
-# Who passes each window.
+# The part that passes each window.
 WHOSE = {
     **dict.fromkeys(WINDOWS[:2], "writer"),
     **dict.fromkeys(WINDOWS[2:5], "relay"),
     **dict.fromkeys(WINDOWS[5:], "consumers"),
 }
-# Somewhere up to here a victim dies: each passes its window so often within a second or two.
+# A victim is killed at a random passage up to this one, which it reaches within a second or two.
 PASSAGES = {
     **dict.fromkeys(WINDOWS[:2], 100),
     **dict.fromkeys(WINDOWS[2:5], 10),
@@ -34,10 +34,10 @@ WRITER_PAUSE_SECONDS = 0.05
 
 
 async def die_in_windows(room: EventWorld, windows: Sequence[str], *, more: int, apart: bool) -> None:
-    """One process after another dies, each in the next window; the last makes `more` changes, and lives.
+    """Processes die one after another, each in the next window; the last one makes `more` changes and lives.
 
-    `apart`: only the part that passes the window dies, beside others that live on; else one process is
-    everything, and all of it dies.
+    `apart`: only the part that passes the window dies, and another process with the other parts lives on;
+    else one process has all parts.
     """
     for window in windows:
         dying = (WHOSE[window],) if apart else ALL
@@ -54,13 +54,13 @@ async def die_in_windows(room: EventWorld, windows: Sequence[str], *, more: int,
 
 
 async def jostle(room: EventWorld, *, rounds: int) -> None:
-    """Several relays and consumers at once, while one after another is frozen for long, stopped or killed."""
+    """Run several relays and consumers, while one after another is frozen, stopped or killed."""
     writer = room.start("writer", changes=WITHOUT_END, writer_pause_seconds=WRITER_PAUSE_SECONDS)
     relays = [room.start("relay") for _ in range(3)]
     consumers = [room.start("consumers") for _ in range(2)]
     for _ in range(rounds):
         for place, trouble in enumerate((freeze, replace_politely, replace_by_force)):
-            # Both consumers: one of them is the active one, after whom the other takes over.
+            # Both consumers: one of them is the active one, and the other must take over.
             for processes, victim in ((relays, place), (consumers, 0), (consumers, 1)):
                 await _goes_on(room)
                 processes[victim] = await trouble(room, processes[victim])
@@ -70,7 +70,7 @@ async def jostle(room: EventWorld, *, rounds: int) -> None:
 
 
 async def freeze(_: EventWorld, process: Process) -> Process:
-    """Past its leases: others take over, and then it goes on as if nothing had been."""
+    """Freeze the process until its leases have expired and others took over, then resume it."""
     process.send_signal(SIGSTOP)
     try:
         await asyncio.sleep(LEASE_SECONDS * 1.5)
@@ -91,7 +91,7 @@ async def replace_by_force(room: EventWorld, process: Process) -> Process:
 
 
 async def _goes_on(room: EventWorld) -> None:
-    """Wait until a good deal more has been applied."""
+    """Wait until `PROGRESS` more events have been applied."""
     async with room.connection() as db:
         before = await db.fetchval("SELECT count(*) FROM applied")
         try:

@@ -1,6 +1,6 @@
-"""Where a process may die: real parts, wrapped so that one named moment of their work is the last.
+"""The windows in which a process may die: wrappers that kill it at a named point of its work.
 
-Nothing in Catraca knows of these; what is wrapped are the connections, the transport and its subscriptions.
+Catraca has no code for this; connections, the transport and its subscriptions are wrapped.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ class Fate:
             self.strike()
 
     def is_up(self, window: str) -> bool:
-        """Whether this passage is the last one; for those who have something to do just before."""
+        """True if this passage is the last one; for callers that must act before `strike`."""
         if window != self.window:
             return False
         self._left -= 1
@@ -52,7 +52,7 @@ class Fate:
 
 
 class WatchedConnection:
-    """A connection whose COMMIT may be the last thing its process does."""
+    """A connection whose COMMIT is run by `commit`, which may kill the process."""
 
     def __init__(self, connection: Any, commit: Callable[[Any], Awaitable[str]]) -> None:
         self._connection = connection
@@ -68,7 +68,7 @@ class WatchedConnection:
 
 
 def watch(database: Database, commit: Callable[[Any], Awaitable[str]]) -> Database:
-    """Have every transaction of this database end by `commit`."""
+    """Make every transaction of this database end with `commit`."""
     pool = database._pool
     connect = pool._connect
 
@@ -90,7 +90,7 @@ def writers_commit(fate: Fate) -> Callable[[Any], Awaitable[str]]:
 
 
 def relays_commit(fate: Fate) -> Callable[[Any], Awaitable[str]]:
-    """On the PostgreSQL bus this publishes, confirms and puts away; on RabbitMQ it puts away."""
+    """On the PostgreSQL bus this COMMIT publishes, confirms and marks as sent; on RabbitMQ it only marks."""
 
     async def commit(connection: Any) -> str:
         what = after.get()
@@ -106,7 +106,7 @@ def relays_commit(fate: Fate) -> Callable[[Any], Awaitable[str]]:
 
 
 def retries_commit(fate: Fate) -> Callable[[Any], Awaitable[str]]:
-    """Of the PostgreSQL bus, where the copy and the acknowledgement are one transaction."""
+    """For the PostgreSQL bus, where the copy and the acknowledgement are one transaction."""
 
     async def commit(connection: Any) -> str:
         if after.get() == "failing" and fate.is_up("during_retry"):
@@ -125,7 +125,7 @@ async def send_and_die(work: Coroutine[Any, Any, Any], fate: Fate) -> None:
 
 
 async def let_it_leave() -> None:
-    """A few turns of the loop: to begin, to write, to flush."""
+    """Run the event loop a few times: to begin, to write, to flush."""
     for _ in range(5):
         await asyncio.sleep(0)
 
@@ -146,7 +146,7 @@ class FatedPostgresBus(PostgresBus):
 
 
 class FatedSubscription:
-    """Forwards everything else to the real subscription."""
+    """Passes its windows in `done` and `retry`; forwards everything else to the real subscription."""
 
     def __init__(self, subscription: Subscription, fate: Fate) -> None:
         self._subscription = subscription

@@ -1,7 +1,7 @@
-"""A small world whose news can be counted: parcels that move, queues that hear of it, a row for each effect.
+"""A small world whose events can be counted: parcels that move, queues that get the events, a row per effect.
 
-`applied` has no unique constraint, so that what is applied twice is seen twice; and each row says how far the
-parcel's news had been applied when it was written.
+`applied` has no unique constraint, so that a second effect is a second row. `after_seq` of a row is the last
+event of the parcel that was applied before it.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ class ParcelEvent(Event, frozen=True, kw_only=True):
 
     parcel_id: UUID
     change_id: UUID
-    # How often clumsy consumers drop it before they get it right.
+    # How often clumsy consumers fail on the event before they succeed.
     drops: int = 0
 
 
@@ -113,11 +113,11 @@ ROUTES = [(queue.name, key) for key in KEYS for queue in WORLD.route(ParcelEvent
 
 
 class Dropped(Exception):
-    """A message fault, which counts; after a retry or two it goes well."""
+    """A message fault, which counts; it succeeds after one or two retries."""
 
 
 class Regretted(Exception):
-    """A writer who does not commit."""
+    """Rolls back the writer's transaction."""
 
 
 async def change_parcel(db: Db) -> int:

@@ -15,10 +15,10 @@ from tests.storms.rides.checks import TOLD
 SHOWN = 5
 # Positions are sent within five seconds; the listener itself may be late.
 FRESH_SECONDS = 6.0
-# A ride's end is dated a moment before others can see it, and a ping a moment before it is taken.
+# The times of a ride's end and of a ping are a moment before their commit.
 AT_ONCE = timedelta(seconds=1)
 
-# Which events make which notifications, and for which of the people they name.
+# The notifications of each event, and the field with the recipient's id.
 TELLS = """(VALUES
     ('ride.matched', 'rider_id', 'ride.accepted'), ('ride.matched', 'rider_id', 'ride.matched'),
     ('ride.matched', 'driver_id', 'ride.accepted'), ('ride.arriving', 'rider_id', 'ride.arriving'),
@@ -59,12 +59,12 @@ class Town:
 
     passengers: Mapping[UUID, UUID]
     offers: Mapping[UUID, tuple[UUID, UUID]]
-    # From when to when each driver had each ride.
+    # Since when and until when each driver had each ride.
     driven: Mapping[tuple[UUID, UUID], tuple[datetime, datetime | None]]
 
 
 async def broken_by_devices(db: Db, devices: Sequence[Device], *, late_seconds: float) -> list[str]:
-    """`late_seconds` is by how much the listeners themselves may have been late."""
+    """Failed checks of the devices' logs; `late_seconds` is the largest delay of the listeners themselves."""
     told: dict[UUID, dict[int, str]] = {}
     for row in await db.fetch("SELECT user_id, seq, type, data::text AS data FROM notifications"):
         frame = f'{{"seq":{row["seq"]},"type":"{row["type"]}","data":{row["data"]}}}'
@@ -98,7 +98,7 @@ def _named(device: Device, faults: Iterable[str]) -> Iterator[str]:
 
 
 def _broken_log(device: Device, told: Mapping[UUID, Mapping[int, str]]) -> Iterator[str]:
-    """The first place at which the log is not the rows, and what is there instead."""
+    """The first difference between the log and the rows."""
     if device.first_seq is None:
         yield "was never greeted"
         return

@@ -20,11 +20,11 @@ from tests.servers import until
 from tests.storms.callers import calling, request, token_of
 
 LOST = (OSError, EOFError, TimeoutError, ConnectionClosed, InvalidHandshake)
-# Who is cut off comes back soon; who stays, stays for so long.
+# The pause before a device connects again.
 AWAY_SECONDS = (0.0, 0.4)
 OPEN_SECONDS = 20
 ANSWER_SECONDS = 60
-# Nothing that breaks may end a socket in other ways: a dying server's, a restarting one's, one without rows.
+# The only close codes that failures may cause: of a killed server, a restarting one, one without a database.
 ENDS = {None, 1001, 1006, 1012, 1013}
 
 Notice = dict[str, Any]
@@ -36,18 +36,18 @@ class Device:
     role: str
     ports: Sequence[int]
     chance: random.Random
-    # Half of them come as browsers do.
+    # Connects with a ticket, as browsers do.
     by_ticket: bool
-    # About so long it keeps a socket by itself; then it leaves, politely or not, and comes back.
+    # About how long the device keeps a socket; then it disconnects, cleanly or not, and connects again.
     stay_seconds: float
-    # The share of frames that it acknowledges.
+    # The share of frames that the device acknowledges.
     ack_share: float
     on_notice: Callable[[Notice], None] = lambda _: None
-    # Every frame with a number, letter by letter; what follows the number of the first greeting.
+    # Every frame with a number, unchanged, from the one after `first_seq`, the number in the first greeting.
     log: list[str] = field(default_factory=list)
     first_seq: int | None = None
     seq: int = 0
-    # The highest number that it acknowledged, and the highest that the server confirmed.
+    # The last number that the device acknowledged, and the highest that the server confirmed.
     asked_seq: int = 0
     acked_seq: int = 0
     positions: list[tuple[datetime, Notice]] = field(default_factory=list)
@@ -75,7 +75,7 @@ class Device:
             self._leaving.reschedule(None)
 
     async def ask(self, kind: str, data: object) -> Notice | None:
-        """The answer over the socket; None without a connection or when it is lost meanwhile."""
+        """Send a command and return its answer; None without a connection or if it is lost meanwhile."""
         if self._socket is None:
             return None
         answer: asyncio.Future[Notice | None] = asyncio.get_running_loop().create_future()
@@ -93,7 +93,7 @@ class Device:
             self._answers.pop(message_id, None)
 
     def has(self, seq: int) -> bool:
-        """Whether it has everything up to `seq`, and what it said of that was answered."""
+        """True if the device has everything up to `seq`, and all its acknowledgements were answered."""
         return self.first_seq is not None and self.seq >= seq and not self._acks
 
     async def hear_out(self) -> None:
@@ -146,7 +146,7 @@ class Device:
         match told:
             case {"seq": int(seq)}:
                 self.log.append(frame)
-                # As an app would: the last number it has seen, whether or not it is the highest.
+                # Like an app: the number of the last frame, even if it is not the highest.
                 self.seq = seq
                 self.on_notice(told)
                 if self.chance.random() < self.ack_share:

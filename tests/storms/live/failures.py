@@ -7,7 +7,7 @@ from signal import SIGCONT, SIGSTOP, SIGTERM
 from tests.storms.failures import Failures
 from tests.storms.processes import ended
 
-# Longer than a position is worth showing, also to a listener that is itself late.
+# Longer than positions are fresh, with a margin for late listeners.
 STILL_SECONDS = (8.0, 9.0)
 
 

@@ -19,9 +19,9 @@ from tests.storms.rides.data import act, ask_for_ride
 from tests.storms.rides.ledger import Try
 
 SECOND_DEVICE_SHARE = 0.2
-# Some are restless, and some stay unless they are cut off.
+# Factors of `stay_seconds`: some devices reconnect often, some hardly by themselves.
 STAYS = (1, 10)
-# Most say what they have, some now and then, some never.
+# Most devices acknowledge every frame, some now and then, some never.
 ACK_SHARES = (0.0, 0.6, 1.0, 1.0)
 
 
@@ -52,7 +52,7 @@ class LiveDriver(Driver):
             return
         problem = answer["data"]
         assert problem["status"] in (409, 503), answer
-        if problem["status"] == 409:  # on a break, or taken for silent
+        if problem["status"] == 409:  # on a break, or set offline as silent
             await self._be(caller, online=True)
 
 
@@ -128,8 +128,7 @@ async def ride_in_turns(
 
 
 async def call_off(town: Town, passenger_id: UUID, chance: random.Random) -> None:
-    """Ask for a ride and think better of it. After the storm: what each is told then has nothing to follow
-    that would show that it was missed."""
+    """Request a ride and cancel it, after the storm: no later notification would reveal a lost one."""
     token = token_of("passenger", passenger_id)
     async with town.calling() as caller:
         ride_id = await ask_for_ride(caller, passenger_id, way_to_go(chance))

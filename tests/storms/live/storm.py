@@ -27,7 +27,7 @@ from tests.storms.matching.town import Hurry, Town
 from tests.storms.servers import StormServers
 
 QUIET_SECONDS = 120
-# Among so many rides positions must have been seen, and servers that said good-bye.
+# With this many rides, devices must have received positions and `goodbye` frames.
 SEEN_AMONG = 200
 LATE_LOOK_SECONDS = 0.1
 
@@ -35,7 +35,7 @@ LATE_LOOK_SECONDS = 0.1
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveSize:
     passengers: int = 285
-    # About so long a restless device keeps a socket, if nothing happens to it.
+    # About how long a restless device keeps a socket.
     stay_seconds: float = 30
     town: TownSize = field(
         default_factory=lambda: TownSize(
@@ -154,7 +154,7 @@ async def _blow(
 
 
 async def _come_to_rest(town: Town, devices: Sequence[Device]) -> bool:
-    """Wait until nothing is under way and every device has everything; whether it came to that."""
+    """Wait until nothing is pending and every device has everything; False after `QUIET_SECONDS`."""
 
     async def is_at_rest() -> bool:
         async with town.here.database.connection() as db:

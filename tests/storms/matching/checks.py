@@ -1,13 +1,13 @@
-"""Whether a town's rides were matched rightly, by the history that is left of them."""
+"""Checks that a town's rides were matched correctly, by their stored history."""
 
 from tests.storms.rides.checks import TOLD
 
-# The rounds of each ride, each with the time it had.
+# The rounds of each ride with their deadlines.
 ROUNDS = f"""
     SELECT aggregate_id AS ride_id, (headers ->> 'round')::integer AS round,
         (body ->> 'deadline_at')::timestamptz AS deadline_at
     FROM ({TOLD}) t WHERE routing_key IN ('ride.requested', 'ride.reassigning')"""
-# From when to when each driver had each ride: to the end of the offer, or of the ride that came of it.
+# Acceptances, until the ride ended or was given up; and how long each offer held its driver.
 ACCEPTED = """
     SELECT accepted.ride_id, accepted.round, accepted.actor_id AS driver_id, (
         SELECT min(e.at) FROM ride_events e WHERE e.ride_id = accepted.ride_id AND e.seq > accepted.seq
@@ -17,12 +17,12 @@ HELD = f"""
     SELECT o.id, o.ride_id, o.driver_id, o.offered_at AS since,
         coalesce(CASE o.response WHEN 'ACCEPTED' THEN a.until ELSE o.responded_at END, 'infinity') AS until
     FROM ride_offers o LEFT JOIN ({ACCEPTED}) a USING (ride_id, round, driver_id)"""
-# An acceptance that is looked at later than this after its ride went on may find that it did.
+# An acceptance handled later than this after the driver lost the ride may publish no match.
 AT_ONCE = "interval '1 s'"
 
 
 def promises(*, offers_at_once: int, offer_seconds: float) -> dict[str, str]:
-    """Each answers what breaks the promise: no row is as it should be."""
+    """The checks by name; each query must return no row."""
     return {
         "rides were not ended": """
             SELECT id, status FROM rides WHERE status NOT IN ('COMPLETED', 'CANCELED', 'EXPIRED')""",

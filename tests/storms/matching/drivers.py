@@ -1,4 +1,4 @@
-"""Drivers of a town: each says where they are, and does with an offer what chance makes of them."""
+"""Drivers of a town: each sends positions, and answers offers at random."""
 
 import asyncio
 import random
@@ -15,17 +15,17 @@ from tests.storms.matching.town import Town, somewhere
 from tests.storms.rides.data import act, reject
 from tests.storms.rides.ledger import Try
 
-# What drivers do with an offer, and how many of a hundred do so.
+# What drivers do with an offer, in per cent.
 WHIMS = {"accept": 62, "refuse": 16, "be silent": 8, "leave": 6, "accept at the last moment": 8}
 GIVE_UP_SHARE = 0.2
-# While they wait for one.
+# The share of pings at which a driver takes a break, or the phone dies for a while.
 BREAK_SHARE = 0.01
 DEAD_PHONE_SHARE = 0.005
 LAST_MOMENT_SECONDS = (-0.15, 0.05)
 # Most answer within the first part of an offer's time.
 THINK_PART = 4
 LOOK_SECONDS = 0.1
-# There is no route yet by which drivers learn what is offered to them.
+# These drivers have no socket: the test reads their offers from the database.
 LIVE = "SELECT id, ride_id, driver_id, expires_at FROM ride_offers WHERE held AND response IS NULL"
 
 
@@ -40,7 +40,7 @@ class Driver:
         self.offers: asyncio.Queue[tuple[Try, datetime] | None] = asyncio.Queue()
 
     async def work(self) -> None:
-        """Until the town's storm is over and nothing is left to be done; then go home."""
+        """Work until the storm is over and all offers are handled; then go offline."""
         async with self._town.calling() as caller:
             await self._be(caller, online=True)
             await all_of(self._keep_reporting(), self._take_offers())
@@ -61,7 +61,7 @@ class Driver:
         self._spot.wander(self._chance)
         path = f"/v1/location/drivers/{self.id}/pings"
         answer = await caller.ask(request("POST", path, token=self._token, body=self._spot.told()))
-        if answer.status == 409:  # on a break, or taken for silent
+        if answer.status == 409:  # on a break, or set offline as silent
             await self._be(caller, online=True)
         else:
             assert answer.status == 200, answer.body
@@ -84,7 +84,7 @@ class Driver:
 
     async def _consider(self, caller: Caller, offer: Try, expires_at: datetime) -> None:
         seen = await caller.ask(request("GET", f"/v1/rides/{offer.ride_id}", token=self._token))
-        assert seen.status in (200, 404), seen.body  # it may be gone already
+        assert seen.status in (200, 404), seen.body  # the offer may have ended already
         (whim,) = self._chance.choices(list(WHIMS), list(WHIMS.values()))
         self._ledger.whims[whim] += 1
         if whim == "be silent":
@@ -119,7 +119,7 @@ class Driver:
         return False
 
     async def _drive(self, caller: Caller, ride_id: UUID) -> None:
-        """To the end, or until it is given up or taken away."""
+        """Drive the ride to its end, give it up, or lose it to a cancellation."""
         steps = ["arrive", "start", "complete"]
         if self._chance.random() < GIVE_UP_SHARE:
             steps = self._chance.choice([[], ["arrive"]])

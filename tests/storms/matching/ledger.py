@@ -7,7 +7,7 @@ from uuid import UUID
 from catraca.platform.database import Db
 from tests.storms.rides.ledger import Ledger, Try
 
-# By ride and driver.
+# Pairs of a ride and a user.
 Pairs = set[tuple[UUID, UUID]]
 FACTS = {
     "asked for": "SELECT id AS ride_id, passenger_id AS who FROM rides",
@@ -24,9 +24,9 @@ FACTS = {
 class TownLedger:
     # Confirmed actions by ride; complete, because every caller repeats until it is answered.
     done: dict[str, Pairs] = field(default_factory=lambda: {what: set() for what in FACTS})
-    # Drivers whose ride was taken away.
+    # Drivers who lost their ride.
     robbed: Pairs = field(default_factory=set)
-    # How each passenger saw the ride end: in which state, by whom it was driven.
+    # The end of each ride as its passenger saw it: status and driver.
     ends: dict[UUID, tuple[str, str | None]] = field(default_factory=dict)
     whims: Counter[str] = field(default_factory=Counter)
 

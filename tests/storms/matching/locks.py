@@ -1,4 +1,4 @@
-"""Locks that rides left behind in Redis, and whether that could be helped."""
+"""Locks that rides left in Redis, and whether an outage of Redis explains them."""
 
 import json
 from collections.abc import Sequence
@@ -12,11 +12,11 @@ from catraca.platform.database import Db
 from tests.servers import until
 from tests.storms.fleet import StormFleet
 
-# Whoever finds Redis away looks again after a second, and it is never away for long.
+# A process checks Redis again a second after a failure, and outages are short.
 AWAY = (timedelta(seconds=-1), timedelta(seconds=3))
-# Beyond the longest that an offer's lock can last; what is left then became a ride's, for an hour.
+# Longer than an offer's lock can last; locks that are left then are of accepted rides, for an hour.
 GRACE_SECONDS = 6
-# When the end of each driver's ride was looked at, which is when its lock is let go.
+# When the end of a ride was handled: its locks are released then.
 LET_GO = (
     "SELECT i.handled_at FROM outbox_sent t JOIN inbox i ON i.event_id = t.id"
     " WHERE i.consumer = 'ride_updates_queue' AND t.aggregate_id = $1"
@@ -47,7 +47,7 @@ async def _locks(here: StormFleet) -> list[tuple[str, UUID]]:
     found: list[tuple[str, UUID]] = []
     for key in keys:
         holder = await here.redis.command("HGET", key, "holder")
-        if isinstance(holder, bytes):  # it may have ended since
+        if isinstance(holder, bytes):  # the lock may have ended since
             found.append((key.decode(), UUID(holder.decode())))
     return found
 

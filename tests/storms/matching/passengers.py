@@ -1,4 +1,4 @@
-"""Passengers of a town: each asks for a ride and watches it to its end; some change their plans."""
+"""Passengers of a town: each requests a ride and polls it to its end; some cancel."""
 
 import asyncio
 import random
@@ -12,7 +12,7 @@ from tests.storms.rides.data import act, ask_for_ride
 
 FICKLE_SHARE = 0.12
 ENDS = ("COMPLETED", "CANCELED", "EXPIRED")
-# Nothing that breaks stays broken for long: whose ride is not over by then was forgotten.
+# Failures are short: a ride that is not over by then is a fault.
 PATIENCE_SECONDS = 300
 
 
@@ -27,7 +27,7 @@ async def arrive(town: Town, *, rides: int, rides_a_second: float, chance: rando
 
 
 async def travel(town: Town, passenger_id: UUID, chance: random.Random) -> None:
-    """Ask for a ride, and watch it to its end."""
+    """Request a ride, and poll it to its end."""
     token = token_of("passenger", passenger_id)
     async with town.calling() as caller:
         ride_id = await ask_for_ride(caller, passenger_id, way_to_go(chance))

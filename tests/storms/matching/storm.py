@@ -23,7 +23,7 @@ from tests.storms.matching.passengers import arrive
 from tests.storms.matching.town import Hurry, Town
 from tests.storms.servers import StormServers
 
-# Among so many rides, each of these must have been seen: a storm in which all goes well proves little.
+# With this many rides each of these must occur: a storm in which all goes well proves little.
 SEEN_AMONG = 200
 ENDS = {"COMPLETED", "CANCELED by passenger", "CANCELED by system"}
 RESPONSES = {"ACCEPTED", "REJECTED", "EXPIRED", "CANCELED"}
@@ -36,7 +36,7 @@ class Size:
     rides_a_second: float = 2.5
     offers_at_once: int = 1
     hurry: Hurry = field(default_factory=Hurry)
-    # Two of each that moves rides; the APIs are apart.
+    # Two dispatchers and two relays; the APIs are not listed here.
     lineup: Sequence[tuple[str, ...]] = (
         ("dispatcher",),
         ("dispatcher",),
@@ -101,7 +101,7 @@ async def _ride(town: Town, size: Size, chance: random.Random, mishaps: Failures
 
 
 async def settle_town(town: Town, size: Size) -> None:
-    """Wait until nothing is under way any more; then every promise must be kept."""
+    """Wait until nothing is pending, then run all checks."""
     offer_seconds = size.hurry.offer_seconds
     wanted = promises(offers_at_once=size.offers_at_once, offer_seconds=offer_seconds)
 

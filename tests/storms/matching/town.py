@@ -1,4 +1,4 @@
-"""A town: where its people are, how long they wait, and what they share."""
+"""A town: positions, times, and the state that its passengers and drivers share."""
 
 import asyncio
 import random
@@ -10,9 +10,9 @@ from tests.storms.fleet import StormFleet
 from tests.storms.matching.ledger import TownLedger
 
 CENTER = (-12.9777, -38.5016)
-# Drivers are all over it; searches begin small, so that most have to look further.
+# Drivers are spread over this area; searches begin small, so that most must be widened.
 TOWN_DEGREES = 0.02
-# One in so many rides begins where no driver is.
+# This share of rides begins far from all drivers.
 FAR_AWAY_DEGREES = 0.5
 FAR_AWAY_SHARE = 0.04
 PACES = (-0.0002, 0.0002)
@@ -22,7 +22,7 @@ ANSWER_SECONDS = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hurry:
-    """Hours of a town in seconds."""
+    """The times of a town, shortened to seconds."""
 
     offer_seconds: float = 3
     retry_seconds: float = 1
@@ -30,7 +30,7 @@ class Hurry:
     presence_seconds: float = 25
     ping_seconds: tuple[float, float] = (5, 10)
     break_seconds: tuple[float, float] = (0.5, 3)
-    # Of a driver between two steps of a ride.
+    # A driver's time between two steps of a ride.
     drive_seconds: tuple[float, float] = (0.3, 1.2)
     watch_seconds: float = 2
     # A passenger who changes plans does so within this time.
@@ -85,7 +85,7 @@ def somewhere(chance: random.Random) -> Spot:
 
 
 def way_to_go(chance: random.Random) -> dict[str, float]:
-    """From where to where a passenger wants to go."""
+    """A random pickup and dropoff."""
     pickup, dropoff = somewhere(chance), somewhere(chance)
     if chance.random() < FAR_AWAY_SHARE:
         pickup.lat += FAR_AWAY_DEGREES

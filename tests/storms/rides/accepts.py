@@ -1,4 +1,4 @@
-"""Many drivers accept one ride at once, whatever becomes of Redis; and one driver accepts it many times."""
+"""Many drivers accept one ride at once during failures of Redis; and drivers repeat their request."""
 
 import asyncio
 from collections import Counter
@@ -100,7 +100,7 @@ async def done(act: Callable[[StormFleet], object] | None, here: StormFleet) -> 
 
 
 async def _judge(here: StormFleet, offered: Offered, answers: Sequence[Told], weather: Weather) -> int:
-    """Answers whose place among those who tried it was that won."""
+    """Check the answers and the counts; returns the index of the winner's attempt."""
     codes = Counter(map(code_of, answers))
     everybody = len(offered.tries)
     assert codes == Counter(accepted=1, ride_already_accepted=everybody - 1), f"{weather.name}: {codes}"
@@ -114,10 +114,10 @@ async def _judge(here: StormFleet, offered: Offered, answers: Sequence[Told], we
 
 
 async def accept_again_and_again(here: StormFleet, *, times: int) -> str:
-    """Two drivers, each with one key, so often at once: two attempts, and one answer for each of them."""
+    """Two drivers send their own key `times` times at once: two attempts, and one answer for each key."""
     async with crowd(here.ports, here.ledger, 2 * times) as callers:
         offered = await offer_new_ride(callers[0], await here.new_drivers(2))
-        # By pairs of callers, so that both drivers ask both processes.
+        # In pairs of callers, so that both drivers call both processes.
         tries = [offered.tries[number // 2 % 2] for number in range(len(callers))]
         # The ledger fails on two different answers for one key.
         answers = await together(

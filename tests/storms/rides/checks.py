@@ -12,9 +12,9 @@ TOLD = (
     " UNION ALL"
     " SELECT id, aggregate_id, seq, exchange, routing_key, headers, body FROM outbox_sent WHERE queue IS NULL"
 )
-# Who is online is no business of the audit log.
+# Events of location are not in the audit log.
 AUDITED = "exchange <> 'location.events'"
-# Each answers what breaks the promise: no row is as it should be.
+# Each query must return no row.
 CHECKS = {
     "acceptances are not one step, one offer, one attempt and one event, of one driver": f"""
         SELECT * FROM (
@@ -108,7 +108,7 @@ async def is_quiet(db: Db) -> bool:
 
 
 async def broken_by(db: Db, ledger: Ledger) -> list[str]:
-    """Every promise that is broken, with the first few who show it."""
+    """The failed checks, each with its first findings."""
     rows = await db.fetch(
         "SELECT ride_id, driver_id, offer_id, idempotency_key, status, failure_reason, completed_at"
         " FROM ride_accept_attempts"

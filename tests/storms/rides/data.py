@@ -15,7 +15,7 @@ LONG_SECONDS = 3600
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """A ride, and the attempts that those may make to whom it is offered."""
+    """A ride, and an attempt to accept it for each driver who has an offer."""
 
     ride_id: UUID
     passenger_id: UUID
@@ -58,7 +58,7 @@ def tries_of(ride_id: UUID, made: Told) -> list[Try]:
 
 
 async def act(caller: Caller, ride_id: UUID, verb: str, *, token: str, **body: object) -> Told:
-    """Arrive, start, complete, cancel."""
+    """Send one of the verbs `arrive`, `start`, `complete` and `cancel`."""
     path = f"/v1/rides/{ride_id}/{verb}"
     return await caller.ask(request("POST", path, token=token, body=body, key=uuid4().hex))
 

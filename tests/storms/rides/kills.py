@@ -13,7 +13,7 @@ from tests.storms.rides.data import offer_new_ride
 from tests.storms.rides.ledger import code_of, expect
 
 FIRST_SECONDS = 0.03
-# Where a process dies, and whether then another driver asks first.
+# Where the process is killed, and whether another driver then sends first.
 DEATHS: tuple[tuple[Window, bool], ...] = (("before", True), ("after", True), ("before", False))
 
 
@@ -28,7 +28,7 @@ async def kill_amid_bursts(here: StormFleet, *, drivers: int, rounds: int, seed:
     before = Counter(here.ledger.counts)
     for number in range(rounds):
         victim = here.postgres if number == rounds - 1 else here.apis[number % 2]
-        # By turns when some are answered, and within the time in which the first ones are judged.
+        # Killed after some answers, or within the time in which the first attempts are decided.
         after = chance.randrange(1, drivers // 4) if chance.random() < 0.5 else 0
         await _burst_without(
             here, victim, drivers, after_answers=after, delay_seconds=chance.uniform(0, FIRST_SECONDS)
@@ -44,7 +44,7 @@ async def kill_amid_bursts(here: StormFleet, *, drivers: int, rounds: int, seed:
 async def _burst_without(
     here: StormFleet, victim: Mortal, drivers: int, *, after_answers: int, delay_seconds: float
 ) -> None:
-    """Half of them ask before it dies, and half after that; then it comes back."""
+    """Half of the drivers send before the kill, and half while the victim starts again."""
     async with crowd(here.ports, here.ledger, drivers) as callers:
         offered = await offer_new_ride(callers[0], await here.new_drivers(drivers))
         pairs = list(zip(callers, offered.tries, strict=True))
@@ -55,7 +55,7 @@ async def _burst_without(
             await asyncio.wait([task for task in asking if not task.done()], return_when="FIRST_COMPLETED")
         await victim.kill()
         await together(victim.start(), *asking, *(caller.accept(tried) for caller, tried in pairs[half:]))
-        # With the same key, once more: whatever was answered stays.
+        # Again with the same keys: every answer must stay the same.
         answers = await together(*(caller.accept(tried) for caller, tried in pairs))
     codes = Counter(map(code_of, answers))
     assert codes == Counter(accepted=1, ride_already_accepted=drivers - 1), codes

@@ -13,7 +13,7 @@ class Try:
 
     ride_id: UUID
     driver_id: UUID
-    # The newest the driver has for this ride, if there is any.
+    # The driver's newest offer of this ride, if any.
     offer_id: UUID | None
     key: str = field(default_factory=lambda: uuid4().hex)
 
@@ -21,7 +21,7 @@ class Try:
 @dataclass
 class Ledger:
     answers: dict[Try, Answer] = field(default_factory=dict)
-    # How often each kind of answer was given, repeats and answers that say "again" included.
+    # Counts of all answers by status, repeats and 503s included.
     counts: Counter[str] = field(default_factory=Counter)
 
     def note(self, tried: Try, answer: Answer) -> None:

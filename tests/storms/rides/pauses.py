@@ -1,4 +1,4 @@
-"""API processes that stand still while they accept, and wake when the offer has expired."""
+"""API processes that are frozen while they accept, and resumed when the offer has expired."""
 
 import asyncio
 import random
@@ -15,13 +15,13 @@ from tests.storms.fleet import ApiProcess, StormFleet
 from tests.storms.rides.data import Offered, offer, offer_new_ride, tries_of
 from tests.storms.rides.ledger import code_of, expect
 
-# Time enough, on a busy machine too, to get to where the pause is.
+# Long enough to reach the pause, on a busy machine too.
 TTL_SECONDS = 2.0
 LATE_SECONDS = 0.05
 
 
 async def pause_before_commit(here: StormFleet, api: ApiProcess, gate: CommitGate) -> str:
-    """It stands between its statement and its COMMIT, with the ride in hand, until that is too late."""
+    """The API is frozen before its COMMIT, with the ride locked, until the offer has expired."""
     async with _asleep_before_commit(here, api, gate) as offered:
         await until(lambda: _is_past(offered.expires_at))
     await _give_to_another(here, offered)
@@ -29,7 +29,7 @@ async def pause_before_commit(here: StormFleet, api: ApiProcess, gate: CommitGat
 
 
 async def pause_beyond_patience(here: StormFleet, api: ApiProcess, gate: CommitGate) -> str:
-    """It sleeps on until PostgreSQL loses patience: another driver has the ride before it wakes."""
+    """The API is frozen until PostgreSQL ends its transaction; another driver gets the ride meanwhile."""
     async with _asleep_before_commit(here, api, gate) as offered:
         await _give_to_another(here, offered)
     return "asleep with the ride in hand for longer than PostgreSQL waits: another driver has it, then 410"
@@ -84,7 +84,7 @@ async def pause_amid_burst(here: StormFleet, *, drivers: int, after_seconds: flo
 
 
 async def be_late_twice(here: StormFleet, api: ApiProcess, gate: CommitGate) -> str:
-    """Judged together with others, one is too late for all; judged alone, the next one is late by itself."""
+    """Attempts decided in one transaction fail if one is too late; decided alone, each is too late itself."""
     async with crowd([api.port], here.ledger, 4) as (caller, *drivers):
         rides = [
             await offer_new_ride(caller, await here.new_drivers(1), ttl_seconds=ttl_seconds)
@@ -93,14 +93,14 @@ async def be_late_twice(here: StormFleet, api: ApiProcess, gate: CommitGate) -> 
         stop = gate.stop_commit("before", of=rides[0].tries[0].key.encode())
         first = asyncio.create_task(drivers[0].accept(rides[0].tries[0]))
         await stop.reached_by(first)
-        # While that one is on its way, the others gather.
+        # While the first attempt is being committed, the others gather.
         gathered = await _sent_to_the_claim(caller) + 2
         asking = [
             asyncio.create_task(driver.accept(ride.tries[0]))
             for driver, ride in zip(drivers[1:], rides[1:], strict=True)
         ]
         await until(lambda: _are_sent_to_the_claim(caller, gathered))
-        # Their common COMMIT, the first one's own and the second one's own.
+        # The COMMIT of both together, then the first one's own, then the second one's own.
         for expired in (rides[1], rides[1], rides[2]):
             stop, last = gate.stop_commit("before", of=expired.tries[0].key.encode()), stop
             last.release()
@@ -118,7 +118,7 @@ async def _are_sent_to_the_claim(caller: Caller, count: float) -> bool:
 
 
 async def _sent_to_the_claim(caller: Caller) -> float:
-    """How many attempts there were that the gate did not steer aside."""
+    """The number of attempts so far that were sent to the claim, from the metrics."""
     figures = (await caller.ask(request("GET", "/metrics"))).body.decode()
     name = 'catraca_ride_accepts_steered_total{way="to_the_claim"} '
     return sum(float(line.removeprefix(name)) for line in figures.splitlines() if line.startswith(name))
@@ -148,7 +148,7 @@ def _is_past(moment: datetime) -> bool:
 
 
 async def _give_to_another(here: StormFleet, offered: Offered) -> None:
-    """Offered to a second driver, as soon as that can be, and accepted."""
+    """Offer the ride to a second driver after the first offer expired, and accept it."""
     await until(lambda: _is_past(offered.expires_at))
     async with calling(here.ports, here.ledger) as caller:
         made = await offer(caller, offered.ride_id, await here.new_drivers(1), ttl_seconds=60)

@@ -1,7 +1,7 @@
-"""What may end an offer happens at one instant: accept, expiry, refusal, cancellation, a second offer.
+"""Everything that can end an offer at one instant: accept, expiry, refusal, cancellation, a second offer.
 
-Each round is a ride of its own, and many run side by side. Everybody aims at the same instant and chance
-decides who comes first; now and then one is let go ahead, so that every outcome is seen.
+Each round is another ride, and many run concurrently. All requests aim at the same instant with a random
+jitter; sometimes one is sent earlier, so that every outcome occurs.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from tests.storms.rides.data import Offered, act, offer, offer_new_ride, reject,
 from tests.storms.rides.ledger import Try, code_of
 
 SIDE_BY_SIDE = 20
-# Jitter around the instant; the one that goes ahead is earlier still.
+# Jitter around the instant; a request sent ahead is earlier still.
 JITTER_SECONDS = (-0.08, 0.02)
 AHEAD_SECONDS = 0.12
 TTL_SECONDS = 0.4
@@ -31,7 +31,7 @@ PATIENCE_SECONDS = 0.5
 CONTEST = "accept, expiry, cancel, second offer"
 REFUSAL = "refusal, accept, expiry"
 GIVING_UP = "giving up, cancel, accept by who lost before"
-# Among so many races of a kind, each of these ways must have been taken.
+# Among this many races of a kind, each of these outcomes must occur.
 SEEN_AMONG = 250
 OUTCOMES = {
     CONTEST: {
@@ -58,7 +58,7 @@ PATHS = (
     "       AND o.response = 'ACCEPTED') ELSE '' END, ' > ' ORDER BY seq) AS path"
     " FROM ride_events e WHERE ride_id = ANY ($1::uuid[]) AND seq > 2 GROUP BY ride_id"
 )
-# Ends of offers and rides, from the other answers.
+# Ends of offers and rides that are known from the answers too.
 FACTS = {
     "canceled": "SELECT ride_id FROM ride_events WHERE to_status = 'CANCELED' AND actor = 'passenger'",
     "given up": "SELECT ride_id FROM ride_events WHERE news = 'ride.reassigning'",
@@ -70,12 +70,12 @@ FACTS = {
 class Races:
     here: StormFleet
     chance: random.Random
-    # Which rides each kind of race was about, and of which it was answered that something was done.
+    # The rides of each kind of race, and those for which an act was answered with 200.
     rides: dict[str, list[UUID]] = field(default_factory=lambda: defaultdict(list))
     done: dict[str, set[UUID]] = field(default_factory=lambda: {what: set() for what in FACTS})
 
     async def run(self, rounds: int) -> None:
-        """Side by side, each with callers of its own."""
+        """Run all rounds, some concurrently, each with its own callers."""
         numbers = iter(range(rounds))
         async with crowd(self.here.ports, self.here.ledger, 4 * SIDE_BY_SIDE) as callers:
             await all_of(*(self._run_some(numbers, callers[4 * n : 4 * n + 4]) for n in range(SIDE_BY_SIDE)))
@@ -89,7 +89,7 @@ class Races:
         """Accept, cancellation, a second offer and expiry at the same instant."""
         offered = await offer_new_ride(callers[0], drivers[:1], ttl_seconds=TTL_SECONDS)
         self.rides[CONTEST].append(offered.ride_id)
-        if self.chance.random() < 0.3:  # Redis may say what it likes
+        if self.chance.random() < 0.3:  # a wrong hint in Redis must not matter
             await self.here.redis.command("SET", accepted_by_key(offered.ride_id), str(drivers[2]))
         acts = [lambda: callers[1].accept(offered.tries[0])]
         if self.chance.random() < 0.5:
@@ -99,7 +99,7 @@ class Races:
         await self._all_at(offered.expires_at, acts)
 
     async def _refusal(self, callers: Sequence[Caller], drivers: Sequence[UUID]) -> None:
-        """Of two drivers who were asked one refuses, thinks better of it, and the other accepts."""
+        """Of two drivers with an offer one rejects and also accepts; the other may accept."""
         offered = await offer_new_ride(callers[0], drivers[:2], ttl_seconds=TTL_SECONDS)
         self.rides[REFUSAL].append(offered.ride_id)
         fickle, other = offered.tries
@@ -123,7 +123,7 @@ class Races:
             *([lambda: self._cancel(callers[3], offered)] if self.chance.random() < 0.4 else []),
         ]
         await self._all_at(now(), acts)
-        # Whatever became of the ride since, the first answer stands.
+        # A repeat gets the first answer, whatever the ride's present state.
         await callers[1].accept(winner)
 
     async def _all_at(self, instant: datetime, acts: Sequence[Callable[[], Awaitable[object]]]) -> None:
@@ -185,7 +185,7 @@ class Races:
         return broken
 
     async def told(self) -> list[str]:
-        """How often each kind of race took which path, from when the ride was first offered."""
+        """Counts of the paths of status changes after the first offer, by kind of race."""
         lines: list[str] = []
         async with self.here.database.connection() as db:
             for kind, rides in self.rides.items():
@@ -199,7 +199,7 @@ class Races:
 
 
 async def race(here: StormFleet, *, rounds: int, seed: int) -> str:
-    """Run so many rides; raises AssertionError when rows and answers do not agree."""
+    """Run this many rides; raises AssertionError when rows and answers do not agree."""
     races = Races(here, random.Random(seed))
     before = len(here.ledger.answers)
     began = monotonic_seconds()

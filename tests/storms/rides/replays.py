@@ -25,7 +25,7 @@ COUNTED = (
 
 
 async def replay(here: StormFleet, *, replays: int) -> str:
-    """Half of them at once, and half when the rides have moved on and Redis has forgotten who won."""
+    """Repeat half at once, and half after the rides have moved on and Redis was flushed."""
     async with crowd(here.ports, here.ledger, CALLERS) as callers:
         rides = [await _decided(here, callers) for _ in range(RIDES)]
         tries = cycle(tried for ride in rides for tried in ride.tries)
@@ -57,7 +57,7 @@ async def _decided(here: StormFleet, callers: list[Caller]) -> Offered:
 
 
 async def _repeat(here: StormFleet, callers: list[Caller], tries: Iterator[Try]) -> None:
-    """Send attempts again; the ledger knows their first answers."""
+    """Send attempts again; the ledger compares with their first answers."""
     counts = await _counts(here)
 
     async def repeat(caller: Caller) -> None:
@@ -76,7 +76,7 @@ async def _counts(here: StormFleet) -> dict[str, Any]:
 
 
 async def _move_on(here: StormFleet, caller: Caller, ride: Offered, number: int) -> None:
-    """By turns the driver gives it up, the passenger cancels, the driver arrives."""
+    """In turn: the driver gives the ride up, the passenger cancels, the driver arrives."""
     (winner,) = (tried.driver_id for tried in ride.tries if here.ledger.answers[tried].status == 200)
     driver, passenger = token_of("driver", winner), token_of("passenger", ride.passenger_id)
     moves = (

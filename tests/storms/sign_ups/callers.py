@@ -24,7 +24,7 @@ Take = Callable[[], Awaitable[Asked | Poison | None]]
 
 @dataclass
 class Outage:
-    """While it lasts, which answers were given to questions asked within it."""
+    """Counts of the answers to requests that began and ended within the outage."""
 
     lasts: bool = False
     answers: Counter[int] = field(default_factory=Counter)
@@ -53,7 +53,7 @@ class Callers:
             await caller.hang_up()
 
     async def _put_into_queue(self, poison: Poison) -> None:
-        """With a confirm; the same message again while the bus is away."""
+        """Publish with a confirm; repeated while the bus is unavailable."""
         message = Message(
             id=poison.message_id, exchange=SIGN_UP_EXCHANGE, key=SIGN_UP_QUEUE, body=poison.body
         )
@@ -66,7 +66,7 @@ class Callers:
 
 @dataclass
 class _Caller:
-    """With one connection at a time."""
+    """Has one connection at a time."""
 
     port: int
     ledger: Ledger
@@ -74,7 +74,7 @@ class _Caller:
     line: Line | None = None
 
     async def sign_up(self, asked: Asked) -> None:
-        """With one key, as often as it takes; unless this one hangs up and does not come again."""
+        """Repeat the request with one key until acknowledged, unless the caller hangs up for good."""
         self.ledger.note_try(asked)
         if asked.hangs_up_after_seconds is not None:
             (await self._line()).send(_request(asked))
@@ -103,7 +103,7 @@ class _Caller:
         return answer.status == HTTPStatus.OK
 
     async def _ask(self, asked: Asked) -> Answer | None:
-        """The answer; None when the connection was lost first."""
+        """Send the request and return its answer; None if the connection was lost."""
         line = await self._line()
         line.send(_request(asked))
         try:

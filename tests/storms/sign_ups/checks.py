@@ -66,7 +66,7 @@ def _told(events: Sequence[Row], key: str) -> Counter[UUID]:
 
 
 async def broken_by(db: Db, ledger: Ledger) -> list[str]:
-    """Every promise that is broken, with the first few who show it."""
+    """The failed checks, each with its first findings."""
     found = await look(db)
     broken: list[str] = []
     for what, judge in VERDICTS.items():

@@ -1,4 +1,4 @@
-"""Real processes that take sign-ups, and what to wait for until nothing of them is under way any more."""
+"""Real processes that handle sign-ups, and the wait until all are handled."""
 
 import asyncio
 import json
@@ -37,11 +37,11 @@ SETTINGS = {
     "CATRACA_RATE_LIMIT_SIGN_UP_ADDRESS": "1000000/second",
     "CATRACA_RATE_LIMIT_SIGN_UP_EMAIL": "1000000/second",
 }
-# Without progress for so long it is stuck: a lease takes 5 s, a retry 10 s.
+# No progress for this long is a fault: a lease takes 5 s, a retry 10 s.
 STUCK_SECONDS = 60
 LOOK_SECONDS = 0.2
 DOCTOR_SECONDS = 120
-# So many times the processes may stop with returned repeats before the queues must be empty.
+# How often the processes may stop with returned repeats before the queues must be empty.
 DRAINS = 5
 COMPLAINTS = 5
 
@@ -55,7 +55,7 @@ class SignUpFleet:
     killed: Counter[str] = field(default_factory=Counter)
 
     async def kill(self, place: int) -> None:
-        """Put another process into its place; the API's supervisor does that by itself."""
+        """Kill and replace a process; of the API a worker is killed, which its supervisor replaces."""
         if place == API:
             oldest = min(descendants(self.fleet.processes[place].pid))
             os.kill(oldest, SIGKILL)
@@ -64,7 +64,7 @@ class SignUpFleet:
         self.killed[LINEUP[place][0]] += 1
 
     async def settle(self) -> None:
-        """Wait until every promise is kept and nothing waits; then end all, and look once more."""
+        """Wait until every check passes and nothing is pending; then stop all processes and check again."""
         await self.wait_for(self._is_settled, self._how_far, self._what_is_wrong)
         await self._end_all()
         await self._ask_doctor()
@@ -76,7 +76,7 @@ class SignUpFleet:
         how_far: Callable[[], Awaitable[object]],
         what_is_wrong: Callable[[], Awaitable[list[str]]],
     ) -> None:
-        """However long it takes, as long as it goes on."""
+        """Wait until `is_over` returns True; raise after `STUCK_SECONDS` without progress."""
         seen, since = None, monotonic_seconds()
         while not await is_over():
             if (now := await how_far()) != seen:
@@ -122,7 +122,7 @@ class SignUpFleet:
         return tuple(counts or ()), await self.bus.depths()
 
     async def _is_settled(self) -> bool:
-        return not await self._left() and not await self._what_is_wrong()  # the cheaper look first
+        return not await self._left() and not await self._what_is_wrong()  # the cheaper check first
 
     async def _what_is_wrong(self) -> list[str]:
         async with self.fleet.database.connection() as db:

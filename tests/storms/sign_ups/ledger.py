@@ -16,7 +16,7 @@ DUPLICATE_SHARE = 0.01
 HANG_UP_SHARE = 0.01
 # Callers that hang up do so at a random time, before or after the request is handled.
 LONGEST_PATIENCE_SECONDS = 0.05
-# How many sign-ups may lie between one and its double; the other half follow at its heels.
+# Half of the duplicates follow their original at once, half up to this many sign-ups later.
 FAR = 3000
 NAMES = ("Ana", "João", "Conceição", "Iracema", "Zé", "Mónika", "李娜", "Øyvind")
 SPELLINGS = (
@@ -35,7 +35,7 @@ class Asked:
     person: int
     name: str
     email: str
-    # When its caller hangs up without an answer; then comes again with the same key, or does not.
+    # The caller hangs up after this time without an answer; then repeats with the same key, or not.
     hangs_up_after_seconds: float | None = None
     comes_again: bool = True
 
@@ -46,7 +46,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Poison:
-    """Not a sign-up, put straight into the queue; it must end as a dead letter, for this reason."""
+    """Not a sign-up, published to the queue directly; it must become a dead letter with this reason."""
 
     message_id: UUID
     body: bytes
@@ -55,7 +55,7 @@ class Poison:
 
 @dataclass
 class Ledger:
-    """By id: acknowledged sign-ups, and those that were sent and never answered."""
+    """By id: acknowledged sign-ups, all that were sent, and poison."""
 
     acknowledged: dict[UUID, Asked] = field(default_factory=dict)
     tried: dict[UUID, Asked] = field(default_factory=dict)
@@ -77,12 +77,12 @@ class Ledger:
 
     @property
     def unanswered(self) -> dict[UUID, Asked]:
-        """Sent and never answered: each may exist or not."""
+        """Sign-ups sent and never acknowledged: each may exist or not."""
         return {one: asked for one, asked in self.tried.items() if one not in self.acknowledged}
 
 
 def plan(count: int, seed: int) -> list[Asked | Poison]:
-    """`count` requests in their order; each seed gives another storm."""
+    """`count` requests in their order; another seed gives other requests."""
     chance = random.Random(seed)
     tag = uuid4().hex[:8]
     poison = [make_poison(number) for number in range(max(len(KINDS), round(count * POISON_SHARE)))]
@@ -115,7 +115,7 @@ def make_poison(number: int) -> Poison:
     return Poison(message_id=uuid4(), body=told, reason=kind)
 
 
-# What each one dies of, and how it is written.
+# The reason of each dead letter, and its body.
 KINDS = (
     ("malformed_json", b'{"id": "%(id)b", "name": "Ana", "email": "%(address)b"'),
     ("wrong_shape", b'["%(id)b", "Ana", "%(address)b"]'),

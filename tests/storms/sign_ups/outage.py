@@ -1,4 +1,4 @@
-"""Sign-ups while PostgreSQL is away for long: nothing counts against them, and all mends itself."""
+"""Sign-ups during a long outage of PostgreSQL: no failure is counted, and all recovers by itself."""
 
 import asyncio
 from collections.abc import Iterator
@@ -17,18 +17,18 @@ from tests.storms.sign_ups.ledger import Asked, newcomer
 
 CALLERS = 8
 CALLER_PAUSE_SECONDS = 0.02
-# Little in each hand, so that most of an outage's sign-ups wait in the queue; but something at any time.
+# Small batches, so that most sign-ups of an outage wait in the queue; but some are always unsettled.
 SETTINGS = {"USERS_BATCH_SIZE": "50", "USERS_BATCH_TIMEOUT_MS": "2000"}
 IN_HAND = 20
-# Before and after it, so many are acknowledged at least.
+# Before and after the outage at least this many are acknowledged.
 PROGRESS = 50
 DEAD_LETTERS = ("raffle_dlq", "dead_letter_queue")
 
 
 async def outlast_outage(place: StormServers, *, seconds: float, freezes: bool) -> str:
-    """PostgreSQL is frozen or killed for so long; raises where that counts against anybody.
+    """Freeze or kill PostgreSQL for this long; raises if the outage counts as a failure of messages.
 
-    With RabbitMQ everybody is acknowledged meanwhile; where PostgreSQL is the bus, all are told to repeat.
+    With RabbitMQ all sign-ups are acknowledged meanwhile; with PostgreSQL as the bus all are answered 503.
     """
     async with sign_up_fleet(place, SETTINGS) as here:
         outage = _Outage(place, here, seconds, freezes)
@@ -44,7 +44,7 @@ class _Outage:
     here: SignUpFleet
     seconds: float
     freezes: bool
-    # Acknowledged and not written when it began; in the broker's queue when it ended.
+    # Acknowledged and not written when the outage began; in the broker's queue when it ended.
     in_hand: int = 0
     in_queue: int = 0
     over: bool = False
@@ -96,7 +96,7 @@ class _Outage:
                 await postgres.start()
 
     async def _look_at_broker(self) -> None:
-        """When more were acknowledged than the ingesters may have in hand."""
+        """Wait until messages are in the queue, then check that none was retried or dead-lettered."""
         self.in_queue = await until(self._queue_depth)
         depths, retrying = await self.here.bus.depths(), await self.here.bus.retrying()
         astray = {name: depths[name] for name in DEAD_LETTERS} | dict(retrying)
@@ -106,7 +106,7 @@ class _Outage:
         return (await self.here.bus.depths())[SIGN_UP_QUEUE]
 
     async def _in_hand(self) -> int:
-        """How many were acknowledged and are not written, if that is enough, and others are."""
+        """How many are acknowledged and not written; 0 if too few, or if none is written yet."""
         written = await self.here.written()
         waiting = len(self.here.ledger.acknowledged) - written
         return waiting if written and waiting >= IN_HAND else 0

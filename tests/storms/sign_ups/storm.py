@@ -22,13 +22,13 @@ from tests.storms.sign_ups.checks import look
 from tests.storms.sign_ups.fleet import INGESTERS, OTHERS, SignUpFleet, sign_up_fleet
 from tests.storms.sign_ups.ledger import Asked, Poison, plan
 
-# Of the kills, so many are not an ingester's.
+# The share of kills of other processes than ingesters.
 OTHERS_SHARE = 0.2
-# So many of the sign-ups come in the crash loop, before any is written; the others after it.
+# The share of sign-ups sent during the crash loop, before any is written.
 IN_CRASH_LOOP_SHARE = 0.2
-# Who is kept from writing and was not before; on the PostgreSQL bus, when what the last ones had is in hand
-# again, for which their leases must have run out. Where more waits than all ingesters can hold, they take
-# others meanwhile.
+# Backends that newly wait for the table lock. On the PostgreSQL bus only after the messages of the killed
+# ingesters were claimed again, for which their leases must have expired; if more messages wait than all
+# ingesters can hold, other messages are claimed meanwhile.
 NEW_WRITERS = (
     "SELECT array_agg(pid) FROM pg_locks"
     " WHERE relation = 'sign_ups'::regclass AND NOT granted AND pid <> ALL ($1::int[])"
@@ -42,14 +42,14 @@ HELD_BY_ALL = 6000
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
     sign_ups: int = 100_000
-    # One process after another is killed, at a random moment after such a pause.
+    # The random pause between two kills.
     kill_pause_seconds: tuple[float, float] = (1, 3)
     kills_at_least: int = 5
-    # Before that, both ingesters die so often in a row with the same sign-ups in hand.
+    # Before that, both ingesters are killed this many times in a row with the same sign-ups unsettled.
     crash_loop: int = 6
     postgres_restarts: int = 2
     callers: int = 32
-    # Of each caller between two sign-ups; none: as fast as they are answered.
+    # Each caller's pause between two sign-ups.
     caller_pause_seconds: float = 0
     settings: Mapping[str, str] = field(default_factory=dict)
 
@@ -101,7 +101,7 @@ class _Storm:
             await self.here.kill(self.chance.choice(OTHERS if is_other else INGESTERS))
 
     async def _crash_loop(self) -> None:
-        """A lock lets them take sign-ups and not write them: every death counts against those."""
+        """Kill the ingesters while a table lock keeps them from writing: each kill counts as a delivery."""
         url = self.here.fleet.environment["CATRACA_DATABASE_URL"]
         # Two connections: a query that times out must not release the lock.
         db, looking = await asyncpg.connect(url), await asyncpg.connect(url)
@@ -110,7 +110,7 @@ class _Storm:
             async with db.transaction():
                 await db.execute("LOCK TABLE sign_ups IN EXCLUSIVE MODE")
                 for number in range(1, self.size.crash_loop + 1):
-                    with suppress(TimeoutError):  # if none come back, the checks fail
+                    with suppress(TimeoutError):  # if no sign-up comes back, the checks fail
                         seen += await until(
                             partial(looking.fetchval, NEW_WRITERS, seen, number, HELD_BY_ALL),
                             seconds=NEW_WRITERS_SECONDS,
@@ -122,18 +122,18 @@ class _Storm:
         self.looped.set()
 
     async def _restart_postgres(self) -> None:
-        """As after `kill -9` of all its processes; each time when another part has been asked for."""
+        """Kill and start PostgreSQL, each time after another part of the sign-ups was sent."""
         for number in range(1, self.size.postgres_restarts + 1):
             await self._until_taken(len(self.wanted) * number // (self.size.postgres_restarts + 1))
             await self.postgres.kill()
             await self.postgres.start()
 
     async def _until_taken(self, wanted: int) -> None:
-        """However long it takes: whether it goes on at all is watched elsewhere."""
+        """Wait without a limit: `_watch` detects a lack of progress."""
         await until(lambda: self.taken >= wanted, seconds=math.inf)
 
     async def _watch(self) -> None:
-        """Callers repeat until they are answered, and that must not take for ever."""
+        """Raise if the callers make no progress for too long."""
 
         async def is_over() -> bool:
             return self.over
