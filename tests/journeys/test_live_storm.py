@@ -9,7 +9,7 @@ from tests.rabbitmq import RabbitMq
 from tests.servers import Stack
 from tests.storms.live.storm import LiveSize, storm_live
 from tests.storms.matching.storm import Size
-from tests.storms.matching.town import Hurry
+from tests.storms.matching.town import Times
 from tests.storms.servers import storm_servers
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("rides")]
@@ -24,7 +24,7 @@ SMALL = LiveSize(
         rides=24,
         rides_a_second=2.4,
         offers_at_once=2,
-        hurry=Hurry(
+        times=Times(
             offer_seconds=1.6,
             retry_seconds=0.5,
             search_seconds=7,

@@ -10,7 +10,7 @@ import pytest
 from tests.rabbitmq import RabbitMq
 from tests.servers import Stack
 from tests.storms.matching.storm import Size, storm_matching
-from tests.storms.matching.town import Hurry
+from tests.storms.matching.town import Times
 from tests.storms.servers import storm_servers
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("rides")]
@@ -22,7 +22,7 @@ SMALL = Size(
     drivers=16,
     rides=20,
     rides_a_second=3,
-    hurry=Hurry(
+    times=Times(
         offer_seconds=1.6,
         retry_seconds=0.5,
         search_seconds=7,

@@ -27,8 +27,8 @@ _turns = count()
 
 
 @dataclass
-class Told(Answer):
-    def told(self) -> Any:
+class JsonAnswer(Answer):
+    def json(self) -> Any:
         return msgspec.json.decode(self.body)
 
 
@@ -42,7 +42,7 @@ class Caller:
     answer_seconds: float = ANSWER_SECONDS
     _line: Line | None = None
 
-    async def ask(self, message: bytes) -> Told:
+    async def ask(self, message: bytes) -> JsonAnswer:
         """Repeat the request until the answer is not 503; returns that answer."""
         began = monotonic_seconds()
         while True:
@@ -54,7 +54,7 @@ class Caller:
             await self.hang_up()
             await asyncio.sleep(REPEAT_SECONDS)
 
-    async def accept(self, tried: Try) -> Told:
+    async def accept(self, tried: Try) -> JsonAnswer:
         """Send the attempt and record its answer; a repeat must get the same answer."""
         answer = await self.ask(accept_request(tried))
         self.ledger.note(tried, answer)
@@ -71,7 +71,7 @@ class Caller:
         if line is not None:
             await line.hang_up()
 
-    async def ask_once(self, message: bytes) -> Told | None:
+    async def ask_once(self, message: bytes) -> JsonAnswer | None:
         """Send the request once; None if the connection was lost or refused."""
         try:
             async with asyncio.timeout(self.answer_seconds):
@@ -86,7 +86,7 @@ class Caller:
             return None
         self.ledger.counts[str(answer.status)] += 1
         assert answer.status < 500 or answer.status == 503, answer.body.decode()
-        return Told(answer.status, answer.headers, answer.body)
+        return JsonAnswer(answer.status, answer.headers, answer.body)
 
 
 @asynccontextmanager

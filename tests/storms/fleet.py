@@ -195,7 +195,7 @@ def _allow_many_connections() -> None:
 
 async def _sees_redis(port: int) -> bool:
     async with calling([port]) as caller:
-        return (await caller.ask(request("GET", "/readyz"))).told()["parts"]["redis"] == "up"
+        return (await caller.ask(request("GET", "/readyz"))).json()["parts"]["redis"] == "up"
 
 
 def _api(office: Fleet, **settings: str) -> ApiProcess:

@@ -20,7 +20,7 @@ PATIENT = DatabaseLimits(
 )
 
 
-class Told(Event, tag="test.told"):
+class SampleEvent(Event, tag="test.told"):
     exchange = "test.events"
     about = "subject_id"
 

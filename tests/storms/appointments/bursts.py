@@ -9,7 +9,7 @@ from catraca.platform.clock import now
 from tests.servers import until
 from tests.storms.appointments.crowd import Crowd
 from tests.storms.appointments.data import SLOT, STEP, book_act, hold_act
-from tests.storms.callers import Told
+from tests.storms.callers import JsonAnswer
 
 # Starts a quarter of an hour apart, each for an hour: 9:00, 9:15, 9:30 and so on.
 STAGGERED_STARTS = 13
@@ -81,7 +81,7 @@ async def want_what_was_held(crowd: Crowd) -> None:
     holder, *others = crowd.clients
     held = await crowd.ask(hold_act(clinic, holder, starts_at, worker_id))
     assert held.status == 201, held.body
-    hold_id, ends_at = held.told()["hold_id"], datetime.fromisoformat(held.told()["expires_at"])
+    hold_id, ends_at = held.json()["hold_id"], datetime.fromisoformat(held.json()["expires_at"])
     acts = [
         book_act(clinic, holder, starts_at, worker_id, hold_id=hold_id),
         *(book_act(clinic, client, starts_at, worker_id) for client in others),
@@ -98,16 +98,16 @@ async def want_what_was_held(crowd: Crowd) -> None:
     crowd.count("held before", 1)
 
 
-def _whose(answers: Sequence[Told]) -> str:
+def _whose(answers: Sequence[JsonAnswer]) -> str:
     if answers[0].status == 201:
         return "who held it"
     return "somebody else" if any(answer.status == 201 for answer in answers) else "whoever came later"
 
 
-def codes_of(answers: Sequence[Told]) -> Counter[str]:
+def codes_of(answers: Sequence[JsonAnswer]) -> Counter[str]:
     return Counter("booked" if answer.status == 201 else str(answer.problem()["code"]) for answer in answers)
 
 
-def starts_of(answers: Sequence[Told]) -> list[datetime]:
+def starts_of(answers: Sequence[JsonAnswer]) -> list[datetime]:
     """The starts of the bookings that succeeded."""
-    return [datetime.fromisoformat(one.told()["starts_at"]) for one in answers if one.status == 201]
+    return [datetime.fromisoformat(one.json()["starts_at"]) for one in answers if one.status == 201]

@@ -20,7 +20,7 @@ from tests.storms.appointments.data import (
     change_act,
     hold_act,
 )
-from tests.storms.callers import Caller, Told, together
+from tests.storms.callers import Caller, JsonAnswer, together
 
 WORKERS, ROOMS, HOURS = 2, 2, 12
 # Refusals of requests that lost a race.
@@ -42,7 +42,7 @@ async def change_everything(crowd: Crowd) -> None:
     )
     assert {answer.status for answer in booked} == {201}, f"a full agenda: {booked[0].body}"
     crowd.count("moved, swapped, canceled, held, taken off", len(places))
-    shown = [answer.told() for answer in booked]
+    shown = [answer.json() for answer in booked]
     acts = [_drawn(crowd, clinic, client, shown) for client in crowd.clients]
     answers = await crowd.burst(acts)
     holds = [
@@ -77,9 +77,9 @@ def _drawn(crowd: Crowd, clinic: Clinic, client: UUID, shown: Sequence[dict[str,
     return away_act(clinic, worker_id, after)
 
 
-async def _think(crowd: Crowd, clinic: Clinic, act: Act, held: Told, caller: Caller) -> Told:
+async def _think(crowd: Crowd, clinic: Clinic, act: Act, held: JsonAnswer, caller: Caller) -> JsonAnswer:
     """Book a held slot after a random delay, which may be longer than the hold."""
     await asyncio.sleep(crowd.chance.uniform(*THINKING_SECONDS))
-    hold = held.told()
+    hold = held.json()
     booking = book_act(clinic, act.who, hold["starts_at"], UUID(hold["worker_id"]), hold_id=hold["hold_id"])
     return await crowd.ask(booking, caller)

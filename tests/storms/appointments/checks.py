@@ -7,16 +7,16 @@ from uuid import UUID
 
 from catraca.platform.database import Db
 from tests.storms.appointments.data import Act
-from tests.storms.callers import Told
+from tests.storms.callers import JsonAnswer
 from tests.storms.checks import failed_checks
-from tests.storms.rides.checks import TOLD
+from tests.storms.rides.checks import EVENTS
 
 SHOWN = 5
-Answered = tuple[Act, Told]
-NEWS = f"""
+Answered = tuple[Act, JsonAnswer]
+APPOINTMENT_EVENTS = f"""
     SELECT aggregate_id AS id, routing_key, (body ->> 'sequence')::integer AS sequence,
         (body ->> 'starts_at')::timestamptz AS starts_at, (body ->> 'worker_id')::uuid AS worker_id
-    FROM ({TOLD}) t WHERE exchange = 'appointments.events'"""
+    FROM ({EVENTS}) t WHERE exchange = 'appointments.events'"""
 # Each query must return no row.
 CHECKS = {
     # Compares all pairs, independent of constraints.
@@ -34,9 +34,9 @@ CHECKS = {
         WHERE c.kind = 'session' GROUP BY 1 HAVING count(a.id) NOT BETWEEN 1 AND c.capacity""",
     "bookings were not told of exactly once, or what was told was not booked": f"""
         SELECT * FROM (SELECT id FROM appointments WHERE status NOT IN ('HELD', 'EXPIRED')) a
-        FULL JOIN (SELECT id, count(*) AS told FROM ({NEWS}) n
+        FULL JOIN (SELECT id, count(*) AS events FROM ({APPOINTMENT_EVENTS}) n
             WHERE routing_key = 'appointment.booked' GROUP BY 1) n ON n.id = a.id
-        WHERE a.id IS NULL OR told IS DISTINCT FROM 1""",
+        WHERE a.id IS NULL OR events IS DISTINCT FROM 1""",
 }
 AT_REST = {
     "holds never ended": "SELECT id, expires_at FROM appointments WHERE status = 'HELD'",
@@ -48,20 +48,23 @@ DEADLOCKS = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_data
 async def broken_by(db: Db, answered: Sequence[Answered]) -> list[str]:
     """Failed checks of the database by itself and against the answers that clients got."""
     rows = {row["id"]: row for row in await db.fetch("SELECT id, client_id, status FROM appointments")}
-    news = {(row["id"], row["sequence"], row["starts_at"], row["worker_id"]) for row in await db.fetch(NEWS)}
+    events = {
+        (row["id"], row["sequence"], row["starts_at"], row["worker_id"])
+        for row in await db.fetch(APPOINTMENT_EVENTS)
+    }
     away = {row["id"] for row in await db.fetch("SELECT id FROM claims WHERE kind = 'time_off'")}
-    told = [(act, one) for act, answer in answered if answer.status < 300 for one in _appointments(answer)]
-    made = {_id(one): act.who for act, one in told if act.verb in ("book", "hold")}
+    shown = [(act, one) for act, answer in answered if answer.status < 300 for one in _appointments(answer)]
+    made = {_id(one): act.who for act, one in shown if act.verb in ("book", "hold")}
     broken = {
         "clients were told of appointments that are not theirs": [
             one for one, who in made.items() if one not in rows or rows[one]["client_id"] != who
         ],
         "appointments nobody was told of": rows.keys() - made.keys(),
         "answers tell what no news tells": [
-            one for act, one in told if act.verb != "hold" and _said(one) not in news
+            one for act, one in shown if act.verb != "hold" and _as_event(one) not in events
         ],
         "appointments were canceled and are not": [
-            _id(one) for act, one in told if act.verb == "cancel" and rows[_id(one)]["status"] != "CANCELED"
+            _id(one) for act, one in shown if act.verb == "cancel" and rows[_id(one)]["status"] != "CANCELED"
         ],
         "time off was taken and is not there": [
             one for act, answer in answered for one in _time_off(act, answer) if one not in away
@@ -70,26 +73,26 @@ async def broken_by(db: Db, answered: Sequence[Answered]) -> list[str]:
     return [*_listed(broken.items()), *await failed_checks(db, CHECKS)]
 
 
-def _appointments(answer: Told) -> list[dict[str, Any]]:
+def _appointments(answer: JsonAnswer) -> list[dict[str, Any]]:
     """The appointments and holds in an answer."""
-    told = answer.told() if answer.body else {}
-    if "appointments" in told:
-        return told["appointments"]
-    return [told] if "appointment_id" in told or "hold_id" in told else []
+    body = answer.json() if answer.body else {}
+    if "appointments" in body:
+        return body["appointments"]
+    return [body] if "appointment_id" in body or "hold_id" in body else []
 
 
 def _id(shown: dict[str, Any]) -> UUID:
     return UUID(shown.get("appointment_id") or shown["hold_id"])
 
 
-def _said(shown: dict[str, Any]) -> tuple[UUID, int, datetime, UUID]:
+def _as_event(shown: dict[str, Any]) -> tuple[UUID, int, datetime, UUID]:
     starts_at = datetime.fromisoformat(shown["starts_at"])
     return _id(shown), shown["sequence"], starts_at, UUID(shown["worker_id"])
 
 
-def _time_off(act: Act, answer: Told) -> Iterator[UUID]:
+def _time_off(act: Act, answer: JsonAnswer) -> Iterator[UUID]:
     if act.verb == "time off" and answer.status == 201:
-        yield UUID(answer.told()["time_off_id"])
+        yield UUID(answer.json()["time_off_id"])
 
 
 def _listed(found: Iterable[tuple[str, Iterable[object]]]) -> list[str]:

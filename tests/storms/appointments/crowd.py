@@ -11,7 +11,7 @@ from uuid import UUID
 from catraca.platform.clock import now
 from tests.storms.appointments.checks import Answered
 from tests.storms.appointments.data import Act, Clinic, do, open_clinic
-from tests.storms.callers import Caller, Told, together
+from tests.storms.callers import Caller, JsonAnswer, together
 from tests.storms.fleet import ApiProcess, StormFleet
 from tests.storms.rides.accepts import WEATHERS, Weather, done
 
@@ -58,12 +58,12 @@ class Crowd:
     async def clinic(self, *, workers: int = 1, rooms: int = 0) -> Clinic:
         return await open_clinic(self.callers[0], workers=workers, rooms=rooms)
 
-    async def ask(self, act: Act, caller: Caller | None = None) -> Told:
+    async def ask(self, act: Act, caller: Caller | None = None) -> JsonAnswer:
         answer = await do(caller or self.callers[0], act)
         self.answered.append((act, answer))
         return answer
 
-    async def burst(self, acts: Sequence[Act], *, around: datetime | None = None) -> list[Told]:
+    async def burst(self, acts: Sequence[Act], *, around: datetime | None = None) -> list[JsonAnswer]:
         """Send all requests at once, or around a moment, during a failure that is then repaired."""
         mishap = self.mishaps.pop(0) if self.mishaps else self.draw()
         await done(mishap.weather.before, self.here)
@@ -81,12 +81,12 @@ class Crowd:
     def draw(self) -> Mishap:
         return Mishap.draw(self.here, self.chance, clients=len(self.clients))
 
-    async def _ask_in_time(self, act: Act, caller: Caller, around: datetime | None) -> Told:
+    async def _ask_in_time(self, act: Act, caller: Caller, around: datetime | None) -> JsonAnswer:
         if around is not None:
             await asyncio.sleep((around - now()).total_seconds() + self.chance.uniform(*JITTER_SECONDS))
         return await self.ask(act, caller)
 
-    async def _break(self, mishap: Mishap, asking: Sequence[asyncio.Task[Told]]) -> None:
+    async def _break(self, mishap: Mishap, asking: Sequence[asyncio.Task[JsonAnswer]]) -> None:
         await asyncio.sleep(0 if mishap.after_answers else mishap.delay_seconds)
         while sum(task.done() for task in asking) < min(mishap.after_answers, len(asking)):
             left = [task for task in asking if not task.done()]

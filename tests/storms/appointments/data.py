@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 
 from catraca.events import UserCreated
 from catraca.platform.database import Database, outbox
-from tests.storms.callers import Caller, Told, request, token_of
+from tests.storms.callers import Caller, JsonAnswer, request, token_of
 
 PATH = "/v1/scheduling"
 # Around the clock, so that a long row of slots has no gap.
@@ -54,7 +54,7 @@ class Act:
         return request(self.method, f"{PATH}{self.path}", token=token, body=self.body, key=self.key)
 
 
-async def do(caller: Caller, act: Act) -> Told:
+async def do(caller: Caller, act: Act) -> JsonAnswer:
     """Repeat the request until its outcome is known."""
     while True:
         answer = await caller.ask(act.message())
@@ -86,7 +86,7 @@ async def open_clinic(caller: Caller, *, workers: int = 1, rooms: int = 0) -> Cl
     async def done(method: str, path: str, body: Any) -> Any:
         answer = await do(caller, Act("set up", path, body, "operator", operator_id, method))
         assert answer.status < 300, answer.body
-        return answer.told()
+        return answer.json()
 
     terms = {"name": "Consulta", "duration_minutes": 60, "slot_step_minutes": 15}
     service_id = (await done("POST", "/services", terms))["service_id"]
@@ -99,8 +99,8 @@ async def open_clinic(caller: Caller, *, workers: int = 1, rooms: int = 0) -> Cl
     if rooms:
         room_ids = [(await done("POST", "/rooms", {"name": "Sala"}))["room_id"] for _ in range(rooms)]
         await done("PUT", f"/services/{service_id}/rooms", {"room_ids": room_ids})
-    tomorrow = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) + timedelta(days=2)
-    return Clinic(operator_id, UUID(service_id), worker_ids, tomorrow)
+    opens_at = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) + timedelta(days=2)
+    return Clinic(operator_id, UUID(service_id), worker_ids, opens_at)
 
 
 async def new_clients(database: Database, count: int) -> list[UUID]:

@@ -86,8 +86,8 @@ async def _count_retried(here: StormFleet) -> int:
     retried = 0
     for port in here.ports:
         async with calling([port]) as caller:
-            told = (await caller.ask(request("GET", "/metrics"))).body.decode()
-        lines = [line for line in told.splitlines() if line.startswith(RETRIED)]
+            metrics = (await caller.ask(request("GET", "/metrics"))).body.decode()
+        lines = [line for line in metrics.splitlines() if line.startswith(RETRIED)]
         retried += sum(int(float(line.rsplit(" ", 1)[1])) for line in lines)
     assert retried == 0, f"{retried} transactions were run again"
     return retried

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from catraca.platform.database import Db
-from tests.storms.callers import Told
+from tests.storms.callers import JsonAnswer
 from tests.storms.checks import failed_checks
 from tests.storms.confirmations.data import Question
-from tests.storms.rides.checks import TOLD
+from tests.storms.rides.checks import EVENTS
 
 WRITTEN = """
     SELECT subject_id::uuid AS id,
@@ -26,21 +26,21 @@ CHECKS = {
     "passengers have two rides": """
         SELECT passenger_id, array_agg(id) FROM rides GROUP BY 1 HAVING count(*) > 1""",
     "rides were not told of exactly once": f"""
-        SELECT r.id, told FROM rides r FULL JOIN (
-            SELECT aggregate_id AS id, count(*) AS told FROM ({TOLD}) t
+        SELECT r.id, events FROM rides r FULL JOIN (
+            SELECT aggregate_id AS id, count(*) AS events FROM ({EVENTS}) t
             WHERE routing_key = 'ride.requested' GROUP BY 1) t USING (id)
-        WHERE r.status IS NULL OR told IS DISTINCT FROM 1""",
+        WHERE r.status IS NULL OR events IS DISTINCT FROM 1""",
     "confirmations are not in the audit log as they went": f"""
         SELECT c.id, c.used_at, c.expired_at, issued, confirmed, expired
         FROM ride_confirmations c FULL JOIN ({WRITTEN}) w USING (id)
         WHERE (issued, confirmed, expired)
             IS DISTINCT FROM (1, num_nonnulls(c.used_at), num_nonnulls(c.expired_at))""",
     "expiries were not told of exactly once": f"""
-        SELECT c.id, told FROM (SELECT id FROM ride_confirmations WHERE expired_at IS NOT NULL) c
+        SELECT c.id, events FROM (SELECT id FROM ride_confirmations WHERE expired_at IS NOT NULL) c
         FULL JOIN (
-            SELECT aggregate_id AS id, count(*) AS told FROM ({TOLD}) t
+            SELECT aggregate_id AS id, count(*) AS events FROM ({EVENTS}) t
             WHERE routing_key = 'ride.confirmation_expired' GROUP BY 1) t ON t.id = c.id
-        WHERE c.id IS NULL OR told IS DISTINCT FROM 1""",
+        WHERE c.id IS NULL OR events IS DISTINCT FROM 1""",
 }
 AT_REST = {
     "questions were never closed": """
@@ -50,41 +50,42 @@ AT_REST = {
 
 
 @dataclass
-class Heard:
+class Answers:
     """The answers to clients that confirmed a question, and to phones that asked it again."""
 
-    told: list[Told]
-    asked: list[Told] = field(default_factory=list)
+    confirmations: list[JsonAnswer]
+    requests: list[JsonAnswer] = field(default_factory=list)
 
     def ride_id(self) -> UUID | None:
         """The ride that all answers name, created at most once; None if all were refused as too late."""
-        statuses = Counter(answer.status for answer in self.told)
+        statuses = Counter(answer.status for answer in self.confirmations)
         if statuses.keys() == {410}:
-            assert {answer.problem()["code"] for answer in self.told} == {"confirmation_token_expired"}
+            codes = {answer.problem()["code"] for answer in self.confirmations}
+            assert codes == {"confirmation_token_expired"}
             return None
-        other = [answer.body.decode() for answer in self.told if answer.status not in (200, 201)]
+        other = [answer.body.decode() for answer in self.confirmations if answer.status not in (200, 201)]
         assert not other, f"{dict(statuses)}: {other[0]}"
         assert statuses[201] <= 1, f"{statuses[201]} clients were told of a new ride"
-        rides = {answer.told()["rideId"] for answer in self.told}
+        rides = {answer.json()["rideId"] for answer in self.confirmations}
         assert len(rides) == 1, f"clients know of different rides: {rides}"
         return UUID(rides.pop())
 
-    def asked_again(self, question: Question, ride_id: UUID | None) -> Counter[str]:
+    def count_requests(self, question: Question, ride_id: UUID | None) -> Counter[str]:
         """Count the phones that got the same question or its ride; fail on any other answer."""
-        heard: Counter[str] = Counter()
-        for answer in self.asked:
+        counts: Counter[str] = Counter()
+        for answer in self.requests:
             if answer.status == 202:
-                token = answer.told()["confirmationToken"]
+                token = answer.json()["confirmationToken"]
                 assert token == question.token, "asked for once more, it is another question"
-                heard["asked for again, the same question"] += 1
+                counts["asked for again, the same question"] += 1
             else:
                 assert answer.problem()["code"] == "ride_already_open", answer.body
                 assert answer.problem()["ride_id"] == str(ride_id), "another ride is open"
-                heard["asked for again, the ride is open"] += 1
-        return heard
+                counts["asked for again, the ride is open"] += 1
+        return counts
 
 
-async def broken_by_question(db: Db, question: Question, heard: Heard, ride_id: UUID | None) -> list[str]:
+async def broken_by_question(db: Db, question: Question, answers: Answers, ride_id: UUID | None) -> list[str]:
     """Failed checks of one question against the answers that clients got, and of the whole database."""
     rows = await db.fetch("SELECT id FROM rides WHERE passenger_id = $1", question.passenger_id)
     found, known = [row["id"] for row in rows], [] if ride_id is None else [ride_id]
@@ -93,7 +94,7 @@ async def broken_by_question(db: Db, question: Question, heard: Heard, ride_id: 
         "SELECT count(*) FROM audit_log WHERE action = 'confirmation.replayed' AND actor_id = $1",
         question.passenger_id,
     )
-    told = sum(answer.status == 200 for answer in heard.told)
-    if replays < told:
-        broken.append(f"{told} repeats were answered, {replays} are in the audit log")
+    repeats = sum(answer.status == 200 for answer in answers.confirmations)
+    if replays < repeats:
+        broken.append(f"{repeats} repeats were answered, {replays} are in the audit log")
     return broken + await failed_checks(db, CHECKS)

@@ -7,9 +7,9 @@ from typing import Final
 from catraca.platform.clock import now
 from catraca.platform.ids import token_digest
 from tests.servers import until
-from tests.storms.callers import Caller, Told, calling, crowd, together
+from tests.storms.callers import Caller, JsonAnswer, calling, crowd, together
 from tests.storms.commit_gate import CommitGate, Stop, Window
-from tests.storms.confirmations.checks import Heard, broken_by_question
+from tests.storms.confirmations.checks import Answers, broken_by_question
 from tests.storms.confirmations.data import (
     PATIENT_SECONDS,
     Question,
@@ -44,10 +44,10 @@ async def _die_in(window: Window, here: StormFleet, api: ApiProcess, gate: Commi
         await api.kill()
         stop.lose()
         assert await winning is None, "who died has answered"
-        heard = Heard(await together(*asking))
-    made = sum(answer.status == 201 for answer in heard.told)
+        answers = Answers(await together(*asking))
+    made = sum(answer.status == 201 for answer in answers.confirmations)
     assert made == (1 if window == "before" else 0), f"{made} were told of a new ride"
-    await _judge(here, question, heard)
+    await _judge(here, question, answers)
 
 
 async def come_during_commit(here: StormFleet, api: ApiProcess, gate: CommitGate) -> str:
@@ -73,10 +73,10 @@ async def _come(here: StormFleet, api: ApiProcess, gate: CommitGate, *, ttl_seco
         stop.release()
         made, answers = await winning, await together(*coming)
     assert made is not None, "who made the ride did not say so"
-    await _judge(here, question, Heard([made], answers) if asks else Heard([made, *answers]))
+    await _judge(here, question, Answers([made], answers) if asks else Answers([made, *answers]))
 
 
-async def _wait_or_are_answered(here: StormFleet, coming: Sequence[asyncio.Task[Told]]) -> bool:
+async def _wait_or_are_answered(here: StormFleet, coming: Sequence[asyncio.Task[JsonAnswer]]) -> bool:
     async with here.database.connection() as db:
         waiting = await db.fetchval(
             "SELECT count(*) FROM pg_stat_activity"
@@ -87,17 +87,17 @@ async def _wait_or_are_answered(here: StormFleet, coming: Sequence[asyncio.Task[
 
 async def _confirm_up_to(
     window: Window, question: Question, caller: Caller, gate: CommitGate
-) -> tuple[asyncio.Task[Told | None], Stop]:
+) -> tuple[asyncio.Task[JsonAnswer | None], Stop]:
     stop = gate.stop_commit(window, of=token_digest(question.token))
     confirming = asyncio.create_task(caller.ask_once(confirm_request(question)))
     await stop.reached_by(confirming)
     return confirming, stop
 
 
-async def _judge(here: StormFleet, question: Question, heard: Heard) -> None:
-    ride_id = heard.ride_id()
+async def _judge(here: StormFleet, question: Question, answers: Answers) -> None:
+    ride_id = answers.ride_id()
     assert ride_id is not None, "nobody was in time"
-    heard.asked_again(question, ride_id)
+    answers.count_requests(question, ride_id)
     async with here.database.connection() as db:
-        broken = await broken_by_question(db, question, heard, ride_id)
+        broken = await broken_by_question(db, question, answers, ride_id)
     assert not broken, "\n".join(broken)

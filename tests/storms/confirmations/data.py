@@ -52,9 +52,9 @@ async def ask_in(caller: Caller, village: Village, passenger_id: UUID | None = N
     passenger_id, asked = passenger_id or uuid4(), village.asked()
     answer = await caller.ask(_request(passenger_id, asked))
     assert answer.status == 202, answer.body
-    told = answer.told()
-    expires_at = datetime.fromisoformat(told["expiresAt"])
-    return Question(passenger_id, asked, told["confirmationToken"], expires_at)
+    answered = answer.json()
+    expires_at = datetime.fromisoformat(answered["expiresAt"])
+    return Question(passenger_id, asked, answered["confirmationToken"], expires_at)
 
 
 def ask_request(question: Question) -> bytes:

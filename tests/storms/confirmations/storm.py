@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 from catraca.platform.clock import monotonic_seconds, now
 from tests.servers import until
-from tests.storms.callers import Caller, Told, crowd, together
+from tests.storms.callers import Caller, JsonAnswer, crowd, together
 from tests.storms.checks import failed_checks, listed
-from tests.storms.confirmations.checks import AT_REST, CHECKS, Heard, broken_by_question
+from tests.storms.confirmations.checks import AT_REST, CHECKS, Answers, broken_by_question
 from tests.storms.confirmations.data import (
     BRIEF_SECONDS,
     PATIENT_SECONDS,
@@ -56,19 +56,19 @@ class Confirming:
             phones, clients = others[: plan.phones], others[plan.phones :]
             # At least one phone requests before the first confirmation.
             asked_before = [await phone.ask(ask_request(question)) for phone in phones[:1]]
-            heard = await self._burst(plan, question, phones, clients)
-            heard.asked += asked_before
+            answers = await self._burst(plan, question, phones, clients)
+            answers.requests += asked_before
             await done(plan.weather.mend, self.here)
             await self.here.until_redis_is_back()
-            heard.told += await self._confirm_again(clients, question)
+            answers.confirmations += await self._confirm_again(clients, question)
             if plan.brief:
                 await until(lambda: now() > question.expires_at, seconds=2 * BRIEF_SECONDS)
-                heard.told += await self._confirm_again(clients, question)
-            await self._judge(plan, question, heard, first)
+                answers.confirmations += await self._confirm_again(clients, question)
+            await self._judge(plan, question, answers, first)
 
     async def _burst(
         self, plan: Plan, question: Question, phones: Sequence[Caller], clients: Sequence[Caller]
-    ) -> Heard:
+    ) -> Answers:
         """Send all requests at once while a process is killed; callers without an answer repeat."""
         ends_in_seconds = (question.expires_at - now()).total_seconds()
         begin_seconds = ends_in_seconds + JITTER_SECONDS[0] if plan.at_the_end else 0
@@ -91,10 +91,10 @@ class Confirming:
             for client in clients
         ]
         _, *answers = await together(self._break(plan, begin_seconds, confirming), *asking, *confirming)
-        return Heard(answers[len(asking) :], answers[: len(asking)])
+        return Answers(answers[len(asking) :], answers[: len(asking)])
 
     async def _break(
-        self, plan: Plan, begin_seconds: float, confirming: Sequence[asyncio.Task[Told]]
+        self, plan: Plan, begin_seconds: float, confirming: Sequence[asyncio.Task[JsonAnswer]]
     ) -> None:
         """Kill the API at its time, run the planned failure, and start the API again.
 
@@ -108,16 +108,16 @@ class Confirming:
         await done(plan.weather.amid, self.here)
         await plan.victim.start()
 
-    async def _confirm_again(self, clients: Sequence[Caller], question: Question) -> list[Told]:
+    async def _confirm_again(self, clients: Sequence[Caller], question: Question) -> list[JsonAnswer]:
         some = self.chance.sample(clients, min(REPEATS, len(clients)))
         return await together(*(client.ask(confirm_request(question)) for client in some))
 
-    async def _judge(self, plan: Plan, question: Question, heard: Heard, first: Caller) -> None:
-        ride_id = heard.ride_id()
+    async def _judge(self, plan: Plan, question: Question, answers: Answers, first: Caller) -> None:
+        ride_id = answers.ride_id()
         assert ride_id is not None or plan.brief, "too late, though there was time"
-        self.seen.update(heard.asked_again(question, ride_id))
+        self.seen.update(answers.count_requests(question, ride_id))
         async with self.here.database.connection() as db:
-            broken = await broken_by_question(db, question, heard, ride_id)
+            broken = await broken_by_question(db, question, answers, ride_id)
         assert not broken, "\n".join(broken)
         self.seen[plan.weather.name] += 1
         if ride_id is None:
@@ -126,7 +126,7 @@ class Confirming:
             assert again.token != question.token, "asked anew, with the token of before"
         elif plan.brief:
             self.seen["repeated when its time was over"] += 1
-        if ride_id is not None and not any(answer.status == 201 for answer in heard.told):
+        if ride_id is not None and not any(answer.status == 201 for answer in answers.confirmations):
             self.seen["who made the ride could not say so"] += 1
 
     async def settle(self) -> None:
@@ -142,7 +142,7 @@ class Confirming:
         assert not broken, "\n".join(broken)
 
 
-async def _send(caller: Caller, message: bytes, *, after_seconds: float) -> Told:
+async def _send(caller: Caller, message: bytes, *, after_seconds: float) -> JsonAnswer:
     if after_seconds > 0:
         await asyncio.sleep(after_seconds)
     return await caller.ask(message)

@@ -10,7 +10,7 @@ import msgspec
 
 from catraca.platform.database import Db
 from tests.storms.live.device import Device
-from tests.storms.rides.checks import TOLD
+from tests.storms.rides.checks import EVENTS
 
 SHOWN = 5
 # Positions are sent within five seconds; the listener itself may be late.
@@ -19,7 +19,7 @@ FRESH_SECONDS = 6.0
 AT_ONCE = timedelta(seconds=1)
 
 # The notifications of each event, and the field with the recipient's id.
-TELLS = """(VALUES
+RECIPIENTS = """(VALUES
     ('ride.matched', 'rider_id', 'ride.accepted'), ('ride.matched', 'rider_id', 'ride.matched'),
     ('ride.matched', 'driver_id', 'ride.accepted'), ('ride.arriving', 'rider_id', 'ride.arriving'),
     ('ride.started', 'rider_id', 'ride.started'), ('ride.reassigning', 'rider_id', 'ride.reassigning'),
@@ -27,13 +27,14 @@ TELLS = """(VALUES
     ('ride.cancelled', 'rider_id', 'ride.cancelled'), ('ride.cancelled', 'driver_id', 'ride.cancelled'),
     ('matching.timeout', 'rider_id', 'matching.no_drivers_available'),
     ('matching.no_drivers_available', 'rider_id', 'matching.no_drivers_available'),
-    ('offer.canceled', 'driver_id', 'offer.canceled')) AS tells (routing_key, whom, type)"""
+    ('offer.canceled', 'driver_id', 'offer.canceled')) AS recipients (routing_key, id_field, type)"""
 CHECKS = {
     "events were not told to whom they concern, exactly once": f"""
         SELECT * FROM (
-            SELECT t.id AS event_id, (t.body ->> tells.whom)::uuid AS user_id, tells.type, true AS wanted
-            FROM ({TOLD}) t JOIN {TELLS} USING (routing_key)
-            WHERE t.body ->> tells.whom IS NOT NULL
+            SELECT t.id AS event_id, (t.body ->> recipients.id_field)::uuid AS user_id, recipients.type,
+                true AS wanted
+            FROM ({EVENTS}) t JOIN {RECIPIENTS} USING (routing_key)
+            WHERE t.body ->> recipients.id_field IS NOT NULL
             AND NOT (routing_key = 'ride.cancelled' AND t.body ->> 'reason' = 'no_drivers_available')) w
         FULL JOIN (
             SELECT event_id, user_id, type, count(*) AS times FROM notifications
@@ -65,19 +66,19 @@ class Town:
 
 async def broken_by_devices(db: Db, devices: Sequence[Device], *, late_seconds: float) -> list[str]:
     """Failed checks of the devices' logs; `late_seconds` is the largest delay of the listeners themselves."""
-    told: dict[UUID, dict[int, str]] = {}
+    stored: dict[UUID, dict[int, str]] = {}
     for row in await db.fetch("SELECT user_id, seq, type, data::text AS data FROM notifications"):
         frame = f'{{"seq":{row["seq"]},"type":"{row["type"]}","data":{row["data"]}}}'
-        told.setdefault(row["user_id"], {})[row["seq"]] = frame
+        stored.setdefault(row["user_id"], {})[row["seq"]] = frame
     town = await _read_town(db)
     found: dict[str, Iterable[str]] = {
         "devices met what they must not": (fault for one in devices for fault in _named(one, one.faults)),
-        "logs are not what their person was told": _each(devices, lambda one: _broken_log(one, told)),
+        "logs are not what their person was told": _each(devices, lambda one: _broken_log(one, stored)),
         "frames name what is not their reader's": _each(devices, lambda one: _strange_ids(one, town)),
         "positions are another's, or old": _each(
             devices, lambda one: _strange_positions(one, town, FRESH_SECONDS + late_seconds)
         ),
-        "offers were not said to have arrived exactly when they were acknowledged": await _missent(
+        "offers were not said to have arrived exactly when they were acknowledged": await _wrong_receipts(
             db, devices
         ),
     }
@@ -97,12 +98,12 @@ def _named(device: Device, faults: Iterable[str]) -> Iterator[str]:
     yield from (f"{device.role} {device.user_id} {fault}" for fault in faults)
 
 
-def _broken_log(device: Device, told: Mapping[UUID, Mapping[int, str]]) -> Iterator[str]:
+def _broken_log(device: Device, stored: Mapping[UUID, Mapping[int, str]]) -> Iterator[str]:
     """The first difference between the log and the rows."""
     if device.first_seq is None:
         yield "was never greeted"
         return
-    rows = told.get(device.user_id, {})
+    rows = stored.get(device.user_id, {})
     wanted = [frame for seq, frame in sorted(rows.items()) if seq > device.first_seq]
     if device.log == wanted:
         return
@@ -112,13 +113,17 @@ def _broken_log(device: Device, told: Mapping[UUID, Mapping[int, str]]) -> Itera
     )
     got, want = (frames[place] if place < len(frames) else "nothing" for frames in (device.log, wanted))
     known = (
-        "repeated" if got in device.log[:place] else "known to another" if _others(got, device, told) else ""
+        "repeated"
+        if got in device.log[:place]
+        else "known to another"
+        if _others(got, device, stored)
+        else ""
     )
     yield f"got {len(device.log)} of {len(wanted)}; at {place}: wanted {want}, got {known} {got}"
 
 
-def _others(frame: str, device: Device, told: Mapping[UUID, Mapping[int, str]]) -> bool:
-    return any(frame in rows.values() for user_id, rows in told.items() if user_id != device.user_id)
+def _others(frame: str, device: Device, stored: Mapping[UUID, Mapping[int, str]]) -> bool:
+    return any(frame in rows.values() for user_id, rows in stored.items() if user_id != device.user_id)
 
 
 def _strange_ids(device: Device, town: Town) -> Iterator[str]:
@@ -153,11 +158,11 @@ def _concerns(device: Device, town: Town, name: str, one: UUID, ride_id: UUID) -
 
 
 def _strange_positions(device: Device, town: Town, fresh_seconds: float) -> Iterator[str]:
-    for heard_at, data in device.positions:
+    for received_at, data in device.positions:
         ride_id, driver_id = UUID(data["ride_id"]), UUID(data["driver_id"])
         since, until = town.driven.get((ride_id, driver_id), (None, None))
         at = datetime.fromisoformat(data["updated_at"])
-        age_seconds = (heard_at - at).total_seconds()
+        age_seconds = (received_at - at).total_seconds()
         if town.passengers.get(ride_id) != device.user_id or since is None:
             yield f"saw another's {data}"
         elif at < since - AT_ONCE or (until is not None and at > until + AT_ONCE):
@@ -166,22 +171,22 @@ def _strange_positions(device: Device, town: Town, fresh_seconds: float) -> Iter
             yield f"saw what was {age_seconds:.1f} s old: {data}"
 
 
-async def _missent(db: Db, devices: Sequence[Device]) -> list[str]:
+async def _wrong_receipts(db: Db, devices: Sequence[Device]) -> list[str]:
     """`offer_sent` comes once for a confirmed acknowledgement, at most once for an unconfirmed one."""
     rows = await db.fetch(
         "SELECT n.user_id, n.seq, n.offer_id, count(t.id) AS sent FROM notifications n"
-        f" LEFT JOIN ({TOLD}) t ON t.aggregate_id = n.offer_id AND t.routing_key = 'matching.offer_sent'"
+        f" LEFT JOIN ({EVENTS}) t ON t.aggregate_id = n.offer_id AND t.routing_key = 'matching.offer_sent'"
         " WHERE n.offer_id IS NOT NULL GROUP BY 1, 2, 3"
     )
-    asked: dict[UUID, int] = {}
+    sent: dict[UUID, int] = {}
     acked: dict[UUID, int] = {}
     for one in devices:
-        asked[one.user_id] = max(asked.get(one.user_id, 0), one.asked_seq)
+        sent[one.user_id] = max(sent.get(one.user_id, 0), one.asked_seq)
         acked[one.user_id] = max(acked.get(one.user_id, 0), one.acked_seq)
     return [
-        f"{dict(row)}, asked for up to {asked[row['user_id']]}, told up to {acked[row['user_id']]}"
+        f"{dict(row)}, sent up to {sent[row['user_id']]}, confirmed up to {acked[row['user_id']]}"
         for row in rows
-        if not (row["seq"] <= acked[row["user_id"]]) <= row["sent"] <= (row["seq"] <= asked[row["user_id"]])
+        if not (row["seq"] <= acked[row["user_id"]]) <= row["sent"] <= (row["seq"] <= sent[row["user_id"]])
     ]
 
 

@@ -83,7 +83,7 @@ class Device:
         self._answers[message_id] = answer
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
-                await self._say(self._socket, kind, data, message_id)
+                await self._send(self._socket, kind, data, message_id)
                 return await answer
         except ConnectionClosed:
             return None
@@ -96,7 +96,7 @@ class Device:
         """True if the device has everything up to `seq`, and all its acknowledgements were answered."""
         return self.first_seq is not None and self.seq >= seq and not self._acks
 
-    async def hear_out(self) -> None:
+    async def receive_rest(self) -> None:
         """Wait until every frame that was sent before now has arrived."""
         await until(lambda: self.ask("ping", {}), seconds=ANSWER_SECONDS)
 
@@ -108,7 +108,7 @@ class Device:
                     self._leave_later(self._leaving)
                     async for frame in socket:
                         assert isinstance(frame, str), frame
-                        await self._hear(socket, frame)
+                        await self._receive(socket, frame)
                 raise ConnectionClosed(socket.protocol.close_rcvd, socket.protocol.close_sent)
             except TimeoutError:
                 self.counts["left"] += 1
@@ -130,7 +130,7 @@ class Device:
             async with calling(self.ports) as caller:
                 given = await caller.ask(request("POST", "/v1/ws/ticket", token=headers.pop("authorization")))
             assert given.status == 201, given.body
-            query.append(f"ticket={given.told()['ticket']}")
+            query.append(f"ticket={given.json()['ticket']}")
         return connect(
             f"ws://127.0.0.1:{port}/v1/ws?{'&'.join(query)}",
             additional_headers=headers,
@@ -141,14 +141,14 @@ class Device:
             process_exception=lambda error: error,
         )
 
-    async def _hear(self, socket: ClientConnection, frame: str) -> None:
-        told = msgspec.json.decode(frame)
-        match told:
+    async def _receive(self, socket: ClientConnection, frame: str) -> None:
+        message = msgspec.json.decode(frame)
+        match message:
             case {"seq": int(seq)}:
                 self.log.append(frame)
                 # Like an app: the number of the last frame, even if it is not the highest.
                 self.seq = seq
-                self.on_notice(told)
+                self.on_notice(message)
                 if self.chance.random() < self.ack_share:
                     await self._acknowledge(socket)
             case {"type": "hello", "data": {"seq": seq}}:
@@ -156,7 +156,7 @@ class Device:
             case {"type": "position", "data": data}:
                 self.positions.append((now(), data))
             case {"type": "reply" | "error", "id": str(message_id)}:
-                self._answered(message_id, told)
+                self._answered(message_id, message)
             case {"type": "heartbeat" | "goodbye" as kind}:
                 self.counts[kind] += 1
             case _:
@@ -172,24 +172,24 @@ class Device:
     async def _acknowledge(self, socket: ClientConnection) -> None:
         message_id = f"a{next(self._ids)}"
         self._acks[message_id] = self.asked_seq = self.seq
-        await self._say(socket, "ack", {"seq": self.seq}, message_id)
+        await self._send(socket, "ack", {"seq": self.seq}, message_id)
 
-    def _answered(self, message_id: str, told: Notice) -> None:
+    def _answered(self, message_id: str, message: Notice) -> None:
         seq = self._acks.pop(message_id, None)
         if seq is None:
             answer = self._answers.get(message_id)
             if answer is not None and not answer.done():
-                answer.set_result(told)
-        elif told["type"] == "reply":
+                answer.set_result(message)
+        elif message["type"] == "reply":
             self.acked_seq = max(self.acked_seq, seq)
-            if told["data"]["seq"] < seq:
-                self.faults.append(f"acknowledged {seq} and was told that {told['data']['seq']} is the last")
-        elif told["data"]["status"] != 503:
-            self.faults.append(f"acknowledged {seq} and was told {told}")
+            if message["data"]["seq"] < seq:
+                self.faults.append(f"acknowledged {seq}; in the reply {message['data']['seq']} is the last")
+        elif message["data"]["status"] != 503:
+            self.faults.append(f"acknowledged {seq}; the reply was {message}")
 
-    async def _say(self, socket: ClientConnection, kind: str, data: object, message_id: str) -> None:
-        said = {"type": kind, "data": data, "id": message_id}
-        await socket.send(msgspec.json.encode(said).decode())
+    async def _send(self, socket: ClientConnection, kind: str, data: object, message_id: str) -> None:
+        message = {"type": kind, "data": data, "id": message_id}
+        await socket.send(msgspec.json.encode(message).decode())
 
     def _forget_socket(self) -> None:
         self._socket = self._leaving = None

@@ -33,9 +33,9 @@ class LiveDriver(Driver):
         self._devices = devices
         self._rung: set[UUID] = set()
         for device in devices:
-            device.on_notice = self.hear
+            device.on_notice = self.receive
 
-    def hear(self, notice: Notice) -> None:
+    def receive(self, notice: Notice) -> None:
         if notice["type"] != "matching.candidate_found":
             return
         data = notice["data"]
@@ -47,7 +47,7 @@ class LiveDriver(Driver):
 
     async def _ping(self, caller: Caller) -> None:
         self._spot.wander(self._chance)
-        answer = await self._chance.choice(self._devices).ask("location.ping", self._spot.told())
+        answer = await self._chance.choice(self._devices).ask("location.ping", self._spot.body())
         if answer is None or answer["type"] == "reply":
             return
         problem = answer["data"]

@@ -23,7 +23,7 @@ from tests.storms.live.failures import LiveFailures
 from tests.storms.live.people import People, call_off, gather_people, ride_in_turns
 from tests.storms.matching.storm import Size as TownSize
 from tests.storms.matching.storm import settle_town
-from tests.storms.matching.town import Hurry, Town
+from tests.storms.matching.town import Times, Town
 from tests.storms.servers import StormServers
 
 QUIET_SECONDS = 120
@@ -43,7 +43,7 @@ class LiveSize:
             rides=360,
             rides_a_second=2.4,
             offers_at_once=2,
-            hurry=Hurry(offer_seconds=5, search_seconds=30, ping_seconds=(1.5, 4), drive_seconds=(0.5, 2)),
+            times=Times(offer_seconds=5, search_seconds=30, ping_seconds=(1.5, 4), drive_seconds=(0.5, 2)),
             lineup=(("notifier",), ("notifier",), ("dispatcher",), ("relay",), ("housekeeper",)),
             mishaps={
                 "api": 5,
@@ -64,9 +64,9 @@ class LiveSize:
 
 async def storm_live(place: StormServers, broker: RabbitMq | None, size: LiveSize, *, seed: int) -> str:
     """Run one storm; raises AssertionError when a check fails."""
-    settings = size.town.hurry.settings(offers_at_once=size.town.offers_at_once)
+    settings = size.town.times.settings(offers_at_once=size.town.offers_at_once)
     async with storm_fleet(place, lineup=size.town.lineup, settings=settings) as here:
-        town, chance = Town(here, size.town.hurry), random.Random(seed)
+        town, chance = Town(here, size.town.times), random.Random(seed)
         people = await gather_people(
             town,
             drivers=size.town.drivers,
@@ -87,12 +87,12 @@ async def storm_live(place: StormServers, broker: RabbitMq | None, size: LiveSiz
             if not at_rest:
                 broken.insert(0, f"not everything was heard within {QUIET_SECONDS} s")
             assert not broken, "\n".join([*broken, *here.office.complaints().splitlines()])
-            told = await _told(db, people.devices, size)
+            report = await _report(db, people.devices, size)
         await settle_town(town, size.town)
         return "; ".join(
             [
                 f"seed {seed}: {size.town.rides} rides within {over - began:.0f} s",
-                *told,
+                *report,
                 f"broken meanwhile: {listed(mishaps.happened)}",
                 f"all heard {quiet_seconds:.1f} s after the last ride",
                 f"listeners themselves late by {lateness.seconds:.1f} s",
@@ -166,14 +166,14 @@ async def _come_to_rest(town: Town, devices: Sequence[Device]) -> bool:
     try:
         async with asyncio.timeout(QUIET_SECONDS):
             await until(is_at_rest, seconds=QUIET_SECONDS)
-            await asyncio.gather(*(device.hear_out() for device in devices))
+            await asyncio.gather(*(device.receive_rest() for device in devices))
             await until(is_at_rest, seconds=QUIET_SECONDS)
     except TimeoutError:
         return False
     return True
 
 
-async def _told(db: Db, devices: Sequence[Device], size: LiveSize) -> list[str]:
+async def _report(db: Db, devices: Sequence[Device], size: LiveSize) -> list[str]:
     rows = await db.fetch("SELECT type, count(*) FROM notifications GROUP BY 1")
     types = Counter({row["type"]: row["count"] for row in rows})
     sockets = sum((device.counts for device in devices), Counter())

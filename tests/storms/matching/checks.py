@@ -1,12 +1,12 @@
 """Checks that a town's rides were matched correctly, by their stored history."""
 
-from tests.storms.rides.checks import TOLD
+from tests.storms.rides.checks import EVENTS
 
 # The rounds of each ride with their deadlines.
 ROUNDS = f"""
     SELECT aggregate_id AS ride_id, (headers ->> 'round')::integer AS round,
         (body ->> 'deadline_at')::timestamptz AS deadline_at
-    FROM ({TOLD}) t WHERE routing_key IN ('ride.requested', 'ride.reassigning')"""
+    FROM ({EVENTS}) t WHERE routing_key IN ('ride.requested', 'ride.reassigning')"""
 # Acceptances, until the ride ended or was given up; and how long each offer held its driver.
 ACCEPTED = """
     SELECT accepted.ride_id, accepted.round, accepted.actor_id AS driver_id, (
@@ -30,17 +30,17 @@ def promises(*, offers_at_once: int, offer_seconds: float) -> dict[str, str]:
             SELECT ride_id, array_agg(round ORDER BY round) FROM ({ROUNDS}) r GROUP BY 1
             HAVING max(round) <> count(*) OR count(DISTINCT round) <> count(*)""",
         "rides ended by themselves before their time, or not told of exactly once in that round": f"""
-            SELECT ride_id, round, at, deadline_at, told FROM (
+            SELECT ride_id, round, at, deadline_at, events FROM (
                 SELECT ride_id, round, at FROM ride_events
                 WHERE actor = 'system' AND to_status IN ('CANCELED', 'EXPIRED')) e
             FULL JOIN (
-                SELECT aggregate_id AS ride_id, (headers ->> 'round')::integer AS round, count(*) AS told
-                FROM ({TOLD}) t WHERE routing_key IN ('matching.timeout', 'matching.no_drivers_available')
+                SELECT aggregate_id AS ride_id, (headers ->> 'round')::integer AS round, count(*) AS events
+                FROM ({EVENTS}) t WHERE routing_key IN ('matching.timeout', 'matching.no_drivers_available')
                 GROUP BY 1, 2) t USING (ride_id, round)
             LEFT JOIN ({ROUNDS}) r USING (ride_id, round)
-            WHERE at IS NULL OR told IS DISTINCT FROM 1 OR deadline_at IS NULL OR at < deadline_at""",
+            WHERE at IS NULL OR events IS DISTINCT FROM 1 OR deadline_at IS NULL OR at < deadline_at""",
         "searches are told to have ended while somebody was asked, or not, and that was otherwise": f"""
-            SELECT t.aggregate_id, routing_key FROM ({TOLD}) t JOIN ({ROUNDS}) r
+            SELECT t.aggregate_id, routing_key FROM ({EVENTS}) t JOIN ({ROUNDS}) r
                 ON r.ride_id = t.aggregate_id AND r.round = (t.headers ->> 'round')::integer
             WHERE routing_key IN ('matching.timeout', 'matching.no_drivers_available')
             AND (routing_key = 'matching.timeout') <> EXISTS (
@@ -76,9 +76,9 @@ def promises(*, offers_at_once: int, offer_seconds: float) -> dict[str, str]:
             FULL JOIN (
                 SELECT aggregate_id AS ride_id, (headers ->> 'round')::integer AS round,
                     (body ->> 'driver_id')::uuid AS driver_id, count(*) AS matches
-                FROM ({TOLD}) t WHERE routing_key = 'ride.matched' GROUP BY 1, 2, 3) m
+                FROM ({EVENTS}) t WHERE routing_key = 'ride.matched' GROUP BY 1, 2, 3) m
                 ON m.ride_id = a.ride_id AND m.round = a.round AND m.driver_id = a.driver_id
-            LEFT JOIN ({TOLD}) t ON t.aggregate_id = o.id AND t.routing_key = 'matching.driver_accepted'
+            LEFT JOIN ({EVENTS}) t ON t.aggregate_id = o.id AND t.routing_key = 'matching.driver_accepted'
             LEFT JOIN inbox i ON i.event_id = t.id AND i.consumer = 'ride_updates_queue'
             WHERE a.ride_id IS NULL OR i.handled_at IS NULL OR matches > 1
             OR (matches IS NULL AND coalesce(a.until, 'infinity') > i.handled_at + {AT_ONCE})""",

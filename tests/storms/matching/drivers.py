@@ -48,19 +48,19 @@ class Driver:
 
     async def _keep_reporting(self) -> None:
         async with self._town.calling() as caller:
-            while not await within(self._chance.uniform(*self._town.hurry.ping_seconds), self._town.over):
+            while not await within(self._chance.uniform(*self._town.times.ping_seconds), self._town.over):
                 whim = self._chance.random()
                 if whim < BREAK_SHARE:
                     await self._take_a_break(caller)
                 elif whim < BREAK_SHARE + DEAD_PHONE_SHARE:
-                    await within(self._town.hurry.presence_seconds * 1.5, self._town.over)
+                    await within(self._town.times.presence_seconds * 1.5, self._town.over)
                 else:
                     await self._ping(caller)
 
     async def _ping(self, caller: Caller) -> None:
         self._spot.wander(self._chance)
         path = f"/v1/location/drivers/{self.id}/pings"
-        answer = await caller.ask(request("POST", path, token=self._token, body=self._spot.told()))
+        answer = await caller.ask(request("POST", path, token=self._token, body=self._spot.body()))
         if answer.status == 409:  # on a break, or set offline as silent
             await self._be(caller, online=True)
         else:
@@ -68,11 +68,11 @@ class Driver:
 
     async def _take_a_break(self, caller: Caller) -> None:
         await self._be(caller, online=False)
-        await asyncio.sleep(self._chance.uniform(*self._town.hurry.break_seconds))
+        await asyncio.sleep(self._chance.uniform(*self._town.times.break_seconds))
         await self._be(caller, online=True)
 
     async def _be(self, caller: Caller, *, online: bool) -> None:
-        body = {"online": online, **({"position": self._spot.told()} if online else {})}
+        body = {"online": online, **({"position": self._spot.body()} if online else {})}
         path = f"/v1/location/drivers/{self.id}/status"
         answer = await caller.ask(request("PUT", path, token=self._token, body=body))
         assert answer.status == 200, answer.body
@@ -113,7 +113,7 @@ class Driver:
     async def _has(self, caller: Caller, ride_id: UUID) -> bool:
         active = await caller.ask(request("GET", f"/v1/drivers/{self.id}/active-ride", token=self._token))
         if active.status == 200:
-            assert active.told()["ride_id"] == str(ride_id), f"{self.id} drives another ride than {ride_id}"
+            assert active.json()["ride_id"] == str(ride_id), f"{self.id} drives another ride than {ride_id}"
             return True
         self._ledger.robbed.add((ride_id, self.id))
         return False
@@ -124,7 +124,7 @@ class Driver:
         if self._chance.random() < GIVE_UP_SHARE:
             steps = self._chance.choice([[], ["arrive"]])
         for verb in steps:
-            await asyncio.sleep(self._chance.uniform(*self._town.hurry.drive_seconds))
+            await asyncio.sleep(self._chance.uniform(*self._town.times.drive_seconds))
             if not await self._did(caller, ride_id, verb):
                 return
         if steps[-1:] == ["complete"]:

@@ -17,7 +17,7 @@ AWAY = (timedelta(seconds=-1), timedelta(seconds=3))
 # Longer than an offer's lock can last; locks that are left then are of accepted rides, for an hour.
 GRACE_SECONDS = 6
 # When the end of a ride was handled: its locks are released then.
-LET_GO = (
+RELEASED = (
     "SELECT i.handled_at FROM outbox_sent t JOIN inbox i ON i.event_id = t.id"
     " WHERE i.consumer = 'ride_updates_queue' AND t.aggregate_id = $1"
     " AND t.routing_key IN ('ride.completed', 'ride.cancelled', 'ride.reassigning')"
@@ -35,7 +35,7 @@ async def broken_locks(here: StormFleet, db: Db, *, offer_seconds: float) -> lis
     away = _away_since(here)
     broken: list[str] = []
     for driver_key, ride_id in await _locks(here):
-        moments = [row["handled_at"] for row in await db.fetch(LET_GO, ride_id)]
+        moments = [row["handled_at"] for row in await db.fetch(RELEASED, ride_id)]
         if not any(map(partial(_was_away, away), moments)):
             broken.append(f"{driver_key} is held by ride {ride_id}, which was looked at {moments}")
     return broken

@@ -33,7 +33,7 @@ async def travel(town: Town, passenger_id: UUID, chance: random.Random) -> None:
         ride_id = await ask_for_ride(caller, passenger_id, way_to_go(chance))
         town.ledger.done["asked for"].add((ride_id, passenger_id))
         began = monotonic_seconds()
-        cancel_at = began + chance.uniform(0, town.hurry.fickle_seconds)
+        cancel_at = began + chance.uniform(0, town.times.fickle_seconds)
         is_fickle = chance.random() < FICKLE_SHARE
         while True:
             if is_fickle:
@@ -45,7 +45,7 @@ async def travel(town: Town, passenger_id: UUID, chance: random.Random) -> None:
                 is_fickle = False
             seen = await caller.ask(request("GET", f"/v1/rides/{ride_id}", token=token))
             assert seen.status == 200, seen.body
-            ride = seen.told()
+            ride = seen.json()
             if ride["status"] in ENDS:
                 town.ledger.ends[ride_id] = (ride["status"], ride["driver_id"])
                 return
@@ -53,4 +53,4 @@ async def travel(town: Town, passenger_id: UUID, chance: random.Random) -> None:
             assert waited_seconds < PATIENCE_SECONDS, (
                 f"{ride_id} is {ride['status']} since {waited_seconds:.0f} s"
             )
-            await asyncio.sleep(town.hurry.watch_seconds)
+            await asyncio.sleep(town.times.watch_seconds)

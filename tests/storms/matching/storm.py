@@ -20,7 +20,7 @@ from tests.storms.matching.drivers import Driver, ring_phones
 from tests.storms.matching.ledger import broken_by_town, count_for_newest_offers
 from tests.storms.matching.locks import broken_locks
 from tests.storms.matching.passengers import arrive
-from tests.storms.matching.town import Hurry, Town
+from tests.storms.matching.town import Times, Town
 from tests.storms.servers import StormServers
 
 # With this many rides each of these must occur: a storm in which all goes well proves little.
@@ -35,7 +35,7 @@ class Size:
     rides: int = 300
     rides_a_second: float = 2.5
     offers_at_once: int = 1
-    hurry: Hurry = field(default_factory=Hurry)
+    times: Times = field(default_factory=Times)
     # Two dispatchers and two relays; the APIs are not listed here.
     lineup: Sequence[tuple[str, ...]] = (
         ("dispatcher",),
@@ -60,20 +60,20 @@ class Size:
 
 async def storm_matching(place: StormServers, broker: RabbitMq | None, size: Size, *, seed: int) -> str:
     """Run one storm; raises AssertionError when a check fails."""
-    settings = size.hurry.settings(offers_at_once=size.offers_at_once)
+    settings = size.times.settings(offers_at_once=size.offers_at_once)
     async with storm_fleet(place, lineup=size.lineup, settings=settings) as here:
-        town, chance = Town(here, size.hurry), random.Random(seed)
+        town, chance = Town(here, size.times), random.Random(seed)
         mishaps = Failures(here, broker, chance, town.over)
         began = monotonic_seconds()
         await _blow(town, size, chance, mishaps)
         over = monotonic_seconds()
         await settle_town(town, size)
         async with here.database.connection() as db:
-            told = await _told(db, town, size)
+            report = await _report(db, town, size)
         return "; ".join(
             [
                 f"seed {seed}, {size.offers_at_once} at once: {size.rides} rides within {over - began:.0f} s",
-                *told,
+                *report,
                 f"broken meanwhile: {listed(mishaps.happened)}",
                 f"quiet {monotonic_seconds() - over:.1f} s after the last one",
             ]
@@ -102,7 +102,7 @@ async def _ride(town: Town, size: Size, chance: random.Random, mishaps: Failures
 
 async def settle_town(town: Town, size: Size) -> None:
     """Wait until nothing is pending, then run all checks."""
-    offer_seconds = size.hurry.offer_seconds
+    offer_seconds = size.times.offer_seconds
     wanted = promises(offers_at_once=size.offers_at_once, offer_seconds=offer_seconds)
 
     async def broken() -> list[str]:
@@ -118,7 +118,7 @@ async def settle_town(town: Town, size: Size) -> None:
     await town.here.settle(broken)
 
 
-async def _told(db: Db, town: Town, size: Size) -> list[str]:
+async def _report(db: Db, town: Town, size: Size) -> list[str]:
     ends = Counter(
         {
             row["ending"]: row["count"]

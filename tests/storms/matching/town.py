@@ -21,7 +21,7 @@ ANSWER_SECONDS = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hurry:
+class Times:
     """The times of a town, shortened to seconds."""
 
     offer_seconds: float = 3
@@ -56,7 +56,7 @@ class Hurry:
 @dataclass
 class Town:
     here: StormFleet
-    hurry: Hurry
+    times: Times
     ledger: TownLedger = field(default_factory=TownLedger)
     over: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -75,7 +75,7 @@ class Spot:
         self.lat += chance.uniform(*PACES)
         self.lng += chance.uniform(*PACES)
 
-    def told(self) -> dict[str, float]:
+    def body(self) -> dict[str, float]:
         return {"lat": self.lat, "lng": self.lng}
 
 

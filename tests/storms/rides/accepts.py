@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from catraca.platform.clock import monotonic_seconds
-from tests.storms.callers import Caller, Told, crowd, together
+from tests.storms.callers import Caller, JsonAnswer, crowd, together
 from tests.storms.fleet import StormFleet
 from tests.storms.rides.data import Offered, offer_new_ride
 from tests.storms.rides.ledger import code_of
@@ -44,7 +44,7 @@ COUNTED = (
     " count(*) FILTER (WHERE routing_key = 'ride.accepted') AS accepted,"
     " count(*) FILTER (WHERE routing_key = 'offer.canceled') AS canceled"
     " FROM (SELECT routing_key, aggregate_id FROM outbox"
-    "   UNION ALL SELECT routing_key, aggregate_id FROM outbox_sent) AS told"
+    "   UNION ALL SELECT routing_key, aggregate_id FROM outbox_sent) AS events"
     " WHERE aggregate_id = $1 OR aggregate_id IN (SELECT id FROM ride_offers WHERE ride_id = $1)"
 )
 
@@ -67,17 +67,17 @@ async def accept_at_once(
                 counts.update(f"{answer.status}" for answer in answers)
                 # The winner is busy; a new driver replaces it.
                 pool[winner] = (await here.new_drivers(1))[0]
-    told = ", ".join(f"{count} x {status}" for status, count in sorted(counts.items()))
+    statuses = ", ".join(f"{count} x {status}" for status, count in sorted(counts.items()))
     names = ", ".join(weather.name for weather in weathers)
     return (
-        f"{rounds} rounds of {drivers} drivers each with {names}: {told};"
+        f"{rounds} rounds of {drivers} drivers each with {names}: {statuses};"
         f" the slowest round took {slowest_seconds:.2f} s"
     )
 
 
 async def _burst(
     here: StormFleet, callers: Sequence[Caller], offered: Offered, weather: Weather, *, waits: bool
-) -> list[Told]:
+) -> list[JsonAnswer]:
     """Send all attempts at once, or half of them after the first answer; the failure happens in between."""
     await done(weather.before, here)
     pairs = list(zip(callers, offered.tries, strict=True))
@@ -99,7 +99,7 @@ async def done(act: Callable[[StormFleet], object] | None, here: StormFleet) -> 
         await doing
 
 
-async def _judge(here: StormFleet, offered: Offered, answers: Sequence[Told], weather: Weather) -> int:
+async def _judge(here: StormFleet, offered: Offered, answers: Sequence[JsonAnswer], weather: Weather) -> int:
     """Check the answers and the counts; returns the index of the winner's attempt."""
     codes = Counter(map(code_of, answers))
     everybody = len(offered.tries)

@@ -7,7 +7,7 @@ from tests.storms.checks import NOTHING_LEFT, failed_checks
 from tests.storms.rides.ledger import Ledger, Try, code_of
 
 SHOWN = 5
-TOLD = (
+EVENTS = (
     "SELECT id, aggregate_id, seq, exchange, routing_key, headers, body FROM outbox WHERE queue IS NULL"
     " UNION ALL"
     " SELECT id, aggregate_id, seq, exchange, routing_key, headers, body FROM outbox_sent WHERE queue IS NULL"
@@ -30,10 +30,11 @@ CHECKS = {
         FULL JOIN (
             SELECT aggregate_id AS ride_id, (headers ->> 'round')::integer AS round,
                 (body ->> 'driver_id')::uuid AS driver_id, (body ->> 'accepted_at')::timestamptz AS at,
-                count(*) AS told
-            FROM ({TOLD}) t WHERE routing_key = 'ride.accepted' GROUP BY 1, 2, 3, 4) t
+                count(*) AS events
+            FROM ({EVENTS}) t WHERE routing_key = 'ride.accepted' GROUP BY 1, 2, 3, 4) t
             USING (ride_id, round, driver_id, at)
-        WHERE stepped IS NULL OR offered IS NULL OR attempts IS DISTINCT FROM 1 OR told IS DISTINCT FROM 1""",
+        WHERE stepped IS NULL OR offered IS NULL OR attempts IS DISTINCT FROM 1
+        OR events IS DISTINCT FROM 1""",
     "rides were accepted twice in a round": """
         SELECT ride_id, round FROM ride_events WHERE to_status = 'ACCEPTED'
         GROUP BY 1, 2 HAVING count(*) > 1""",
@@ -48,7 +49,7 @@ CHECKS = {
             SELECT ride_id, array_agg(news ORDER BY seq) AS steps FROM ride_events
             WHERE news LIKE 'ride.%' GROUP BY 1) s
         FULL JOIN (
-            SELECT aggregate_id AS ride_id, array_agg(routing_key ORDER BY seq) AS news FROM ({TOLD}) t
+            SELECT aggregate_id AS ride_id, array_agg(routing_key ORDER BY seq) AS news FROM ({EVENTS}) t
             WHERE exchange = 'rides.events'
             AND routing_key NOT IN ('ride.matched', 'ride.confirmation_expired') GROUP BY 1) t USING (ride_id)
         WHERE steps IS DISTINCT FROM news""",
@@ -61,13 +62,13 @@ CHECKS = {
                 WHEN 'CANCELED' THEN 'offer.canceled' END] AS ends
             FROM ride_offers) o
         FULL JOIN (
-            SELECT aggregate_id AS id, array_agg(routing_key ORDER BY seq) AS news FROM ({TOLD}) t
+            SELECT aggregate_id AS id, array_agg(routing_key ORDER BY seq) AS news FROM ({EVENTS}) t
             WHERE exchange = 'matching.events' AND body ->> 'offer_id' IS NOT NULL
             AND routing_key <> 'matching.offer_sent' GROUP BY 1) t USING (id)
         WHERE ends IS DISTINCT FROM news""",
     "events have not exactly one line in the audit log, or lines no event": f"""
         SELECT * FROM (
-            SELECT id, routing_key AS action, true AS is_event FROM ({TOLD}) t WHERE {AUDITED}) e
+            SELECT id, routing_key AS action, true AS is_event FROM ({EVENTS}) t WHERE {AUDITED}) e
         FULL JOIN (
             SELECT (data ->> 'event_id')::uuid AS id, action, count(*) AS lines FROM audit_log
             WHERE data ? 'event_id' GROUP BY 1, 2) a USING (id, action)
@@ -131,15 +132,15 @@ def _unasked(ledger: Ledger, found: Mapping[Try, Row]) -> Iterable[Try]:
     return found.keys() - ledger.answers.keys()
 
 
-def _mistold(ledger: Ledger, found: Mapping[Try, Row]) -> Iterable[str]:
+def _wrong_answers(ledger: Ledger, found: Mapping[Try, Row]) -> Iterable[str]:
     for tried in ledger.answers.keys() & found.keys():
-        told, row = code_of(ledger.answers[tried]), found[tried]
-        if told != (row["failure_reason"] or "accepted"):
-            yield f"{tried}: told {told}, recorded {row['failure_reason'] or row['status']}"
+        answered, row = code_of(ledger.answers[tried]), found[tried]
+        if answered != (row["failure_reason"] or "accepted"):
+            yield f"{tried}: answered {answered}, recorded {row['failure_reason'] or row['status']}"
 
 
 VERDICTS: dict[str, Callable[[Ledger, Mapping[Try, Row]], Iterable[object]]] = {
     "attempts were answered and are not on record": _unrecorded,
     "attempts are on record that nobody made": _unasked,
-    "callers were told something else than is on record": _mistold,
+    "callers were told something else than is on record": _wrong_answers,
 }

@@ -34,10 +34,10 @@ async def kill_amid_bursts(here: StormFleet, *, drivers: int, rounds: int, seed:
             here, victim, drivers, after_answers=after, delay_seconds=chance.uniform(0, FIRST_SECONDS)
         )
     counts = here.ledger.counts - before
-    told = ", ".join(f"{count} x {what}" for what, count in sorted(counts.items()))
+    answers = ", ".join(f"{count} x {what}" for what, count in sorted(counts.items()))
     return (
         f"{rounds} rounds of {drivers} drivers, PostgreSQL killed amid the last, an API amid the others:"
-        f" one winner each; answers: {told}"
+        f" one winner each; answers: {answers}"
     )
 
 

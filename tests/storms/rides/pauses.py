@@ -127,7 +127,7 @@ async def _sent_to_the_claim(caller: Caller) -> float:
 async def pause_in_every_way(here: StormFleet, *, drivers: int, bursts: int, seed: int) -> str:
     chance = random.Random(seed)
     async with here.gated_api() as (api, gate):
-        told = [
+        reports = [
             await pause_before_commit(here, api, gate),
             await pause_before_request(here, api),
             await be_late_twice(here, api, gate),
@@ -139,8 +139,8 @@ async def pause_in_every_way(here: StormFleet, *, drivers: int, bursts: int, see
             for _ in range(bursts)
         ]
     )
-    told += [f"{count} x paused amid a burst of {drivers}: {end}" for end, count in ends.items()]
-    return "; ".join(told)
+    reports += [f"{count} x paused amid a burst of {drivers}: {end}" for end, count in ends.items()]
+    return "; ".join(reports)
 
 
 def _is_past(moment: datetime) -> bool:

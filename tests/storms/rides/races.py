@@ -16,7 +16,7 @@ from uuid import UUID
 from catraca.domains.rides.acceptance.store import accepted_by_key
 from catraca.platform.clock import monotonic_seconds, now
 from catraca.roles.runner import all_of
-from tests.storms.callers import Caller, Told, crowd, together, token_of
+from tests.storms.callers import Caller, JsonAnswer, crowd, together, token_of
 from tests.storms.fleet import StormFleet
 from tests.storms.rides.data import Offered, act, offer, offer_new_ride, reject, tries_of
 from tests.storms.rides.ledger import Try, code_of
@@ -155,7 +155,7 @@ class Races:
     async def _reject(self, caller: Caller, tried: Try) -> None:
         self._note("rejected", tried.ride_id, await reject(caller, tried))
 
-    def _note(self, what: str, ride_id: UUID, answer: Told) -> None:
+    def _note(self, what: str, ride_id: UUID, answer: JsonAnswer) -> None:
         assert answer.status in (200, 409, 410), answer.body
         if answer.status == 200:
             self.done[what].add(ride_id)
@@ -184,7 +184,7 @@ class Races:
                     broken.append(f"{len(differ)} rides are {what}, or not, other than was told: {differ}")
         return broken
 
-    async def told(self) -> list[str]:
+    async def report(self) -> list[str]:
         """Counts of the paths of status changes after the first offer, by kind of race."""
         lines: list[str] = []
         async with self.here.database.connection() as db:
@@ -207,6 +207,6 @@ async def race(here: StormFleet, *, rounds: int, seed: int) -> str:
     seconds = monotonic_seconds() - began
     await here.settle()
     assert not (broken := await races.broken()), "\n".join(broken)
-    told = await races.told()
+    paths = await races.report()
     codes = Counter(map(code_of, islice(here.ledger.answers.values(), before, None)))
-    return "\n  ".join([f"seed {seed}: {rounds} rounds in {seconds:.1f} s; {dict(codes)}", *told])
+    return "\n  ".join([f"seed {seed}: {rounds} rounds in {seconds:.1f} s; {dict(codes)}", *paths])

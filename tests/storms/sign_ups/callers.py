@@ -11,7 +11,7 @@ import msgspec
 
 from catraca.events import SIGN_UP_EXCHANGE, SIGN_UP_QUEUE
 from catraca.platform.bus import BusAway, Message, Transport
-from tests.storms.sign_ups.ledger import Asked, Ledger, Poison
+from tests.storms.sign_ups.ledger import Ledger, Poison, SignUp
 from tests.support.http import Answer, Line
 
 # The API's own limit for an answer is 15 s.
@@ -19,7 +19,7 @@ ANSWER_SECONDS = 25
 # The callers' own pace, far below the `Retry-After` they are given: this is a storm.
 REPEAT_SECONDS = 0.2
 PUBLISH_SECONDS = 120
-Take = Callable[[], Awaitable[Asked | Poison | None]]
+Take = Callable[[], Awaitable[SignUp | Poison | None]]
 
 
 @dataclass
@@ -73,17 +73,17 @@ class _Caller:
     outage: Outage
     line: Line | None = None
 
-    async def sign_up(self, asked: Asked) -> None:
+    async def sign_up(self, sign_up: SignUp) -> None:
         """Repeat the request with one key until acknowledged, unless the caller hangs up for good."""
-        self.ledger.note_try(asked)
-        if asked.hangs_up_after_seconds is not None:
-            (await self._line()).send(_request(asked))
-            await asyncio.sleep(asked.hangs_up_after_seconds)
+        self.ledger.note_try(sign_up)
+        if sign_up.hangs_up_after_seconds is not None:
+            (await self._line()).send(_request(sign_up))
+            await asyncio.sleep(sign_up.hangs_up_after_seconds)
             await self.hang_up()
             self.ledger.answers["not waited for"] += 1
-            if not asked.comes_again:
+            if not sign_up.comes_again:
                 return
-        while not await self._is_acknowledged(asked):  # noqa: ASYNC110 - the caller's own pace
+        while not await self._is_acknowledged(sign_up):  # noqa: ASYNC110 - the caller's own pace
             await asyncio.sleep(REPEAT_SECONDS)
 
     async def hang_up(self) -> None:
@@ -91,21 +91,21 @@ class _Caller:
             await self.line.hang_up()
             self.line = None
 
-    async def _is_acknowledged(self, asked: Asked) -> bool:
+    async def _is_acknowledged(self, sign_up: SignUp) -> bool:
         was_within = self.outage.lasts
-        answer = await self._ask(asked)
+        answer = await self._ask(sign_up)
         if answer is None:
             return False
         if was_within and self.outage.lasts:
             self.outage.answers[answer.status] += 1
         if answer.status == HTTPStatus.OK:
-            self.ledger.acknowledge(UUID(msgspec.json.decode(answer.body)["id"]), asked)
+            self.ledger.acknowledge(UUID(msgspec.json.decode(answer.body)["id"]), sign_up)
         return answer.status == HTTPStatus.OK
 
-    async def _ask(self, asked: Asked) -> Answer | None:
+    async def _ask(self, sign_up: SignUp) -> Answer | None:
         """Send the request and return its answer; None if the connection was lost."""
         line = await self._line()
-        line.send(_request(asked))
+        line.send(_request(sign_up))
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 answer = await line.answer()
@@ -129,9 +129,9 @@ class _Caller:
         return self.line
 
 
-def _request(asked: Asked) -> bytes:
-    body = asked.body
+def _request(sign_up: SignUp) -> bytes:
+    body = sign_up.body
     return (
         b"POST /v1/users HTTP/1.1\r\nhost: catraca\r\ncontent-type: application/json\r\n"
-        b"idempotency-key: %b\r\ncontent-length: %d\r\n\r\n%b" % (asked.key.encode(), len(body), body)
+        b"idempotency-key: %b\r\ncontent-length: %d\r\n\r\n%b" % (sign_up.key.encode(), len(body), body)
     )

@@ -8,7 +8,7 @@ from uuid import UUID
 from catraca.events import SIGN_UP_QUEUE
 from catraca.platform.database import Db, Row
 from tests.storms.checks import NOTHING_LEFT, failed_checks
-from tests.storms.sign_ups.ledger import Asked, Ledger
+from tests.storms.sign_ups.ledger import Ledger, SignUp
 
 SHOWN = 5
 QUIET = {what: query for what, query in NOTHING_LEFT.items() if what != "messages died"}
@@ -34,112 +34,115 @@ CHECKS = {
 
 
 @dataclass
-class Found:
+class Outcome:
     """The users, rejections, dead letters and events in the database."""
 
     users: dict[UUID, Row]
     rejected: dict[UUID, str]
     letters: dict[UUID, list[Row]]
-    created: Counter[UUID]
-    told_rejected: Counter[UUID]
+    created_events: Counter[UUID]
+    rejected_events: Counter[UUID]
 
 
-async def look(db: Db) -> Found:
+async def read_outcome(db: Db) -> Outcome:
     letters: dict[UUID, list[Row]] = defaultdict(list)
     for row in await db.fetch("SELECT queue, message_id, reason, body FROM dead_letters"):
         letters[row["message_id"]].append(row)
     events = await db.fetch(f"SELECT routing_key, aggregate_id FROM ({EVENTS}) AS kept")
-    return Found(
+    return Outcome(
         users={row["id"]: row for row in await db.fetch("SELECT id, name, email FROM users")},
         rejected={
             row["id"]: row["rejected"]
             for row in await db.fetch("SELECT id, rejected FROM sign_ups WHERE rejected IS NOT NULL")
         },
         letters=letters,
-        created=_told(events, "user.created"),
-        told_rejected=_told(events, "user.rejected"),
+        created_events=_count(events, "user.created"),
+        rejected_events=_count(events, "user.rejected"),
     )
 
 
-def _told(events: Sequence[Row], key: str) -> Counter[UUID]:
+def _count(events: Sequence[Row], key: str) -> Counter[UUID]:
     return Counter(row["aggregate_id"] for row in events if row["routing_key"] == key)
 
 
 async def broken_by(db: Db, ledger: Ledger) -> list[str]:
     """The failed checks, each with its first findings."""
-    found = await look(db)
+    outcome = await read_outcome(db)
     broken: list[str] = []
     for what, judge in VERDICTS.items():
-        if offending := list(judge(ledger, found)):
+        if offending := list(judge(ledger, outcome)):
             broken += [f"{len(offending)} {what}:", *(f"  {one}" for one in offending[:SHOWN])]
     return [*broken, *await failed_checks(db, CHECKS)]
 
 
-def _lost(ledger: Ledger, found: Found) -> Iterable[Asked]:
-    for sign_up_id, asked in ledger.acknowledged.items():
-        if sign_up_id not in found.users and sign_up_id not in found.rejected:
-            yield asked
+def _lost(ledger: Ledger, outcome: Outcome) -> Iterable[SignUp]:
+    for sign_up_id, sign_up in ledger.acknowledged.items():
+        if sign_up_id not in outcome.users and sign_up_id not in outcome.rejected:
+            yield sign_up
 
 
-def _doubled(ledger: Ledger, found: Found) -> Iterable[object]:
-    yield from found.users.keys() & found.rejected.keys()
-    owners = Counter(_asked(ledger, one).person for one in found.users if _asked(ledger, one))
+def _doubled(ledger: Ledger, outcome: Outcome) -> Iterable[object]:
+    yield from outcome.users.keys() & outcome.rejected.keys()
+    owners = Counter(_sign_up_of(ledger, one).person for one in outcome.users if _sign_up_of(ledger, one))
     yield from (f"person {person}" for person, count in owners.items() if count > 1)
 
 
-def _changed(ledger: Ledger, found: Found) -> Iterable[Row]:
-    for sign_up_id, row in found.users.items():
-        asked = _asked(ledger, sign_up_id)
-        if asked is not None and (row["name"], row["email"]) != (asked.name, asked.email):
+def _changed(ledger: Ledger, outcome: Outcome) -> Iterable[Row]:
+    for sign_up_id, row in outcome.users.items():
+        sign_up = _sign_up_of(ledger, sign_up_id)
+        if sign_up is not None and (row["name"], row["email"]) != (sign_up.name, sign_up.email):
             yield row
 
 
-def _strangers(ledger: Ledger, found: Found) -> Iterable[UUID]:
-    for sign_up_id in found.users.keys() | found.rejected.keys():
-        if _asked(ledger, sign_up_id) is None:
+def _strangers(ledger: Ledger, outcome: Outcome) -> Iterable[UUID]:
+    for sign_up_id in outcome.users.keys() | outcome.rejected.keys():
+        if _sign_up_of(ledger, sign_up_id) is None:
             yield sign_up_id
 
 
-def _wrongly_rejected(ledger: Ledger, found: Found) -> Iterable[str]:
+def _wrongly_rejected(ledger: Ledger, outcome: Outcome) -> Iterable[str]:
     """A sign-up may be rejected only when another user of the ledger has its address."""
-    owners = {asked.person for one in found.users if (asked := _asked(ledger, one))}
-    for sign_up_id, reason in found.rejected.items():
-        asked = _asked(ledger, sign_up_id)
-        if asked is not None and (reason != "email_taken" or asked.person not in owners):
-            yield f"{asked}: {reason}"
+    owners = {sign_up.person for one in outcome.users if (sign_up := _sign_up_of(ledger, one))}
+    for sign_up_id, reason in outcome.rejected.items():
+        sign_up = _sign_up_of(ledger, sign_up_id)
+        if sign_up is not None and (reason != "email_taken" or sign_up.person not in owners):
+            yield f"{sign_up}: {reason}"
 
 
-def _mistold(ledger: Ledger, found: Found) -> Iterable[str]:
-    for told, there in ((found.created, found.users), (found.told_rejected, found.rejected)):
-        for one in told.keys() | there.keys():
-            if told[one] != 1 or one not in there:
-                yield f"{one}: {told[one]} events, {'there' if one in there else 'not there'}"
+def _wrong_events(ledger: Ledger, outcome: Outcome) -> Iterable[str]:
+    for events, there in (
+        (outcome.created_events, outcome.users),
+        (outcome.rejected_events, outcome.rejected),
+    ):
+        for one in events.keys() | there.keys():
+            if events[one] != 1 or one not in there:
+                yield f"{one}: {events[one]} events, {'there' if one in there else 'not there'}"
 
 
-def _unburied(ledger: Ledger, found: Found) -> Iterable[str]:
+def _unburied(ledger: Ledger, outcome: Outcome) -> Iterable[str]:
     for message_id, poison in ledger.poison.items():
-        letters = [(row["queue"], row["reason"], row["body"]) for row in found.letters.get(message_id, ())]
+        letters = [(row["queue"], row["reason"], row["body"]) for row in outcome.letters.get(message_id, ())]
         if letters != [(SIGN_UP_QUEUE, poison.reason, poison.body)]:
             yield f"{poison.reason}: {[letter[:2] for letter in letters]}"
 
 
-def _wrongly_buried(ledger: Ledger, found: Found) -> Iterable[str]:
-    for message_id, rows in found.letters.items():
+def _wrongly_buried(ledger: Ledger, outcome: Outcome) -> Iterable[str]:
+    for message_id, rows in outcome.letters.items():
         if message_id not in ledger.poison:
             yield from (f"{row['queue']}: {row['reason']}, {row['body'][:100]!r}" for row in rows)
 
 
-def _asked(ledger: Ledger, sign_up_id: UUID) -> Asked | None:
+def _sign_up_of(ledger: Ledger, sign_up_id: UUID) -> SignUp | None:
     return ledger.acknowledged.get(sign_up_id) or ledger.tried.get(sign_up_id)
 
 
-VERDICTS: dict[str, Callable[[Ledger, Found], Iterable[object]]] = {
+VERDICTS: dict[str, Callable[[Ledger, Outcome], Iterable[object]]] = {
     "acknowledged sign-ups are neither people nor rejected": _lost,
     "sign-ups or people are there twice": _doubled,
     "people are not as they signed up": _changed,
     "people or rejections nobody asked for": _strangers,
     "sign-ups were rejected without another who has their address": _wrongly_rejected,
-    "people or rejections have not exactly one event, or events nobody": _mistold,
+    "people or rejections have not exactly one event, or events nobody": _wrong_events,
     "poisonous messages are not one dead letter with the right reason": _unburied,
     "healthy messages are dead letters": _wrongly_buried,
 }

@@ -90,17 +90,17 @@ class SignUpFleet:
         async with self.fleet.database.connection() as db:
             return await db.fetchval("SELECT count(*) FROM sign_ups")
 
-    def faults_told(self) -> list[str]:
+    def logged_faults(self) -> list[str]:
         """Logged retries and dead letters of messages that were not malformed on purpose."""
-        told = self.fleet.log.read_text().splitlines()
-        lines = [json.loads(line) for line in told if line.startswith("{") and '"message_' in line]
+        log = self.fleet.log.read_text().splitlines()
+        lines = [json.loads(line) for line in log if line.startswith("{") and '"message_' in line]
         poison = {str(message_id) for message_id in self.ledger.poison}
-        told_of = Counter(
+        counts = Counter(
             f"{line['event']} in {line['queue']}: {line['reason']}"
             for line in lines
             if line["event"] in ("message_retried", "message_dead") and line["message_id"] not in poison
         )
-        return [f"{count} x {what}" for what, count in told_of.items()]
+        return [f"{count} x {what}" for what, count in counts.items()]
 
     def _complaints(self) -> list[str]:
         """The last errors in the log, except those about messages."""
@@ -127,7 +127,7 @@ class SignUpFleet:
     async def _what_is_wrong(self) -> list[str]:
         async with self.fleet.database.connection() as db:
             broken = await broken_by(db, self.ledger)
-        return [*broken, *await self._left(), *self.faults_told()]
+        return [*broken, *await self._left(), *self.logged_faults()]
 
     async def _end_all(self) -> None:
         """Stop all processes; repeats that they return to the queues are then consumed."""

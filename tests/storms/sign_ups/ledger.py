@@ -28,7 +28,7 @@ SPELLINGS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SignUp:
     """A request to sign up. The same `person` has the same address in different spellings."""
 
     key: str
@@ -57,38 +57,38 @@ class Poison:
 class Ledger:
     """By id: acknowledged sign-ups, all that were sent, and poison."""
 
-    acknowledged: dict[UUID, Asked] = field(default_factory=dict)
-    tried: dict[UUID, Asked] = field(default_factory=dict)
+    acknowledged: dict[UUID, SignUp] = field(default_factory=dict)
+    tried: dict[UUID, SignUp] = field(default_factory=dict)
     poison: dict[UUID, Poison] = field(default_factory=dict)
     answers: Counter[str] = field(default_factory=Counter)
     _seal: Seal = field(default_factory=lambda: Seal(SECRET))
 
-    def acknowledge(self, sign_up_id: UUID, asked: Asked) -> None:
-        known = self.acknowledged.setdefault(sign_up_id, asked)
-        assert known.key == asked.key, f"{known} and {asked} were answered with one id"
-        assert sign_up_id == self.id_of(asked), f"{asked} was answered with another's id"
+    def acknowledge(self, sign_up_id: UUID, sign_up: SignUp) -> None:
+        known = self.acknowledged.setdefault(sign_up_id, sign_up)
+        assert known.key == sign_up.key, f"{known} and {sign_up} were answered with one id"
+        assert sign_up_id == self.id_of(sign_up), f"{sign_up} was answered with another's id"
 
-    def note_try(self, asked: Asked) -> None:
-        self.tried[self.id_of(asked)] = asked
+    def note_try(self, sign_up: SignUp) -> None:
+        self.tried[self.id_of(sign_up)] = sign_up
 
-    def id_of(self, asked: Asked) -> UUID:
+    def id_of(self, sign_up: SignUp) -> UUID:
         """The id as derived from the key and the secret."""
-        return self._seal.id_for(asked.key)
+        return self._seal.id_for(sign_up.key)
 
     @property
-    def unanswered(self) -> dict[UUID, Asked]:
+    def unanswered(self) -> dict[UUID, SignUp]:
         """Sign-ups sent and never acknowledged: each may exist or not."""
-        return {one: asked for one, asked in self.tried.items() if one not in self.acknowledged}
+        return {one: sign_up for one, sign_up in self.tried.items() if one not in self.acknowledged}
 
 
-def plan(count: int, seed: int) -> list[Asked | Poison]:
+def plan(count: int, seed: int) -> list[SignUp | Poison]:
     """`count` requests in their order; another seed gives other requests."""
     chance = random.Random(seed)
     tag = uuid4().hex[:8]
     poison = [make_poison(number) for number in range(max(len(KINDS), round(count * POISON_SHARE)))]
     doubles = round(count * DUPLICATE_SHARE)
     fresh = [newcomer(number, tag) for number in range(count - len(poison) - doubles)]
-    placed: list[tuple[float, Asked | Poison]] = list(enumerate(fresh))
+    placed: list[tuple[float, SignUp | Poison]] = list(enumerate(fresh))
     for number in range(doubles):
         place = chance.randrange(len(fresh))
         later = place + (0 if chance.random() < 0.5 else chance.randrange(FAR)) + 0.5
@@ -98,21 +98,21 @@ def plan(count: int, seed: int) -> list[Asked | Poison]:
     return [_perhaps_impatient(one, chance) for _, one in placed]
 
 
-def newcomer(number: int, tag: str) -> Asked:
+def newcomer(number: int, tag: str) -> SignUp:
     name = f"{NAMES[number % len(NAMES)]} {number}"
-    return Asked(key=f"{tag}-{number}", person=number, name=name, email=f"p{number}.{tag}@example.com")
+    return SignUp(key=f"{tag}-{number}", person=number, name=name, email=f"p{number}.{tag}@example.com")
 
 
-def respelled(asked: Asked, number: int) -> Asked:
+def respelled(sign_up: SignUp, number: int) -> SignUp:
     """The same address in another spelling, as a request of its own."""
     spell = SPELLINGS[number % len(SPELLINGS)]
-    return replace(asked, key=f"{asked.key}-double-{number}", email=spell(asked.email))
+    return replace(sign_up, key=f"{sign_up.key}-double-{number}", email=spell(sign_up.email))
 
 
 def make_poison(number: int) -> Poison:
     kind, body = KINDS[number % len(KINDS)]
-    told = body % {b"id": str(uuid4()).encode(), b"address": b"poison%d@example.com" % number}
-    return Poison(message_id=uuid4(), body=told, reason=kind)
+    written = body % {b"id": str(uuid4()).encode(), b"address": b"poison%d@example.com" % number}
+    return Poison(message_id=uuid4(), body=written, reason=kind)
 
 
 # The reason of each dead letter, and its body.
@@ -125,7 +125,7 @@ KINDS = (
 )
 
 
-def _perhaps_impatient(one: Asked | Poison, chance: random.Random) -> Asked | Poison:
+def _perhaps_impatient(one: SignUp | Poison, chance: random.Random) -> SignUp | Poison:
     if isinstance(one, Poison) or chance.random() >= HANG_UP_SHARE:
         return one
     seconds = chance.uniform(0, LONGEST_PATIENCE_SECONDS)

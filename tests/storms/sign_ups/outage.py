@@ -13,7 +13,7 @@ from catraca.roles.runner import all_of
 from tests.servers import until
 from tests.storms.servers import StormServers
 from tests.storms.sign_ups.fleet import SignUpFleet, sign_up_fleet
-from tests.storms.sign_ups.ledger import Asked, newcomer
+from tests.storms.sign_ups.ledger import SignUp, newcomer
 
 CALLERS = 8
 CALLER_PAUSE_SECONDS = 0.02
@@ -35,7 +35,7 @@ async def outlast_outage(place: StormServers, *, seconds: float, freezes: bool) 
         await outage.come_and_go()
         began = monotonic_seconds()
         await here.settle()
-        return f"{outage.told()}; quiet {monotonic_seconds() - began:.1f} s after the last one"
+        return f"{outage.report()}; quiet {monotonic_seconds() - began:.1f} s after the last one"
 
 
 @dataclass
@@ -55,7 +55,7 @@ class _Outage:
         call = partial(self.here.callers.call, self._take, pause_seconds=CALLER_PAUSE_SECONDS)
         await all_of(self._lose_postgres(), *(call() for _ in range(CALLERS)))
 
-    def told(self) -> str:
+    def report(self) -> str:
         answers = ", ".join(f"{times} x {what}" for what, times in self.here.callers.outage.answers.items())
         return (
             f"PostgreSQL {'frozen' if self.freezes else 'gone'} for {self.seconds:.0f} s, when {self.in_hand}"
@@ -64,7 +64,7 @@ class _Outage:
             " acknowledged are people, no dead letter, no retry counted"
         )
 
-    async def _take(self) -> Asked | None:
+    async def _take(self) -> SignUp | None:
         return None if self.over else newcomer(next(self.numbers), self.tag)
 
     async def _lose_postgres(self) -> None:

@@ -18,9 +18,9 @@ from catraca.roles.runner import all_of
 from tests.platform.bus.breakable import Postgres
 from tests.servers import until
 from tests.storms.servers import StormServers
-from tests.storms.sign_ups.checks import look
+from tests.storms.sign_ups.checks import read_outcome
 from tests.storms.sign_ups.fleet import INGESTERS, OTHERS, SignUpFleet, sign_up_fleet
-from tests.storms.sign_ups.ledger import Asked, Poison, plan
+from tests.storms.sign_ups.ledger import Poison, SignUp, plan
 
 # The share of kills of other processes than ingesters.
 OTHERS_SHARE = 0.2
@@ -62,7 +62,7 @@ async def storm_sign_ups(place: StormServers, size: Size, *, seed: int) -> str:
         await _Storm(place.postgres, size, here, chance, wanted).blow()
         fed = monotonic_seconds()
         await here.settle()
-        return await _told(here, size, seed, fed - began, monotonic_seconds() - fed)
+        return await _report(here, size, seed, fed - began, monotonic_seconds() - fed)
 
 
 @dataclass
@@ -71,7 +71,7 @@ class _Storm:
     size: Size
     here: SignUpFleet
     chance: random.Random
-    wanted: Sequence[Asked | Poison]
+    wanted: Sequence[SignUp | Poison]
     taken: int = 0
     over: bool = False
     looped: asyncio.Event = field(default_factory=asyncio.Event)
@@ -84,7 +84,7 @@ class _Storm:
         await all_of(*(call() for _ in range(self.size.callers)))
         self.over = True
 
-    async def _take(self) -> Asked | Poison | None:
+    async def _take(self) -> SignUp | Poison | None:
         if self.taken >= len(self.wanted) * IN_CRASH_LOOP_SHARE:
             await self.looped.wait()
         if self.taken == len(self.wanted):
@@ -147,22 +147,22 @@ class _Storm:
         await self.here.wait_for(is_over, how_far, what_is_wrong)
 
 
-async def _told(here: SignUpFleet, size: Size, seed: int, fed_seconds: float, quiet_seconds: float) -> str:
+async def _report(here: SignUpFleet, size: Size, seed: int, fed_seconds: float, quiet_seconds: float) -> str:
     async with here.fleet.database.connection() as db:
-        found = await look(db)
+        outcome = await read_outcome(db)
     ledger = here.ledger
     answers = ", ".join(f"{count} x {what}" for what, count in ledger.answers.most_common())
     killed = ", ".join(f"{role} {count} x" for role, count in here.killed.most_common())
     users, rejected = (
-        len(ledger.acknowledged.keys() & there.keys()) for there in (found.users, found.rejected)
+        len(ledger.acknowledged.keys() & there.keys()) for there in (outcome.users, outcome.rejected)
     )
-    there = len(ledger.unanswered.keys() & (found.users.keys() | found.rejected.keys()))
+    there = len(ledger.unanswered.keys() & (outcome.users.keys() | outcome.rejected.keys()))
     return (
         f"seed {seed}: {size.sign_ups} asked for within {fed_seconds:.1f} s"
         f" ({size.sign_ups / fed_seconds:.0f} a second), all over HTTP but the poison; answers: {answers};"
         f" killed: {killed}; PostgreSQL killed {size.postgres_restarts} x;"
         f" {len(ledger.acknowledged)} sign-ups and {len(ledger.poison)} poisonous messages acknowledged ="
-        f" {users} people + {rejected} rejected + {len(found.letters)} dead letters;"
+        f" {users} people + {rejected} rejected + {len(outcome.letters)} dead letters;"
         f" of {len(ledger.unanswered)} without an answer {there} are there;"
         f" quiet {quiet_seconds:.1f} s after the last one"
     )

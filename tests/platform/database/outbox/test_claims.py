@@ -11,7 +11,7 @@ import pytest
 from catraca.platform.database import Database, Row, outbox, use_custom_plans
 from tests.servers import until
 from tests.support.outboxes import (
-    Told,
+    SampleEvent,
     a_backend_waits_for_a_lock,
     fill,
     record,
@@ -35,19 +35,26 @@ def seqs(rows: Sequence[Row], subject: UUID) -> list[int]:
 
 async def test_later_events_wait_while_an_earlier_one_is_locked(database: Database) -> None:
     subject, other = sorted([uuid4(), uuid4()])
-    await record(database, *(Told(subject_id=subject) for _ in range(5)), Told(subject_id=other))
+    await record(
+        database, *(SampleEvent(subject_id=subject) for _ in range(5)), SampleEvent(subject_id=other)
+    )
     assert seqs(await claim(database, limit=2), subject) == [1, 2]
     left = await claim(database)
     assert seqs(left, subject) == []
     assert seqs(left, other) == [1]
-    await record(database, Told(subject_id=subject))
+    await record(database, SampleEvent(subject_id=subject))
     assert not await claim(database)
 
 
 async def test_later_events_wait_while_an_earlier_one_is_claimed(database: Database) -> None:
     """The claim of the first is not committed, so its lease is not visible, only its lock."""
     subject, other = uuid4(), uuid4()
-    await record(database, Told(subject_id=subject), Told(subject_id=subject), Told(subject_id=other))
+    await record(
+        database,
+        SampleEvent(subject_id=subject),
+        SampleEvent(subject_id=subject),
+        SampleEvent(subject_id=other),
+    )
     async with database.transaction() as db:
         held = await outbox.lock_unsent(db, limit=1)
         (first,) = {row["aggregate_id"] for row in held}
@@ -56,7 +63,7 @@ async def test_later_events_wait_while_an_earlier_one_is_claimed(database: Datab
 
 async def test_claim_rechecks_rows_that_another_claim_committed(database: Database) -> None:
     """It read the first event as free; before it locks it, another relay has claimed it."""
-    await record(database, *(Told(subject_id=uuid4()) for _ in range(2)))
+    await record(database, *(SampleEvent(subject_id=uuid4()) for _ in range(2)))
     async with database.connection() as db:
         await db.execute("CREATE SCHEMA IF NOT EXISTS slow")
         await db.execute(
@@ -79,14 +86,14 @@ async def test_claim_rechecks_rows_that_another_claim_committed(database: Databa
 
 async def test_events_of_a_dead_relay_are_claimed_again(database: Database) -> None:
     subject = uuid4()
-    await record(database, *(Told(subject_id=subject) for _ in range(3)))
+    await record(database, *(SampleEvent(subject_id=subject) for _ in range(3)))
     assert seqs(await claim(database, seconds=EXPIRED), subject) == [1, 2, 3]
     assert seqs(await claim(database), subject) == [1, 2, 3]
 
 
 async def test_relay_without_the_lease_moves_no_events(database: Database) -> None:
     subject, mine, anothers = uuid4(), uuid4(), uuid4()
-    await record(database, *(Told(subject_id=subject) for _ in range(2)))
+    await record(database, *(SampleEvent(subject_id=subject) for _ in range(2)))
     ids = [row["id"] for row in await claim(database, lease=mine, seconds=EXPIRED)]
     await claim(database, lease=anothers)
     assert await database.run(lambda db: outbox.mark_sent(db, ids, lease=mine)) == 0
@@ -99,7 +106,7 @@ async def test_relay_without_the_lease_moves_no_events(database: Database) -> No
 
 async def test_expired_lease_still_moves_events_if_unclaimed(database: Database) -> None:
     subject, mine = uuid4(), uuid4()
-    await record(database, Told(subject_id=subject))
+    await record(database, SampleEvent(subject_id=subject))
     ids = [row["id"] for row in await claim(database, lease=mine, seconds=EXPIRED)]
     assert await database.run(lambda db: outbox.mark_sent(db, ids, lease=mine)) == 1
     assert await sent(database) == [(subject, 1)]
@@ -107,13 +114,15 @@ async def test_expired_lease_still_moves_events_if_unclaimed(database: Database)
 
 async def test_postponed_event_delays_only_its_own_aggregate(database: Database) -> None:
     refused, other, mine = uuid4(), uuid4(), uuid4()
-    await record(database, *(Told(subject_id=refused) for _ in range(3)), Told(subject_id=other))
+    await record(
+        database, *(SampleEvent(subject_id=refused) for _ in range(3)), SampleEvent(subject_id=other)
+    )
     rows = await claim(database, lease=mine)
     ids = [row["id"] for row in rows]
     first = [row["id"] for row in rows if row["aggregate_id"] == refused][:1]
     await database.run(lambda db: outbox.postpone(db, first, [60.0], lease=mine))
     await database.run(lambda db: outbox.release(db, ids, lease=mine))
-    await record(database, Told(subject_id=refused))
+    await record(database, SampleEvent(subject_id=refused))
     again = await claim(database)
     assert (seqs(again, refused), seqs(again, other)) == ([], [1])
     failures = [row["failures"] for row in await waiting(database) if row["aggregate_id"] == refused]
@@ -125,7 +134,7 @@ async def test_postponed_event_delays_only_its_own_aggregate(database: Database)
 
 async def test_released_events_can_be_claimed_at_once(database: Database) -> None:
     subject, mine = uuid4(), uuid4()
-    await record(database, *(Told(subject_id=subject) for _ in range(3)))
+    await record(database, *(SampleEvent(subject_id=subject) for _ in range(3)))
     ids = [row["id"] for row in await claim(database, lease=mine)]
     await database.run(lambda db: outbox.release(db, ids, lease=mine))
     assert seqs(await claim(database), subject) == [1, 2, 3]
@@ -134,13 +143,13 @@ async def test_released_events_can_be_claimed_at_once(database: Database) -> Non
 async def test_waiting_aggregates_do_not_starve_others(database: Database) -> None:
     await fill(database, aggregates=2, each=10_000, wait_seconds=60)
     subject = uuid4()
-    await record(database, Told(subject_id=subject))
+    await record(database, SampleEvent(subject_id=subject))
     assert seqs(await claim(database), subject) == [1]
 
 
 async def test_aggregates_may_have_any_id(database: Database) -> None:
     ends = [UUID(int=0), UUID(int=2**128 - 1)]
-    await record(database, *(Told(subject_id=subject) for subject in ends))
+    await record(database, *(SampleEvent(subject_id=subject) for subject in ends))
     assert [row["aggregate_id"] for row in await claim(database)] == ends
 
 

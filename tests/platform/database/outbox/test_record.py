@@ -13,7 +13,7 @@ import pytest
 import structlog
 
 from catraca.platform.database import Database, Db, TransactionAborted, outbox
-from tests.support.outboxes import Told, record, waiting
+from tests.support.outboxes import SampleEvent, record, waiting
 
 
 async def test_committed_change_has_its_event_and_wakes_the_relay(
@@ -23,7 +23,7 @@ async def test_committed_change_has_its_event_and_wakes_the_relay(
     with database.channel.subscribe(outbox.WAKE_TOPIC) as woken:
         async with database.transaction() as db:
             with structlog.contextvars.bound_contextvars(request_id="r1"):
-                await outbox.record(db, Told(subject_id=subject, word="olá"))
+                await outbox.record(db, SampleEvent(subject_id=subject, word="olá"))
             assert not await waiting(database)
             assert not woken.is_set()
         assert woken.is_set()
@@ -31,22 +31,22 @@ async def test_committed_change_has_its_event_and_wakes_the_relay(
     message = outbox.message_of(row)
     assert (message.exchange, message.key) == ("test.events", "test.told")
     assert (message.headers.aggregate_id, message.headers.seq, message.headers.trace) == (subject, 1, "r1")
-    assert msgspec.json.decode(message.body, type=Told).word == "olá"
+    assert msgspec.json.decode(message.body, type=SampleEvent).word == "olá"
 
 
 async def record_and_fail(db: Db) -> None:
-    await outbox.record(db, Told(subject_id=uuid4()))
+    await outbox.record(db, SampleEvent(subject_id=uuid4()))
     raise KeyError
 
 
 async def record_and_swallow(db: Db) -> None:
-    await outbox.record(db, Told(subject_id=uuid4()))
+    await outbox.record(db, SampleEvent(subject_id=uuid4()))
     with suppress(asyncpg.UndefinedTableError):
         await db.execute("SELECT FROM nowhere")
 
 
 async def record_and_be_canceled(db: Db) -> None:
-    await outbox.record(db, Told(subject_id=uuid4()))
+    await outbox.record(db, SampleEvent(subject_id=uuid4()))
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().call_soon(task.cancel)
@@ -81,7 +81,7 @@ async def test_rolled_back_change_has_no_event_no_number_no_wake_up(
 async def test_statement_outside_a_transaction_wakes_the_relay(database: Database) -> None:
     with database.channel.subscribe(outbox.WAKE_TOPIC) as woken:
         async with database.connection() as db:
-            await outbox.record(db, Told(subject_id=uuid4()))
+            await outbox.record(db, SampleEvent(subject_id=uuid4()))
         assert woken.is_set()
     assert len(await waiting(database)) == 1
 
@@ -93,9 +93,9 @@ async def test_recording_no_events_does_nothing(database: Database) -> None:
 
 async def test_events_of_one_call_keep_their_order(database: Database) -> None:
     one, two = uuid4(), uuid4()
-    await record(database, Told(subject_id=one))
+    await record(database, SampleEvent(subject_id=one))
     words = [(random.choice((one, two)), str(n)) for n in range(40)]
-    await record(database, *(Told(subject_id=subject, word=word) for subject, word in words))
+    await record(database, *(SampleEvent(subject_id=subject, word=word) for subject, word in words))
     rows = await waiting(database)
     for subject, first in ((one, 2), (two, 1)):
         told = [
@@ -122,7 +122,7 @@ async def test_numbers_of_concurrent_writers_have_no_gaps(database: Database) ->
             undone = random.random() < 0.2
 
             async def work(db: Db, chosen: list[UUID] = chosen, undone: bool = undone) -> None:
-                await outbox.record(db, *(Told(subject_id=subject) for subject in chosen))
+                await outbox.record(db, *(SampleEvent(subject_id=subject) for subject in chosen))
                 if undone:
                     raise KeyError
 
@@ -164,7 +164,7 @@ async def test_writers_of_the_same_aggregates_do_not_deadlock(
         for _ in range(10):
             shuffled = random.sample(subjects, k=len(subjects))
             async with database.transaction() as db:
-                await outbox.record(db, *(Told(subject_id=subject) for subject in shuffled))
+                await outbox.record(db, *(SampleEvent(subject_id=subject) for subject in shuffled))
 
     await asyncio.gather(*(write() for _ in range(8)))
     assert len(await waiting(database)) == 8 * 10 * len(subjects)
@@ -173,7 +173,7 @@ async def test_writers_of_the_same_aggregates_do_not_deadlock(
 async def test_backlog_has_the_count_and_the_age_of_the_oldest(database: Database) -> None:
     async with database.connection() as db:
         assert await outbox.backlog(db) == (0, 0.0)
-    await record(database, *(Told(subject_id=uuid4()) for _ in range(3)))
+    await record(database, *(SampleEvent(subject_id=uuid4()) for _ in range(3)))
     async with database.connection() as db:
         await db.execute("UPDATE outbox SET created_at = created_at - interval '1 hour'")
         depth, age_seconds = await outbox.backlog(db)

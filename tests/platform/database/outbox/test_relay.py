@@ -15,7 +15,7 @@ from catraca.platform.database import Database
 from tests.servers import until
 from tests.support.outboxes import (
     Recorder,
-    Told,
+    SampleEvent,
     is_all_sent,
     numbers,
     record,
@@ -32,7 +32,7 @@ async def write_much(database: Database, subjects: list[UUID], *, writers: int, 
         count = 0
         for _ in range(rounds):
             chosen = random.choices(subjects, k=random.randint(1, 4))
-            await record(database, *(Told(subject_id=subject) for subject in chosen))
+            await record(database, *(SampleEvent(subject_id=subject) for subject in chosen))
             count += len(chosen)
         return count
 
@@ -65,7 +65,7 @@ async def test_relays_move_each_event_once_and_in_order(
 ) -> None:
     monkeypatch.setattr(module, "BATCH", 7)
     subjects = [uuid4() for _ in range(8)]
-    stray = Told(subject_id=uuid4())  # no queue is bound to it
+    stray = SampleEvent(subject_id=uuid4())  # no queue is bound to it
 
     async def write() -> None:
         for _ in range(40):
@@ -107,12 +107,12 @@ async def test_a_relay_that_is_overtaken_repeats_but_never_reorders(
             await go_on.wait()
 
     subject = uuid4()
-    await record(database, *(Told(subject_id=subject) for _ in range(4)))
+    await record(database, *(SampleEvent(subject_id=subject) for _ in range(4)))
     slow = asyncio.create_task(Relay(database, Recorder(taken, before=stall)).send_batch())
     await stalled.wait()
     async with running(Relay(database, Recorder(taken))):
         await until(lambda: is_all_sent(database))
-        await record(database, Told(subject_id=subject))
+        await record(database, SampleEvent(subject_id=subject))
         await until(lambda: is_all_sent(database))
         go_on.set()
         await slow
@@ -143,7 +143,7 @@ async def test_events_are_released_uncounted_while_the_bus_is_down(
     database: Database,
 ) -> None:
     one, two = uuid4(), uuid4()
-    await record(database, *(Told(subject_id=subject) for subject in (one, one, two)))
+    await record(database, *(SampleEvent(subject_id=subject) for subject in (one, one, two)))
     relay = Relay(database, Recorder(refuse=lambda m: BusAway() if m.headers.aggregate_id == two else None))
     with pytest.raises(BusAway):
         await relay.send_batch()
@@ -165,7 +165,7 @@ async def test_a_relay_pauses_during_a_bus_outage_and_resumes(
         asked += 1
 
     transport.before = count
-    await record(database, Told(subject_id=uuid4()))
+    await record(database, SampleEvent(subject_id=uuid4()))
     async with running(Relay(database, transport)):
         await until(lambda: asked >= 3)
         assert [row["failures"] for row in await waiting(database)] == [0]
@@ -181,7 +181,9 @@ async def test_a_refused_event_holds_back_its_own_aggregate_only(
     transport = Recorder(
         refuse=lambda m: failure if (m.headers.aggregate_id, m.headers.seq) == (refused, 2) else None
     )
-    await record(database, *(Told(subject_id=subject) for subject in (refused, *others) for _ in range(3)))
+    await record(
+        database, *(SampleEvent(subject_id=subject) for subject in (refused, *others) for _ in range(3))
+    )
     assert await Relay(database, transport).send_batch() == 18  # and does not pause, as if nobody took any
     async with running(Relay(database, transport), Relay(database, transport)):
 
@@ -199,7 +201,7 @@ async def test_a_refused_event_holds_back_its_own_aggregate_only(
 async def test_a_busy_aggregate_delays_no_other(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "BATCH", 10)
     busy, other = sorted([uuid4(), uuid4()])
-    await record(database, *(Told(subject_id=busy) for _ in range(50)), Told(subject_id=other))
+    await record(database, *(SampleEvent(subject_id=busy) for _ in range(50)), SampleEvent(subject_id=other))
     transport = Recorder()
     relay = Relay(database, transport)
     assert [await relay.send_batch() for _ in range(3)] == [10, 1, 10]

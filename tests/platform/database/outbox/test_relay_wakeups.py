@@ -18,7 +18,7 @@ from catraca.roles.runner import Life
 from tests.servers import Stack, until
 from tests.support.outboxes import (
     Recorder,
-    Told,
+    SampleEvent,
     a_backend_waits_for_a_lock,
     another_process,
     away,
@@ -39,7 +39,7 @@ async def test_a_stopping_relay_sends_its_claimed_events(database: Database) -> 
         await go_on.wait()
 
     subject = uuid4()
-    await record(database, Told(subject_id=subject))
+    await record(database, SampleEvent(subject_id=subject))
     stopping = asyncio.Event()
     task = asyncio.create_task(Relay(database, Recorder(before=stall)).run(stopping))
     await publishing.wait()
@@ -66,7 +66,7 @@ async def test_a_wake_up_from_another_process_is_enough(
     monkeypatch.setattr(module, "POLL_SECONDS", 3600)
     async with another_process(stack, database) as another, running(Relay(database, Recorder())):
         for _ in range(3):
-            await record(another, Told(subject_id=uuid4()))
+            await record(another, SampleEvent(subject_id=uuid4()))
             await until(lambda: is_all_sent(database))
 
 
@@ -75,8 +75,8 @@ async def test_a_late_commit_is_sent_after_younger_events(database: Database) ->
     transport = Recorder()
     async with running(Relay(database, transport)):
         async with database.transaction() as db:
-            await outbox.record(db, Told(subject_id=early))
-            await record(database, Told(subject_id=late))
+            await outbox.record(db, SampleEvent(subject_id=early))
+            await record(database, SampleEvent(subject_id=late))
             await until(lambda: [m.headers.aggregate_id for m in transport.taken] == [late])
         await until(lambda: is_all_sent(database))
     first, second = (m.id for m in transport.taken)
@@ -91,7 +91,7 @@ async def test_a_relay_pauses_while_the_database_is_away(
         with structlog.testing.capture_logs() as lines:
             async with away(stack, database):
                 await until(lambda: sum(line["event"] == "relay_pauses" for line in lines) >= 3)
-        await record(database, Told(subject_id=uuid4()))
+        await record(database, SampleEvent(subject_id=uuid4()))
         await until(lambda: is_all_sent(database))
 
 
@@ -107,7 +107,7 @@ async def test_a_relay_that_waits_in_a_circle_with_another_tries_again(
         await go_on.wait()
 
     subject = uuid4()
-    await record(database, Told(subject_id=subject), Told(subject_id=subject))
+    await record(database, SampleEvent(subject_id=subject), SampleEvent(subject_id=subject))
     sending = asyncio.create_task(Relay(database, Recorder(before=stall)).send_batch())
     await publishing.wait()
     async with another_process(stack, database) as another, another.transaction() as db:
@@ -128,7 +128,7 @@ async def test_the_relay_role_publishes_and_reports_its_lag(
     transport = Recorder(refuse=lambda _: BusAway())
     life = Life()
     task = asyncio.create_task(RelayRole(replace(parts, database=database, bus=transport)).run(life))  # type: ignore[arg-type]
-    await record(database, Told(subject_id=uuid4()), Told(subject_id=uuid4()))
+    await record(database, SampleEvent(subject_id=uuid4()), SampleEvent(subject_id=uuid4()))
     await until(lambda: outbox_gauges.DEPTH._value.get() == 2 and outbox_gauges.AGE._value.get() > 0)
     transport.refuse = lambda _: None
     await until(lambda: outbox_gauges.DEPTH._value.get() == 0 and outbox_gauges.AGE._value.get() == 0)

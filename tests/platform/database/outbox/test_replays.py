@@ -9,7 +9,7 @@ from catraca.platform.database import Database, outbox
 from catraca.platform.database.event_invariants import EVENT_INVARIANTS
 from catraca.platform.database.invariants import check_invariants
 from catraca.platform.ids import new_id
-from tests.support.outboxes import Told, record, waiting
+from tests.support.outboxes import SampleEvent, record, waiting
 
 
 async def add_replay(database: Database, about: UUID, *, seq: int = 1, wait_seconds: float = 0) -> UUID:
@@ -35,7 +35,7 @@ async def test_replay_has_the_id_of_the_dead_message(database: Database) -> None
     (row,) = await waiting(database)
     message = outbox.message_of(row)
     assert (message.id, message.queue, message.headers.seq) == (message_id, "a_queue", 9)
-    await record(database, Told(subject_id=uuid4()))
+    await record(database, SampleEvent(subject_id=uuid4()))
     news = next(row for row in await waiting(database) if row["queue"] is None)
     assert (outbox.message_of(news).id, outbox.message_of(news).queue) == (news["id"], None)
 
@@ -48,7 +48,7 @@ async def test_only_unclaimed_replays_are_withdrawn(database: Database) -> None:
     await add_replay(database, idle)
     await add_replay(database, scheduled, wait_seconds=3600)
     await add_replay(database, other)
-    await record(database, Told(subject_id=news))
+    await record(database, SampleEvent(subject_id=news))
     taken = await database.run(lambda db: outbox.withdraw(db, [idle, scheduled, in_hand, news]))
     assert taken == {idle, scheduled}
     assert {row["aggregate_id"] for row in await waiting(database)} == {in_hand, other, news}
@@ -58,7 +58,7 @@ async def test_future_replay_is_neither_counted_nor_late(database: Database) -> 
     await add_replay(database, uuid4(), wait_seconds=3600)
     async with database.connection() as db:
         assert await outbox.backlog(db) == (0, 0.0)
-        await record(database, Told(subject_id=uuid4()))
+        await record(database, SampleEvent(subject_id=uuid4()))
         # It does not hide late events behind it.
         await db.execute("UPDATE outbox SET created_at = created_at - interval '1 hour' WHERE queue IS NULL")
         depth, age_seconds = await outbox.backlog(db)
@@ -68,7 +68,7 @@ async def test_future_replay_is_neither_counted_nor_late(database: Database) -> 
 
 async def test_replays_are_not_numbered_with_events(database: Database) -> None:
     about = uuid4()
-    await record(database, *(Told(subject_id=about) for _ in range(3)))
+    await record(database, *(SampleEvent(subject_id=about) for _ in range(3)))
     await add_replay(database, about, seq=7)
     await add_replay(database, uuid4())
     async with database.connection() as db:
@@ -80,7 +80,7 @@ async def test_replays_are_not_numbered_with_events(database: Database) -> None:
 
 
 async def test_replay_needs_a_queue_and_a_message_id(database: Database) -> None:
-    await record(database, Told(subject_id=uuid4()))
+    await record(database, SampleEvent(subject_id=uuid4()))
     async with database.connection() as db:
         with pytest.raises(asyncpg.CheckViolationError):
             await db.execute("UPDATE outbox SET queue = 'a_queue'")
