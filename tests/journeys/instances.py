@@ -24,7 +24,7 @@ from tests.servers import private_folder, until
 
 START_SECONDS = 60
 STOP_SECONDS = 15
-# Nothing of the tests' own environment may reach what a newcomer would start.
+# Other variables of the tests' environment must not reach the instance.
 KEPT = ("PATH", "HOME", "LANG", "VIRTUAL_ENV", "TMPDIR", "PYTHONPATH")
 
 
@@ -67,7 +67,7 @@ class Instance:
         }
 
     async def command(self, *arguments: str) -> asyncio.subprocess.Process:
-        """`catraca ...` as this instance's user would type it."""
+        """Start `catraca ...` in this instance's environment."""
         options = {**self.options, "env": self.environment() | self.options.get("env", {})}
         return await asyncio.create_subprocess_exec(
             self.python,
@@ -88,7 +88,7 @@ class Instance:
         return process.returncode, output.decode(), errors.decode()
 
     async def start(self, *arguments: str) -> dict[str, Any]:
-        """`catraca up`, until it says it is ready."""
+        """Run `catraca up` and return its ready message."""
         self.process = await self.command("up", "--json", *arguments)
         assert self.process.stdout is not None
         async with asyncio.timeout(START_SECONDS):
@@ -100,7 +100,7 @@ class Instance:
         return self.ready
 
     async def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
-        """Ask it to stop; answers the exit code."""
+        """Send the signal and wait; returns the exit code."""
         assert self.process is not None
         self.process.send_signal(number)
         return await self.ended()
@@ -124,10 +124,10 @@ class Instance:
         return found
 
     def has_another(self, part: str, than: int) -> bool:
-        """Whether a new one runs in the place of that process."""
+        """True if a new process runs in place of that one."""
         try:
             return getattr(self, part)() != than
-        except ValueError:  # none just now, or two
+        except ValueError:  # no process at the moment, or two
             return False
 
     def family(self) -> list[int]:
@@ -143,7 +143,7 @@ class Instance:
         return httpx.AsyncClient(base_url=self.url, headers=bearer(role, sub or uuid4()), timeout=30)
 
     async def write_name(self, name: str) -> UUID:
-        """Make a person over HTTP and call them so."""
+        """Create a user with this name over HTTP; returns the id."""
         sub = uuid4()
         async with self.client(sub) as client:
             answer = await client.patch("/v1/me", json={"name": name})
@@ -227,7 +227,7 @@ def is_listening(port: int) -> bool:
 
 
 async def _answered(client: httpx.AsyncClient) -> httpx.Response | None:
-    """My profile; after a kill it may take another try, as the answer says."""
+    """The caller's profile; None on 503, which asks for a retry."""
     answer = await client.get("/v1/me")
     if answer.status_code == 503:
         return None

@@ -1,4 +1,4 @@
-"""An interpreter that an ordinary user can run, for ours may lie in root's home."""
+"""An interpreter that an ordinary user can run; ours may be in root's home."""
 
 import shutil
 import subprocess

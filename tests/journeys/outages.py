@@ -21,7 +21,7 @@ ANSWER_SECONDS = 20
 
 @dataclass
 class Load:
-    """Callers who rename themselves and read themselves back, with a ledger of what was acknowledged."""
+    """Callers that change and read their names, with a ledger of acknowledged changes."""
 
     here: Instance
     answers: Counter[int] = field(default_factory=Counter)
@@ -82,7 +82,7 @@ async def under_load(here: Instance, trouble: Callable[[Load], "asyncio.Future[N
 
 
 async def kill_postgres_under_load(here: Instance) -> None:
-    """Twice in a row: every answer is right or 503, and what was acknowledged is there afterwards."""
+    """Kill PostgreSQL twice: every answer is right or 503, and acknowledged changes are not lost."""
 
     async def trouble(load: Load) -> None:
         for _ in range(2):

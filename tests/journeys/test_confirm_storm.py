@@ -37,7 +37,7 @@ async def test_two_hundred_confirmations_make_one_ride_when_an_api_dies(here: St
     (flushed,) = (weather for weather in WEATHERS if weather.name == "Redis flushed amid")
     plans = [
         Plan(victim=here.apis[0], delay_seconds=0.04, phones=PHONES),
-        # Repeated when the time to confirm is over, too.
+        # With repeats after the expiry.
         Plan(victim=here.apis[1], after_answers=20, weather=flushed, brief=True),
     ]
     await storm_confirmations(here, rounds=2, seed=8, plans=plans)

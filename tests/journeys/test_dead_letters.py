@@ -79,7 +79,7 @@ class Post:
         return await until(found)
 
     async def effects(self, queue: Queue) -> list[UUID]:
-        """The messages that this queue's handler was done with, each as often as that happened."""
+        """The messages that this queue's handler finished, once for each time."""
         async with self.parts.database.connection() as db:
             rows = await db.fetch("SELECT message_id FROM effects WHERE queue = $1", queue.name)
         return [row["message_id"] for row in rows]
@@ -91,7 +91,7 @@ class Post:
         await until(all_there)
 
     async def until_quiet(self) -> None:
-        """Nothing is to be sent, and nothing waits in any queue."""
+        """Wait until no replay is unsent and every queue is empty."""
 
         async def is_quiet() -> bool:
             async with self.parts.database.connection() as db:
@@ -103,7 +103,7 @@ class Post:
 
 @asynccontextmanager
 async def quietly() -> AsyncIterator[None]:
-    with capture_logs():  # printed for people to read, every traceback would take a second
+    with capture_logs():  # printing a traceback for people takes a second
         yield
 
 
@@ -229,8 +229,10 @@ async def test_a_replay_that_fails_again_can_be_replayed_in_bulk(post: Post) -> 
     await until(died_again)
     assert len(await post.letters(5)) == 5
     post.broken.clear()
-    told = await post.ask("POST", "/replay", filter={"reason": "KeyError"}, rate_per_second=20, dry_run=False)
-    assert (told["matched"], told["replayed"], told["seconds"]) == (5, 5, 0.2)
+    outcome = await post.ask(
+        "POST", "/replay", filter={"reason": "KeyError"}, rate_per_second=20, dry_run=False
+    )
+    assert (outcome["matched"], outcome["replayed"], outcome["seconds"]) == (5, 5, 0.2)
     await post.until_applied(post.welcomes, *message_ids)
     await post.until_quiet()
     assert sorted(await post.effects(post.welcomes)) == sorted(message_ids)

@@ -1,4 +1,4 @@
-"""`catraca up --demo`: a city moves in it, and it stops as cleanly as without."""
+"""`catraca up --demo`: the demo city runs, and everything stops cleanly."""
 
 import json
 import os
@@ -34,7 +34,7 @@ def _command(pid: int) -> bytes:
 
 
 async def stopped(here: Instance) -> str:
-    """Ctrl-C; answers what was said meanwhile."""
+    """Send Ctrl-C and wait; returns the standard error output."""
     assert here.process is not None
     here.process.send_signal(SIGINT)
     _, errors = await here.process.communicate()
@@ -50,9 +50,9 @@ async def test_the_demo_city_runs_and_stops_with_the_server(here: Instance) -> N
     await here.start("--demo")
     await until(lambda: moves(here))
     family = here.family()
-    said = await stopped(here)
-    assert "The demo city wakes up" in said
-    assert "Traceback" not in said
+    output = await stopped(here)
+    assert "The demo city wakes up" in output
+    assert "Traceback" not in output
     assert not [pid for pid in family if is_alive(pid)]
 
     await here.start("--demo")

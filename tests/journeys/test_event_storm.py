@@ -23,7 +23,7 @@ from tests.storms.servers import storm_servers
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("news")]
 
-# Every role twice, in fewer processes than `make prove` has; of each pair one ends politely and one by force.
+# Every role twice, in fewer processes than `make prove`; of each pair one gets SIGTERM and one SIGKILL.
 LINEUP = (("relay", "housekeeper"), ("dispatcher", "notifier"))
 LINEUP += LINEUP[::-1]
 
@@ -48,7 +48,7 @@ async def test_events_survive_process_deaths_without_loss_or_repeat(room: EventW
     await die_in_windows(room, WINDOWS, more=30, apart=False)
 
 
-# Of the crowd and the restarts `make test` sees one stack each, `make prove` both.
+# `make test-all` runs the crowd and the restarts on one stack each, `make prove` on both.
 @pytest.mark.parametrize("stack", ["embedded"], indirect=True)
 async def test_order_is_kept_when_relays_and_consumers_die_or_freeze(
     room: EventWorld,

@@ -35,7 +35,7 @@ SMALL = LiveSize(
             watch_seconds=0.5,
             fickle_seconds=3,
         ),
-        # Processes take long to start: here one does three things.
+        # Processes start slowly, so one has three roles here.
         lineup=(("notifier",), ("notifier",), ("dispatcher", "relay", "housekeeper")),
         mishaps={"api": 2, "api restarted": 1, "notifier": 2, "Redis flushed": 1, "Redis killed": 1},
     ),

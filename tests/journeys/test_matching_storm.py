@@ -15,7 +15,7 @@ from tests.storms.servers import storm_servers
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("rides")]
 
-# With this one Redis dies first: what the last rides leave there is seen.
+# With this seed Redis is killed first, so the locks that the last rides leave are checked.
 SEED = 12
 
 SMALL = Size(
@@ -33,7 +33,7 @@ SMALL = Size(
         watch_seconds=0.5,
         fickle_seconds=3,
     ),
-    # Processes take long to start: here some do two things.
+    # Processes start slowly, so some have two roles here.
     lineup=(("dispatcher", "relay"), ("dispatcher", "relay"), ("housekeeper", "notifier")),
     mishaps={
         "dispatcher": 2,

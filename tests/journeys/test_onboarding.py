@@ -48,7 +48,7 @@ def harness(own_servers: OwnServers) -> SignUpHarness:
 
 
 def is_created(harness: SignUpHarness, receipt: Receipt):
-    """Asked as its owner would."""
+    """A condition: the status for the sign-up's token is `created`."""
 
     async def ask() -> bool:
         return await harness.ask(receipt) == ("created", None)
@@ -56,7 +56,7 @@ def is_created(harness: SignUpHarness, receipt: Receipt):
     return ask
 
 
-def told_of(harness: SignUpHarness, *events: str) -> list[str]:
+def logged(harness: SignUpHarness, *events: str) -> list[str]:
     return [line["event"] for line in harness.log if line["event"] in events]
 
 
@@ -76,7 +76,9 @@ async def test_the_ingester_resumes_after_a_database_outage(
     async with harness.ingesting():
         before = pauses()
         guard = await asyncpg.connect(own_servers.postgres.url)
-        await guard.execute("BEGIN; LOCK TABLE users IN SHARE MODE")  # so that the ingester is amid them
+        await guard.execute(
+            "BEGIN; LOCK TABLE users IN SHARE MODE"
+        )  # so that the ingester waits in its transaction
         receipt = [await harness.sign_up() for _ in range(12)]
 
         async def is_amid_them() -> bool:
@@ -87,7 +89,7 @@ async def test_the_ingester_resumes_after_a_database_outage(
         guard.terminate()
         await until(lambda: pauses() >= before + 2)
         if own_servers.bus is not own_servers.postgres:
-            receipt.append(await harness.sign_up())  # the bus takes them all the same
+            receipt.append(await harness.sign_up())  # RabbitMQ still accepts sign-ups
         await own_servers.postgres.start()
         for one in receipt:
             await until(is_created(harness, one))
@@ -110,14 +112,14 @@ async def test_a_sign_up_that_always_fails_is_retried_then_dead_lettered(
     assert b"Doomed Dora" in bytes(letter["body"])
     assert '"retries": 3' in letter["headers"]
     assert '"retry_reason": "RaiseError"' in letter["headers"]
-    assert told_of(harness, "message_retried", "message_dead") == [*RETRIES, "message_dead"]
+    assert logged(harness, "message_retried", "message_dead") == [*RETRIES, "message_dead"]
     assert [line["retries"] for line in harness.log if line["event"] == "message_retried"] == [0, 1, 2]
-    said = b" ".join(render(None, "", dict(line)) for line in harness.log).decode()
-    assert "Dora" not in said + letter["headers"]
-    assert "no room" not in said + letter["headers"]
+    log = b" ".join(render(None, "", dict(line)) for line in harness.log).decode()
+    assert "Dora" not in log + letter["headers"]
+    assert "no room" not in log + letter["headers"]
     assert await harness.ask(doomed) == ("queued", None), "it may still become a person"
     assert await harness.event_keys(*(one.id for one in neighbours), doomed.id) == ["user.created"] * 15
-    # What was wrong with the database is mended, and the message sent once more.
+    # The fault in the database is repaired, and the message is sent again.
     await harness.put(message(bytes(letter["body"]), message_id=letter["message_id"]))
     await harness.ingested(doomed.id, dead=1)
     assert await harness.ask(doomed) == ("created", None)
@@ -132,7 +134,7 @@ async def test_malformed_json_is_dead_lettered_without_retries(harness: SignUpHa
     await harness.ingested(after.id, dead=1)
     (letter,) = await harness.dead_letters()
     assert (letter["reason"], bytes(letter["body"]), letter["times"]) == ("malformed_json", broken, 1)
-    assert told_of(harness, "message_retried", "message_dead") == ["message_dead"]
+    assert logged(harness, "message_retried", "message_dead") == ["message_dead"]
 
 
 async def test_sign_ups_are_refused_with_retry_while_the_bus_is_down(
@@ -153,7 +155,7 @@ async def test_sign_ups_are_refused_with_retry_while_the_bus_is_down(
         assert int(refusal.headers["retry-after"]) >= 1
         assert email not in refusal.text
 
-    await harness.sign_up()  # so that there is a connection to lose
+    await harness.sign_up()  # so that a connection is open
     if own_servers.bus is not own_servers.postgres:
         own_servers.bus.pause()
         await is_refused()

@@ -1,4 +1,4 @@
-"""Everything reaches for one ride at once, and everything breaks meanwhile: one driver has it.
+"""Concurrent accepts, refusals, expiries and failures around one ride: one driver gets it.
 
 A hundredth of what `make prove` does. The embedded stack has the PostgreSQL bus, the servers RabbitMQ.
 """
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.xdist_group("rides")
 
 @pytest.fixture(scope="module")
 async def here(stack: Stack, broker_url: str | None) -> AsyncIterator[StormFleet]:
-    """One for all tests: each leaves it at rest, with everything in agreement."""
+    """Shared by all tests: each leaves it idle and consistent."""
     async with storm_servers(stack.name, broker_url) as place, storm_fleet(place) as fleet:
         yield fleet
 

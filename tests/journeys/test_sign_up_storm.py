@@ -34,11 +34,11 @@ async def servers(stack: Stack, request: pytest.FixtureRequest) -> AsyncIterator
 
 
 async def test_acknowledged_sign_ups_are_accounted_for_after_kills(servers: StormServers) -> None:
-    # What a dead consumer had comes back from RabbitMQ at once; PostgreSQL waits for its lease each time.
+    # RabbitMQ returns the messages of a killed consumer at once; PostgreSQL waits for the lease each time.
     crash_loop = 1 if servers.amqp_url is None else HUNDREDTH.crash_loop
     await storm_sign_ups(servers, replace(HUNDREDTH, crash_loop=crash_loop), seed=4)
 
 
-@on_one_stack  # where people are acknowledged meanwhile
+@on_one_stack  # the one that acknowledges sign-ups during the outage
 async def test_a_database_outage_dead_letters_no_sign_up(servers: StormServers) -> None:
     await outlast_outage(servers, seconds=3, freezes=True)

@@ -1,4 +1,4 @@
-"""HTTP by hand: a server of our own with its own limits, and requests no client library would send."""
+"""Raw HTTP: a separate server with its own limits, and requests that no client library would send."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -92,7 +92,7 @@ class Line:
         return Answer(int(head[0].split()[1]), headers, await self._reader.readexactly(length))
 
     async def closed_by_server(self) -> bytes:
-        """Wait until the server hangs up; answers what it said until then."""
+        """Wait until the server closes the connection; returns all bytes received until then."""
         try:
             return await self._reader.read()
         except ConnectionResetError:

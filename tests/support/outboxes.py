@@ -14,7 +14,7 @@ from catraca.platform.database import Database, DatabaseLimits, Row, outbox
 from catraca.platform.event import Event
 from tests.servers import Stack, until
 
-# What is promised here is not promised by a deadline: tables are filled in one statement, storms crowd.
+# These tests have no deadlines: they fill tables in one statement, and many run at once.
 PATIENT = DatabaseLimits(
     connections=20, acquire_seconds=30, connect_seconds=30, statement_seconds=60, lock_seconds=30
 )
@@ -30,7 +30,7 @@ class SampleEvent(Event, tag="test.told"):
 
 @asynccontextmanager
 async def database_of_its_own(stack: Stack, *, connections: int = 20) -> AsyncIterator[Database]:
-    """On this stack's server, with the schema and no rows, listening for wake-ups."""
+    """A new migrated database on this stack's server, listening for wake-ups."""
     url = await stack.migrated_database(f"outbox_{uuid4().hex[:12]}")
     database = await Database.open(url, limits=replace(PATIENT, connections=connections))
     try:
@@ -164,7 +164,7 @@ class Recorder:
 
 
 def numbers(taken: Sequence[Message]) -> dict[UUID, list[int]]:
-    """Of each aggregate, the numbers in the order in which they were first published."""
+    """The numbers of each aggregate, in the order in which they were first published."""
     order: dict[UUID, list[int]] = {}
     for message in taken:
         assert message.headers.aggregate_id is not None

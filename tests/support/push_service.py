@@ -1,4 +1,4 @@
-"""A push service that keeps what it is sent, and a browser that can read it."""
+"""A push service that records the pushes it gets, and a browser that can decrypt them."""
 
 import asyncio
 import base64
@@ -58,7 +58,7 @@ async def push_service() -> AsyncIterator[PushService]:
 
 
 class Browser:
-    """The receiving end, after RFC 8291: written apart from the sending one, so that they can disagree."""
+    """The receiver after RFC 8291, implemented independently of the sender."""
 
     def __init__(self, endpoint: str) -> None:
         self._private = ec.generate_private_key(ec.SECP256R1())

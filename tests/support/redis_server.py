@@ -1,4 +1,4 @@
-"""A Redis of the test's own, to stop, freeze, fill and restart."""
+"""A private Redis to stop, freeze, fill and restart."""
 
 import asyncio
 import os
@@ -14,7 +14,7 @@ import redis.asyncio
 from catraca.platform.redis_client import RedisLimits
 from tests.servers import Stack, private_folder, until
 
-# Where nothing is to run out: the machine may stand still for longer than an answer may take.
+# For tests without timeouts: a busy machine may pause for longer than the usual limit.
 PATIENT = RedisLimits(answer_seconds=30, away_seconds=0.05)
 
 

@@ -1,4 +1,4 @@
-"""Roles at work in this process, on a database of their own."""
+"""Roles run in this process, on a separate database."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence

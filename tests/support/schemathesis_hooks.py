@@ -14,7 +14,7 @@ KNOWN = os.environ.get("KNOWN_PERSON")
 
 @schemathesis.hook
 def before_call(context: Any, case: Any, kwargs: Any) -> None:
-    """A key is for one intended change, so a sound one is a new one; unsound ones are sent as they are."""
+    """Replace valid idempotency keys by new ones, and valid user ids by a known user's. Invalid ones stay."""
     if case.headers and re.fullmatch("[!-~]{1,255}", str(case.headers.get(NAME, ""))):
         case.headers[NAME] = uuid4().hex
     for name in ("user_id", "driver_id"):

@@ -1,4 +1,4 @@
-"""Wirings that would lose news, and the real command with one of them in place.
+"""Wirings that would lose events, and the real command with one of them.
 
 `python -m tests.support.wirings "unbound key" serve all` is `catraca serve all` with that fault.
 """
@@ -14,7 +14,7 @@ from catraca.platform.event import Event, key_of
 
 
 class Whispered(Event, frozen=True, kw_only=True, tag="location.driver.whispered"):
-    """Carried by an exchange, and no live queue is bound to it."""
+    """An exchange has its key, but no live queue is bound to it."""
 
     exchange = "location.events"
     about = "driver_id"

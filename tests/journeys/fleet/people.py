@@ -1,4 +1,4 @@
-"""Passengers and drivers of one ride, as they act over HTTP, and what was told of it."""
+"""Passengers and drivers of one ride, their actions over HTTP, and the events of the ride."""
 
 from dataclasses import dataclass, field
 from itertools import count
@@ -13,21 +13,21 @@ from tests.journeys.fleet.processes import MatchingFleet
 
 # About a hundred metres to the north.
 STEP = 0.0009
-# What differs from run to run, or is the same for all of a ride's news.
+# Fields that differ from run to run, or are the same in all events of a ride.
 VARIES = {
     *("event_type", "timestamp", "offer_id", "ride_id", "rider_id", "passenger_id", "fare_cents"),
     *("pickup", "pickup_lat", "pickup_lon", "eta_seconds", "pickup_distance_meters"),
     *("deadline_at", "expires_at", "retry_at", "started_at", "matched_at", "timeout_at"),
     *("accepted_at", "rejected_at", "cancelled_at", "arrived_at", "completed_at"),
 }
-Told = tuple[str, dict[str, Any]]
+PublishedEvent = tuple[str, dict[str, Any]]
 _places = count()
 
 
-def told(key: str, **fields: Any) -> Told:
-    """An event of the first round, unless it says; with all of its fields but `VARIES` and empty ones."""
-    said = msgspec.to_builtins({"round": 1, **fields})
-    return key, {name: value for name, value in said.items() if value not in (None, [])}
+def event(key: str, **fields: Any) -> PublishedEvent:
+    """An event of round 1, unless `round` is given; all its fields except `VARIES` and empty ones."""
+    expected = msgspec.to_builtins({"round": 1, **fields})
+    return key, {name: value for name, value in expected.items() if value not in (None, [])}
 
 
 @dataclass
@@ -39,7 +39,7 @@ class Quarter:
     lng: float = -50.0
 
     async def drivers(self, *steps: float) -> list[UUID]:
-        """So many of them, online, each so many hundred metres from where rides begin."""
+        """Put drivers online, each this many hundred metres from the pickup."""
         return [await self.driver(one) for one in steps]
 
     async def driver(self, steps: float) -> UUID:
@@ -94,11 +94,11 @@ class Journey:
 
         await self.fleet.until(is_asked)
 
-    async def until_told(self, key: str, times: int = 1) -> Any:
-        """What it said, of the last of so many."""
+    async def until_published(self, key: str, times: int = 1) -> Any:
+        """Wait for this many events with the key; returns the body of the last one."""
 
         async def bodies() -> list[Any]:
-            found = [body for one, body in await self._news() if one == key]
+            found = [body for one, body in await self._published() if one == key]
             return found if len(found) >= times else []
 
         return (await self.fleet.until(bodies))[-1]
@@ -120,12 +120,12 @@ class Journey:
         assert answer.status_code == 200, answer.text
 
     async def cancel(self, reason: str, *, driver_id: UUID | None = None) -> Any:
-        """By the passenger, unless a driver is named."""
+        """Cancel as the passenger, or as the given driver."""
         caller = bearer("driver", driver_id) if driver_id else bearer("passenger", self.passenger_id)
         return await self._do("cancel", {"reason": reason}, caller)
 
     async def drive(self, driver_id: UUID) -> None:
-        """To its end."""
+        """Drive the ride to its end."""
         for verb, body in (("arrive", None), ("start", None), ("complete", {"distance_meters": 4200})):
             await self._do(verb, body, bearer("driver", driver_id))
 
@@ -137,15 +137,15 @@ class Journey:
     async def states(self) -> list[str]:
         return [step["to_status"] for step in (await self.timeline())["steps"]]
 
-    async def events(self) -> list[Told]:
-        """All that was told of the ride and its offers, in order, once nothing is under way any more."""
+    async def events(self) -> list[PublishedEvent]:
+        """Wait until nothing is pending; returns all events of the ride and its offers, in order."""
         await self.fleet.until(self.fleet.is_quiet)
         return [
-            told(key, **{name: value for name, value in body.items() if name not in VARIES})
-            for key, body in await self._news()
+            event(key, **{name: value for name, value in body.items() if name not in VARIES})
+            for key, body in await self._published()
         ]
 
-    async def _news(self) -> list[tuple[str, Any]]:
+    async def _published(self) -> list[tuple[str, Any]]:
         async with self.fleet.office.database.connection() as db:
             rows = await db.fetch(
                 "SELECT id, routing_key, body FROM outbox WHERE body->>'ride_id' = $1 UNION ALL"

@@ -22,10 +22,10 @@ from tests.support.redis_server import redis_program
 
 LINEUP = (("relay",), ("dispatcher",), ("notifier",))
 OFFER_SECONDS = 5
-# So long that a lock which goes was let go.
+# So long that no lock expires during a test: a lock that disappears was released.
 LOCK_SECONDS = 600
 SETTINGS = {
-    # A lock that a slow machine had no time to set would be no lock.
+    # A slow machine must not time out before a lock is set.
     "CATRACA_REDIS_TIMEOUT": "5",
     "CATRACA_LOG_LEVEL": "warning",
     "CATRACA_RATE_LIMIT_ANONYMOUS": "1000000/second",
@@ -37,10 +37,10 @@ SETTINGS = {
     # Every ride here costs the minimum.
     "CATRACA_TARIFF_MINIMUM_CENTS": "2550",
 }
-# Of the two APIs, by which a ride is asked for: how long a driver is looked for.
+# The two APIs differ in the time limit of searches.
 PATIENT, HASTY = {"CATRACA_GLOBAL_MATCHING_TIMEOUT": "5m"}, {"CATRACA_GLOBAL_MATCHING_TIMEOUT": "11"}
 HANDLED = {queue.name for queue in TOPOLOGY.live if queue.role in ("dispatcher", "notifier")}
-# Beyond this something is stuck.
+# A longer wait means a fault.
 PATIENCE_SECONDS = 30
 
 
@@ -53,7 +53,7 @@ class MatchingFleet:
     hasty: httpx.AsyncClient
 
     async def holder(self, driver_id: UUID) -> UUID | None:
-        """Which ride the driver is locked for."""
+        """The ride for which the driver is locked."""
         held = await self.redis.command("HGET", f"driver:{driver_id}:lock", "holder")
         return UUID(held.decode()) if isinstance(held, bytes) else None
 
@@ -77,7 +77,7 @@ class MatchingFleet:
             raise AssertionError("it never came to that\n" + self.office.complaints()) from None
 
     async def until_redis_is_back(self) -> None:
-        """The dispatcher has found it, and has put everybody on the map again."""
+        """Wait until the dispatcher has rebuilt the index of drivers."""
 
         async def is_whole() -> bool:
             return bool(await self.redis.command("EXISTS", "catraca:location:whole"))
@@ -93,7 +93,7 @@ class MatchingFleet:
         return not any(depths.get(name) for name in HANDLED)
 
     async def wrong(self) -> list[str]:
-        """Which rules of the doctor's do not hold, and what the processes complained of."""
+        """Broken invariants, and errors in the processes' logs."""
         verdicts = await check_invariants(self.office.database, RULES)
         broken = [f"{one.rule.name}: {', '.join(one.found)}" for one in verdicts if one.state != "held"]
         return broken + self.office.complaints().splitlines()
@@ -101,7 +101,7 @@ class MatchingFleet:
 
 @asynccontextmanager
 async def matching_fleet(stack: Stack, amqp_url: str | None) -> AsyncIterator[MatchingFleet]:
-    """On an empty database and empty queues, from when both APIs are ready. Its Redis may be killed."""
+    """Start on an empty database and empty queues; yields when both APIs are ready. Redis may be killed."""
     folder = private_folder()
     redis = KillableRedis(redis_program(stack), folder)
     async with AsyncExitStack() as ending:
@@ -127,7 +127,7 @@ async def matching_fleet(stack: Stack, amqp_url: str | None) -> AsyncIterator[Ma
 
 @asynccontextmanager
 async def _api(office: Fleet, settings: dict[str, str]) -> AsyncIterator[httpx.AsyncClient]:
-    """One of its own, which will soon be ready."""
+    """Start an API without waiting until it is ready; yields a client."""
     port = free_port()
     environment = {**office.environment, "CATRACA_PORT": str(port), **settings}
     process = replace(office, environment=environment).start(("api",))

@@ -49,7 +49,7 @@ class Community:
         return self
 
     async def post(self, passenger_id: UUID, **body: Any) -> httpx.Response:
-        """Each time to the other process."""
+        """Send to the two processes in turn."""
         return await next(self.apis).post(
             PATH,
             json={"passengerId": str(passenger_id), **body},
@@ -70,7 +70,7 @@ class Community:
         return await self.post(passenger_id, confirmationToken=token)
 
     async def until_over(self, token: str) -> None:
-        """Its time has passed, used or not."""
+        """Wait until the token's time has passed, used or not."""
         query = "SELECT expires_at < clock_timestamp() FROM ride_confirmations WHERE token_hash = $1"
         await self.fleet.until(partial(self.value, query, token))
 
@@ -98,15 +98,15 @@ async def test_scenario_1_a_token_is_issued_and_lasts_five_minutes(community: Co
     first, second = await community.ask(passenger_id), await community.ask(passenger_id)
     assert (first.status_code, second.status_code) == (202, 202)
     assert first.content == second.content, "both processes say the same"
-    told = first.json()
-    assert (told["success"], told["requiresConfirmation"], told["ttlMinutes"]) == (False, True, 5)
-    assert told["message"] == (
+    body = first.json()
+    assert (body["success"], body["requiresConfirmation"], body["ttlMinutes"]) == (False, True, 5)
+    assert body["message"] == (
         "Nenhum motorista disponível na sua comunidade. Confirme para buscar motoristas de outras áreas."
     )
     asked_at = await community.value(
-        "SELECT created_at FROM ride_confirmations WHERE token_hash = $1", told["confirmationToken"]
+        "SELECT created_at FROM ride_confirmations WHERE token_hash = $1", body["confirmationToken"]
     )
-    left = datetime.fromisoformat(told["expiresAt"]) - asked_at
+    left = datetime.fromisoformat(body["expiresAt"]) - asked_at
     assert round(left.total_seconds(), 1) == timedelta(minutes=5).total_seconds()
     assert await community.rides_of(passenger_id) == []
 
@@ -127,21 +127,21 @@ async def test_scenario_2_repeated_confirmations_are_one_ride_with_a_driver(
     ride = Journey(here, UUID(ride_ids.pop()), passenger_id)
     await ride.until_asked(driver_id)
     await ride.accept(driver_id)
-    await ride.until_told("ride.matched")
+    await ride.until_published("ride.matched")
     await ride.drive(driver_id)
     late = await community.confirm(passenger_id, token)
     assert (late.status_code, late.json()["ride"]["status"]) == (200, "COMPLETED")
     assert [key for key, _ in await ride.events()].count("ride.requested") == 1
 
 
-async def hear_that_it_is_over(community: Community, language: Language) -> None:
+async def expect_expiry_notice(community: Community, language: Language) -> None:
     passenger_id = uuid4()
     headers = bearer("passenger", passenger_id)
     api = community.fleet.hasty
     assert (await api.patch("/v1/me", json={"language": language}, headers=headers)).status_code == 200
     async with opened(str(api.base_url).rstrip("/"), headers) as device:
         asked = (await community.ask(passenger_id)).json()
-        async with asyncio.timeout(PATIENCE_SECONDS):  # heartbeats go on for ever
+        async with asyncio.timeout(PATIENCE_SECONDS):  # heartbeats never end
             (notice,) = await device.notices(1)
         token = asked["confirmationToken"]
         confirmation_id = await community.value(
@@ -164,14 +164,14 @@ async def hear_that_it_is_over(community: Community, language: Language) -> None
 
 
 async def test_scenario_3_an_expired_token_is_notified_and_refused(hasty_community: Community) -> None:
-    await asyncio.gather(*(hear_that_it_is_over(hasty_community, language) for language in OVER))
+    await asyncio.gather(*(expect_expiry_notice(hasty_community, language) for language in OVER))
 
 
 async def test_scenario_3_a_used_token_never_expires(hasty_community: Community) -> None:
     passenger_id = uuid4()
 
     async def confirmed() -> httpx.Response | None:
-        """A machine that stands still may let one expire."""
+        """None if the token expired first, as on a slow machine."""
         answer = await hasty_community.confirm(passenger_id, await hasty_community.token(passenger_id))
         assert answer.status_code in (201, 410), answer.text
         return answer if answer.status_code == 201 else None
@@ -242,7 +242,7 @@ async def test_scenario_6_confirmed_by_many_at_once_it_is_one_ride(community: Co
 async def test_a_community_driver_in_time_gets_the_first_offer(
     here: MatchingFleet, community: Community
 ) -> None:
-    """Though another is nearer."""
+    """A driver from elsewhere is nearer."""
     passenger_id = uuid4()
     token = await community.token(passenger_id)
     near, own = await community.quarter.drivers(OUTSIDE_METERS / 100, OUTSIDE_METERS / 100 + 40)
@@ -261,4 +261,4 @@ async def test_a_community_driver_in_time_gets_the_first_offer(
     await ride.reject(own)
     await ride.until_asked(near)
     await ride.accept(near)
-    await ride.until_told("ride.matched")
+    await ride.until_published("ride.matched")

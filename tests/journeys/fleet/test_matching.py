@@ -1,6 +1,6 @@
-"""From a ride that is asked for to its driver or its end: the RFC's scenarios, and what may come between.
+"""From the request of a ride to its driver or its end: the RFC's scenarios, and failures in between.
 
-Real processes, asked over HTTP, with time cut short. The embedded stack has the PostgreSQL bus, the servers
+Real processes, called over HTTP, with short timeouts. The embedded stack has the PostgreSQL bus, the servers
 RabbitMQ.
 """
 
@@ -8,12 +8,12 @@ from datetime import datetime
 
 import pytest
 
-from tests.journeys.fleet.people import Quarter, told
+from tests.journeys.fleet.people import Quarter, event
 from tests.journeys.fleet.processes import LOCK_SECONDS, OFFER_SECONDS, MatchingFleet
 
 pytestmark = pytest.mark.xdist_group("rides")
 
-# A driver who comes online just as the next search is due proves nothing.
+# A driver who comes online just before the next search is due would prove nothing.
 TRIES = 5
 
 
@@ -33,14 +33,14 @@ async def test_scenario_1_the_driver_accepts(here: MatchingFleet, quarter: Quart
     assert (await here.holder(near), await here.holder(far)) == (ride.ride_id, None)
     assert await here.lock_seconds(near) > OFFER_SECONDS
     await ride.accept(near)
-    matched = await ride.until_told("ride.matched")
+    matched = await ride.until_published("ride.matched")
     assert matched["eta_seconds"] > 0
     assert await ride.events() == [
-        told("ride.requested"),
-        told("matching.candidate_found", driver_id=near, attempt=1),
-        told("ride.accepted", driver_id=near),
-        told("matching.driver_accepted", driver_id=near, attempt=1),
-        told("ride.matched", driver_id=near),
+        event("ride.requested"),
+        event("matching.candidate_found", driver_id=near, attempt=1),
+        event("ride.accepted", driver_id=near),
+        event("matching.driver_accepted", driver_id=near, attempt=1),
+        event("ride.matched", driver_id=near),
     ]
     assert await ride.states() == ["REQUESTED", "OFFERED", "ACCEPTED"]
     assert await here.holder(near) == ride.ride_id, "the lock is the ride's now"
@@ -58,15 +58,15 @@ async def test_scenario_2_the_driver_refuses(here: MatchingFleet, quarter: Quart
     await here.until_free(first)
     assert await here.holder(second) == ride.ride_id
     await ride.accept(second)
-    await ride.until_told("ride.matched")
+    await ride.until_published("ride.matched")
     assert await ride.events() == [
-        told("ride.requested"),
-        told("matching.candidate_found", driver_id=first, attempt=1),
-        told("matching.driver_rejected", driver_id=first, attempt=1),
-        told("matching.candidate_found", driver_id=second, attempt=2, previous_rejections=[first]),
-        told("ride.accepted", driver_id=second),
-        told("matching.driver_accepted", driver_id=second, attempt=2),
-        told("ride.matched", driver_id=second),
+        event("ride.requested"),
+        event("matching.candidate_found", driver_id=first, attempt=1),
+        event("matching.driver_rejected", driver_id=first, attempt=1),
+        event("matching.candidate_found", driver_id=second, attempt=2, previous_rejections=[first]),
+        event("ride.accepted", driver_id=second),
+        event("matching.driver_accepted", driver_id=second, attempt=2),
+        event("ride.matched", driver_id=second),
     ]
     assert await ride.states() == ["REQUESTED", "OFFERED", "SEARCHING", "OFFERED", "ACCEPTED"]
     assert (await here.holder(first), await here.holder(second)) == (None, ride.ride_id)
@@ -81,15 +81,15 @@ async def test_scenario_3_the_driver_does_not_answer(here: MatchingFleet, quarte
     await here.until_free(first)
     assert await here.holder(second) == ride.ride_id
     await ride.accept(second)
-    await ride.until_told("ride.matched")
+    await ride.until_published("ride.matched")
     assert await ride.events() == [
-        told("ride.requested"),
-        told("matching.candidate_found", driver_id=first, attempt=1),
-        told("matching.driver_timeout", driver_id=first, attempt=1, ttl_expired=True),
-        told("matching.candidate_found", driver_id=second, attempt=2, previous_timeout=[first]),
-        told("ride.accepted", driver_id=second),
-        told("matching.driver_accepted", driver_id=second, attempt=2),
-        told("ride.matched", driver_id=second),
+        event("ride.requested"),
+        event("matching.candidate_found", driver_id=first, attempt=1),
+        event("matching.driver_timeout", driver_id=first, attempt=1, ttl_expired=True),
+        event("matching.candidate_found", driver_id=second, attempt=2, previous_timeout=[first]),
+        event("ride.accepted", driver_id=second),
+        event("matching.driver_accepted", driver_id=second, attempt=2),
+        event("ride.matched", driver_id=second),
     ]
     assert await ride.states() == ["REQUESTED", "OFFERED", "SEARCHING", "OFFERED", "ACCEPTED"]
     assert (await here.holder(first), await here.holder(second)) == (None, ride.ride_id)
@@ -101,27 +101,27 @@ async def test_scenario_4_no_driver_in_time(here: MatchingFleet, quarter: Quarte
     await ride.until_asked(first)
     await ride.reject(first)
     await ride.until_asked(second)
-    await ride.until_told("matching.no_drivers_available")
+    await ride.until_published("matching.no_drivers_available")
     events = await ride.events()
-    # How many searches there is time for is not promised; that each looks further than the last one is.
+    # The number of searches depends on time; each must have a wider radius than the last.
     retries = sum(key == "matching.retry" for key, _ in events)
-    looks = (await ride.timeline())["searches"]
-    assert [look["search"] for look in looks] == [1, 1, *range(2, len(looks))]
-    searches = looks[-1]["search"]
+    found = (await ride.timeline())["searches"]
+    assert [one["search"] for one in found] == [1, 1, *range(2, len(found))]
+    searches = found[-1]["search"]
     assert searches >= 3
     assert events == [
-        told("ride.requested"),
-        told("matching.candidate_found", driver_id=first, attempt=1),
-        told("matching.driver_rejected", driver_id=first, attempt=1),
-        told("matching.candidate_found", driver_id=second, attempt=2, previous_rejections=[first]),
-        told("matching.driver_timeout", driver_id=second, attempt=2, ttl_expired=True),
-        told("matching.retry", search=2, radius_meters=radius_meters(2), reason="all_asked"),
+        event("ride.requested"),
+        event("matching.candidate_found", driver_id=first, attempt=1),
+        event("matching.driver_rejected", driver_id=first, attempt=1),
+        event("matching.candidate_found", driver_id=second, attempt=2, previous_rejections=[first]),
+        event("matching.driver_timeout", driver_id=second, attempt=2, ttl_expired=True),
+        event("matching.retry", search=2, radius_meters=radius_meters(2), reason="all_asked"),
         *(
-            told("matching.retry", search=search, radius_meters=radius_meters(search), reason="nobody_near")
+            event("matching.retry", search=search, radius_meters=radius_meters(search), reason="nobody_near")
             for search in range(3, 2 + retries)
         ),
-        told("ride.cancelled", cancelled_by="system", reason="no_drivers_available"),
-        told(
+        event("ride.cancelled", cancelled_by="system", reason="no_drivers_available"),
+        event(
             "matching.no_drivers_available",
             total_attempts=2,
             searches=searches,
@@ -140,22 +140,22 @@ async def test_scenario_4_no_driver_in_time(here: MatchingFleet, quarter: Quarte
 async def test_a_driver_going_online_wakes_a_waiting_search(here: MatchingFleet, quarter: Quarter) -> None:
     for _ in range(TRIES):
         ride = await quarter.request()
-        planned = await ride.until_told("matching.retry")
+        planned = await ride.until_published("matching.retry")
         driver_id = await quarter.driver(1)
-        found = await ride.until_told("matching.candidate_found")
+        found = await ride.until_published("matching.candidate_found")
         await ride.accept(driver_id)
-        await ride.until_told("ride.matched")
+        await ride.until_published("ride.matched")
         if datetime.fromisoformat(found["timestamp"]) < datetime.fromisoformat(planned["retry_at"]):
             break
     else:
         pytest.fail("every time, the driver was found only by the search that was to come anyway")
     assert await ride.events() == [
-        told("ride.requested"),
-        told("matching.retry", search=2, radius_meters=radius_meters(2), reason="nobody_near"),
-        told("matching.candidate_found", driver_id=driver_id, attempt=1),
-        told("ride.accepted", driver_id=driver_id),
-        told("matching.driver_accepted", driver_id=driver_id, attempt=1),
-        told("ride.matched", driver_id=driver_id),
+        event("ride.requested"),
+        event("matching.retry", search=2, radius_meters=radius_meters(2), reason="nobody_near"),
+        event("matching.candidate_found", driver_id=driver_id, attempt=1),
+        event("ride.accepted", driver_id=driver_id),
+        event("matching.driver_accepted", driver_id=driver_id, attempt=1),
+        event("ride.matched", driver_id=driver_id),
     ]
     assert await ride.states() == ["REQUESTED", "SEARCHING", "OFFERED", "ACCEPTED"]
 
@@ -169,15 +169,15 @@ async def test_an_offer_ends_when_its_driver_goes_offline(here: MatchingFleet, q
     await here.until_free(first)
     assert (await ride.try_to_accept(first)).status_code == 410
     await ride.accept(second)
-    await ride.until_told("ride.matched")
+    await ride.until_published("ride.matched")
     assert await ride.events() == [
-        told("ride.requested"),
-        told("matching.candidate_found", driver_id=first, attempt=1),
-        told("matching.driver_timeout", driver_id=first, attempt=1, ttl_expired=False),
-        told("matching.candidate_found", driver_id=second, attempt=2, previous_timeout=[first]),
-        told("ride.accepted", driver_id=second),
-        told("matching.driver_accepted", driver_id=second, attempt=2),
-        told("ride.matched", driver_id=second),
+        event("ride.requested"),
+        event("matching.candidate_found", driver_id=first, attempt=1),
+        event("matching.driver_timeout", driver_id=first, attempt=1, ttl_expired=False),
+        event("matching.candidate_found", driver_id=second, attempt=2, previous_timeout=[first]),
+        event("ride.accepted", driver_id=second),
+        event("matching.driver_accepted", driver_id=second, attempt=2),
+        event("ride.matched", driver_id=second),
     ]
 
 
@@ -187,7 +187,7 @@ async def test_a_ride_given_up_is_offered_to_another_driver(here: MatchingFleet,
     deadline_at = (await ride.timeline())["deadline_at"]
     await ride.until_asked(first)
     await ride.accept(first)
-    await ride.until_told("ride.matched")
+    await ride.until_published("ride.matched")
     given_up = await ride.cancel("vehicle_problem", driver_id=first)
     assert given_up["status"] == "SEARCHING"
     await ride.until_asked(second)
@@ -195,18 +195,18 @@ async def test_a_ride_given_up_is_offered_to_another_driver(here: MatchingFleet,
     assert await here.holder(second) == ride.ride_id
     assert (await ride.timeline())["deadline_at"] > deadline_at, "there is as much time as at first"
     await ride.accept(second)
-    await ride.until_told("ride.matched", times=2)
+    await ride.until_published("ride.matched", times=2)
     assert await ride.events() == [
-        told("ride.requested"),
-        told("matching.candidate_found", driver_id=first, attempt=1),
-        told("ride.accepted", driver_id=first),
-        told("matching.driver_accepted", driver_id=first, attempt=1),
-        told("ride.matched", driver_id=first),
-        told("ride.reassigning", round=2, previous_driver_id=first, reason="vehicle_problem"),
-        told("matching.candidate_found", round=2, driver_id=second, attempt=2),
-        told("ride.accepted", round=2, driver_id=second),
-        told("matching.driver_accepted", round=2, driver_id=second, attempt=2),
-        told("ride.matched", round=2, driver_id=second),
+        event("ride.requested"),
+        event("matching.candidate_found", driver_id=first, attempt=1),
+        event("ride.accepted", driver_id=first),
+        event("matching.driver_accepted", driver_id=first, attempt=1),
+        event("ride.matched", driver_id=first),
+        event("ride.reassigning", round=2, previous_driver_id=first, reason="vehicle_problem"),
+        event("matching.candidate_found", round=2, driver_id=second, attempt=2),
+        event("ride.accepted", round=2, driver_id=second),
+        event("matching.driver_accepted", round=2, driver_id=second, attempt=2),
+        event("ride.matched", round=2, driver_id=second),
     ]
     assert await ride.states() == ["REQUESTED", "OFFERED", "ACCEPTED", "SEARCHING", "OFFERED", "ACCEPTED"]
     await ride.drive(second)
@@ -221,10 +221,10 @@ async def test_a_canceled_ride_cancels_its_offer(here: MatchingFleet, quarter: Q
     assert (await ride.try_to_accept(driver_id)).status_code == 400
     await here.until_free(driver_id)
     assert await ride.events() == [
-        told("ride.requested"),
-        told("matching.candidate_found", driver_id=driver_id, attempt=1),
-        told("ride.cancelled", cancelled_by="passenger", reason="changed_plans"),
-        told("offer.canceled", driver_id=driver_id, attempt=1, reason="ride_canceled"),
+        event("ride.requested"),
+        event("matching.candidate_found", driver_id=driver_id, attempt=1),
+        event("ride.cancelled", cancelled_by="passenger", reason="changed_plans"),
+        event("offer.canceled", driver_id=driver_id, attempt=1, reason="ride_canceled"),
     ]
     assert await ride.states() == ["REQUESTED", "OFFERED", "CANCELED"]
     other = await quarter.request()
@@ -237,25 +237,25 @@ async def test_drivers_are_found_while_redis_is_down(here: MatchingFleet, quarte
     ride = await quarter.request()
     await ride.until_asked(first)
     await ride.reject(first)
-    await ride.until_told("matching.retry")
+    await ride.until_published("matching.retry")
     second = await quarter.driver(2)
     await ride.until_asked(second)
-    assert {look["source"] for look in (await ride.timeline())["searches"]} == {"database"}
+    assert {search["source"] for search in (await ride.timeline())["searches"]} == {"database"}
     await here.redis.start()
     await here.until_redis_is_back()
     await ride.accept(second)
-    await ride.until_told("ride.matched")
+    await ride.until_published("ride.matched")
     events = await ride.events()
     waits = sum(key == "matching.retry" for key, _ in events)
     assert events == [
-        told("ride.requested"),
-        told("matching.candidate_found", driver_id=first, attempt=1),
-        told("matching.driver_rejected", driver_id=first, attempt=1),
-        *[told("matching.retry", search=1, radius_meters=radius_meters(1), reason="index_away")] * waits,
-        told("matching.candidate_found", driver_id=second, attempt=2, previous_rejections=[first]),
-        told("ride.accepted", driver_id=second),
-        told("matching.driver_accepted", driver_id=second, attempt=2),
-        told("ride.matched", driver_id=second),
+        event("ride.requested"),
+        event("matching.candidate_found", driver_id=first, attempt=1),
+        event("matching.driver_rejected", driver_id=first, attempt=1),
+        *[event("matching.retry", search=1, radius_meters=radius_meters(1), reason="index_away")] * waits,
+        event("matching.candidate_found", driver_id=second, attempt=2, previous_rejections=[first]),
+        event("ride.accepted", driver_id=second),
+        event("matching.driver_accepted", driver_id=second, attempt=2),
+        event("ride.matched", driver_id=second),
     ]
     assert await here.holder(second) == ride.ride_id, "from now on it is locked, as if nothing had been"
     await ride.drive(second)

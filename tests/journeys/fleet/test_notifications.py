@@ -23,7 +23,7 @@ from tests.journeys.fleet.processes import MatchingFleet
 
 pytestmark = pytest.mark.xdist_group("rides")
 
-# In hundred metres from where rides begin: the nearest is asked first.
+# In hundred metres from the pickup; the nearest driver gets the first offer.
 NEAR, FAR = 12, 14
 WORDS: dict[Language, dict[str, str]] = {
     "pt-BR": {
@@ -66,24 +66,24 @@ class Party:
     fleet: MatchingFleet
     id: UUID
     device: Device
-    told: list[Frame] = field(default_factory=list)
+    received: list[Frame] = field(default_factory=list)
 
-    async def hears(self, *messages: tuple[str, str]) -> list[Frame]:
-        """The next ones are of these types and have these words."""
+    async def receives(self, *messages: tuple[str, str]) -> list[Frame]:
+        """Assert that the next notifications have these types and texts; returns them."""
         found = await self.device.notices(len(messages))
         assert [(one["type"], one["data"]["message"]) for one in found] == list(messages)
-        self.told += found
+        self.received += found
         return found
 
-    async def heard_all(self) -> None:
-        """Nothing but its own rows, each once, from the first to the last."""
+    async def received_all(self) -> None:
+        """Assert that the device received exactly the user's rows, each once and in order."""
         async with self.fleet.office.database.connection() as db:
             rows = await db.fetch(
                 "SELECT user_id, seq, type, data::text AS data, created_at, read_at FROM notifications"
                 " WHERE user_id = $1 ORDER BY seq",
                 self.id,
             )
-        assert [row["seq"] for row in rows] == list(range(1, len(self.told) + 1))
+        assert [row["seq"] for row in rows] == list(range(1, len(self.received) + 1))
         frames = [Notification(**row).frame() for row in rows]
         assert [one for one in self.device.received if one.startswith('{"seq"')] == frames
         assert await self.device.is_silent()
@@ -103,7 +103,7 @@ class Scene:
         return WORDS[self.language][key]
 
     async def driver(self, steps: float | None = None, name: str = "João da Silva") -> Party:
-        """Online so far away, if it is said how far."""
+        """A driver; online at this distance, if it is given."""
         party = await self._party("driver", self.fleet.hasty, name)
         if steps is not None:
             place = {"lat": self.quarter.lat + steps * STEP, "lng": self.quarter.lng}
@@ -134,15 +134,15 @@ class Scene:
         return party
 
     async def is_offered(self, party: Party, key: str) -> Frame:
-        (offer,) = await party.hears(("matching.candidate_found", self.words(key)))
+        (offer,) = await party.receives(("matching.candidate_found", self.words(key)))
         return offer
 
     async def is_accepted(self, ride: Journey, driver: Party, passenger: Party) -> None:
         await ride.accept(driver.id)
-        accepted, matched = await passenger.hears(
+        accepted, matched = await passenger.receives(
             ("ride.accepted", self.words("accepted")), ("ride.matched", self.words("matched"))
         )
-        (taken,) = await driver.hears(("ride.accepted", self.words("taken")))
+        (taken,) = await driver.receives(("ride.accepted", self.words("taken")))
         eta_seconds = accepted["data"]["eta_seconds"]
         assert accepted["data"] == {
             "ride_id": str(ride.ride_id),
@@ -169,7 +169,7 @@ async def scene(fleet: MatchingFleet, language: Language) -> AsyncIterator[Scene
         yield found
         await fleet.until(fleet.is_quiet)
         for party in found.parties:
-            await party.heard_all()
+            await party.received_all()
 
 
 async def in_both_languages(fleet: MatchingFleet, play: Callable[[Scene], Awaitable[None]]) -> None:
@@ -188,12 +188,12 @@ async def test_scenario_1_the_driver_accepts_and_drives(here: MatchingFleet) -> 
         assert offer["data"]["estimated_fare_cents"] == 2550
         await stage.is_accepted(ride, driver, passenger)
         await ride.drive(driver.id)
-        await passenger.hears(
+        await passenger.receives(
             ("ride.arriving", stage.words("arriving")),
             ("ride.started", stage.words("started")),
             ("ride.completed", stage.words("completed")),
         )
-        await driver.hears(("ride.completed", stage.words("completed")))
+        await driver.receives(("ride.completed", stage.words("completed")))
 
     await in_both_languages(here, play)
 
@@ -230,7 +230,7 @@ async def test_scenario_4_no_driver_in_time(here: MatchingFleet) -> None:
         ride = await stage.request(passenger, hastily=True)
         await stage.is_offered(driver, "near")
         await ride.reject(driver.id)
-        (nobody,) = await passenger.hears(("matching.no_drivers_available", stage.words("nobody")))
+        (nobody,) = await passenger.receives(("matching.no_drivers_available", stage.words("nobody")))
         assert nobody["data"] == {
             "ride_id": str(ride.ride_id),
             "message": stage.words("nobody"),
@@ -252,12 +252,12 @@ async def test_losing_drivers_are_notified_that_the_ride_is_taken(here: Matching
         assert answer.status_code == 201, answer.text
         offers = [await stage.is_offered(one, "offered") for one in drivers]
         await ride.accept(drivers[0].id)
-        await passenger.hears(
+        await passenger.receives(
             ("ride.accepted", stage.words("accepted")), ("ride.matched", stage.words("matched"))
         )
-        await drivers[0].hears(("ride.accepted", stage.words("taken")))
+        await drivers[0].receives(("ride.accepted", stage.words("taken")))
         for loser, offer in zip(drivers[1:], offers[1:], strict=True):
-            (lost,) = await loser.hears(("offer.canceled", stage.words("lost")))
+            (lost,) = await loser.receives(("offer.canceled", stage.words("lost")))
             assert lost["data"] == {
                 "ride_id": str(ride.ride_id),
                 "message": stage.words("lost"),
@@ -279,7 +279,7 @@ async def test_an_offer_that_has_arrived_on_two_devices_was_sent_once(here: Matc
                 *(one.ask("ack", {"seq": 1}) for one in (driver.device, tablet))
             )
         assert [one["data"] for one in replies] == [{"seq": 1}] * 2
-        sent = await ride.until_told("matching.offer_sent")
+        sent = await ride.until_published("matching.offer_sent")
         assert (sent["driver_id"], sent["offer_id"]) == (str(driver.id), offer["data"]["offer_id"])
         await stage.is_accepted(ride, driver, passenger)
         assert [key for key, _ in await ride.events()].count("matching.offer_sent") == 1

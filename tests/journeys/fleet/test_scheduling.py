@@ -23,7 +23,7 @@ DUE_NOW = "UPDATE timers SET due_at = clock_timestamp(), awake_at = clock_timest
 
 @pytest.fixture
 async def clinic(here: MatchingFleet) -> Clinic:
-    # Of all that a process has, the clinic asks for its database alone.
+    # The clinic uses only the database of these parts.
     return await open_clinic(here.patient, cast(Parts, here.office))
 
 
@@ -31,8 +31,8 @@ def at_the_other(clinic: Clinic, here: MatchingFleet) -> Clinic:
     return replace(clinic, api=here.hasty)
 
 
-async def told(device: Device, here: MatchingFleet) -> dict[str, Any]:
-    async with asyncio.timeout(PATIENCE_SECONDS):  # heartbeats go on for ever
+async def next_notice(device: Device, here: MatchingFleet) -> dict[str, Any]:
+    async with asyncio.timeout(PATIENCE_SECONDS):  # heartbeats never end
         (notice,) = await device.notices(1)
     return notice
 
@@ -45,24 +45,24 @@ async def test_client_and_worker_are_notified_of_each_change(here: MatchingFleet
     worker_id = await clinic.worker(user_id=str(doctor))
     async with opened(url, bearer("passenger", client)) as phone, opened(url, as_doctor) as desk:
 
-        async def both_hear(what: str) -> list[dict[str, Any]]:
-            heard = [await told(device, here) for device in (phone, desk)]
-            assert [notice["type"] for notice in heard] == [what] * 2
-            return [notice["data"] for notice in heard]
+        async def both_receive(what: str) -> list[dict[str, Any]]:
+            notices = [await next_notice(device, here) for device in (phone, desk)]
+            assert [notice["type"] for notice in notices] == [what] * 2
+            return [notice["data"] for notice in notices]
 
         booked = await clinic.booked(client, clinic.at("09:00"), worker_id=worker_id)
-        for data in await both_hear("appointment.booked"):
+        for data in await both_receive("appointment.booked"):
             assert data["appointment_id"] == booked["appointment_id"]
             assert moment(data["starts_at"]) == moment(clinic.at("09:00"))
         other = at_the_other(clinic, here)
         appointment_id = booked["appointment_id"]
         await other.act(client, appointment_id, "reschedule", starts_at=clinic.at("09:30"))
-        for data in await both_hear("appointment.rescheduled"):
+        for data in await both_receive("appointment.rescheduled"):
             assert moment(data["starts_at"]) == moment(clinic.at("09:30"))
         await clinic.sql(DUE_NOW, UUID(appointment_id))
-        await both_hear("appointment.reminder_due")
+        await both_receive("appointment.reminder_due")
         assert (await clinic.act(doctor, appointment_id, "cancel", role="worker")).status_code == 200
-        for data in await both_hear("appointment.canceled"):
+        for data in await both_receive("appointment.canceled"):
             assert data["canceled_by"] == "worker"
     assert "09:30" in await other.starts(worker_id=worker_id)
 
