@@ -15,14 +15,14 @@ from tests.servers import free_port
 PROGRAMS = Path("/usr/lib/rabbitmq/bin")
 STOP_SECONDS = 20
 CTL_SECONDS = 60
-# The broker looks this often for consumers that have kept a message past `consumer_timeout`; once a minute
-# unless told, which no test waits for. Lines in Erlang's own notation, for `advanced`.
+# How often the broker checks for consumers that have kept a message past `consumer_timeout`; the default of
+# a minute is too long for a test. In Erlang's notation, for `advanced`.
 LOOKS_FOR_LATE_CONSUMERS = "[{rabbit, [{channel_tick_interval, 200}]}]."
 
 
 @dataclass
 class RabbitMq:
-    """Start it when a test asks: it takes a few seconds and a good part of a processor.
+    """A RabbitMQ node. Start it only when needed: that takes a few seconds and much of a processor.
 
     `config` is further lines of settings, such as `consumer_timeout = 1000` (milliseconds); `advanced` is
     all of advanced.config. After `stop` or `kill`, `start` brings back the same node: its ports, its data.
@@ -43,12 +43,12 @@ class RabbitMq:
         return f"amqp://guest:guest@127.0.0.1:{self.port}/"
 
     def start(self) -> None:
-        """Launch it from the main thread, with which it ends; `answers` is true once it serves."""
+        """Start the node, which ends with the calling thread; `answers` returns True once it serves."""
         if not self.port:
             self.port, self._mapper_port, self._peer_port = (free_port() for _ in range(3))
             self._prepare()
         if self._mapper is None:
-            # In the foreground, before the server would start one that stays behind.
+            # In the foreground: the server would start a daemon that outlives it.
             command = ["epmd", "-port", str(self._mapper_port), "-address", "127.0.0.1"]
             self._mapper = self._launch(command)
         self._server = self._launch([str(PROGRAMS / "rabbitmq-server")])
@@ -105,7 +105,7 @@ class RabbitMq:
         return True
 
     async def ctl(self, *arguments: str) -> str:
-        """Run rabbitmqctl against this node, such as `ctl("eval", "1 + 1.")`; answers what it printed."""
+        """Run rabbitmqctl against this node, such as `ctl("eval", "1 + 1.")`; returns its output."""
         process = await asyncio.create_subprocess_exec(
             str(PROGRAMS / "rabbitmqctl"),
             "--quiet",
@@ -123,14 +123,14 @@ class RabbitMq:
         return printed.decode()
 
     def kill(self) -> None:
-        """As `kill -9` would; its port mapper stays."""
+        """Kill the server with SIGKILL; its port mapper stays."""
         if self._server is not None:
             self._server.kill()
             self._server.wait()
             self._server = None
 
     def pause(self) -> None:
-        """Freeze it: connections stay open and nothing answers."""
+        """Freeze the server: connections stay open, and no request is answered."""
         assert self._server is not None
         self._server.send_signal(signal.SIGSTOP)
 
@@ -139,7 +139,7 @@ class RabbitMq:
         self._server.send_signal(signal.SIGCONT)
 
     async def end(self) -> None:
-        """Kill it: an orderly stop takes seconds to write data that are thrown away."""
+        """Kill the server, then stop: a clean stop takes seconds to write data that are then deleted."""
         self.kill()
         await self.stop()
 

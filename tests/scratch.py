@@ -11,12 +11,12 @@ import tempfile
 from pathlib import Path
 
 MEMORY = Path("/dev/shm")
-# No machine shall run short of memory for its tests: databases add up to a GiB and more.
+# Tests must not exhaust the machine's memory: their databases take a GiB and more.
 ROOM_BYTES = 4 * 2**30
 
 
 def folder_in_memory() -> Path | None:
-    """A new folder that every account may use like /tmp; none where memory is short or runs no programs."""
+    """A new folder that every account may use like /tmp; None if memory is short or mounted noexec."""
     if not MEMORY.is_dir() or os.statvfs(MEMORY).f_flag & os.ST_NOEXEC:
         return None
     if min(shutil.disk_usage(MEMORY).free, _free_memory_bytes()) < ROOM_BYTES:

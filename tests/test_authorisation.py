@@ -1,4 +1,4 @@
-"""Who may do what: every route of the API, tried over HTTP by each kind of caller.
+"""Authorisation: every route of the API, called over HTTP by each kind of caller.
 
 A route without a row here fails the suite, and so does a row without a route. To add a route, add its row:
 the five statuses, and, where the path or body needs more than the owner's id, a function that prepares it.
@@ -23,7 +23,7 @@ from tests.domains.people.person import PASSWORD, Person, link_for
 from tests.domains.scheduling.clinic import Clinic, open_clinic
 from tests.servers import on_one_stack
 
-# Who may do what is decided before a server is asked; that each route works on both, its own tests show.
+# Authorisation does not depend on the servers; each route's own tests run on both stacks.
 pytestmark = on_one_stack
 
 LETTER_ID = uuid4()
@@ -32,7 +32,7 @@ Caller = Literal["nobody", "stranger", "peer", "owner", "operator"]
 
 @dataclass(frozen=True)
 class Prepared:
-    """What the request is about: values for the path and the query, and a body."""
+    """The parts of a request: values for the path and the query, and a body."""
 
     path: dict[str, str] = field(default_factory=dict)
     body: object = None
@@ -44,7 +44,7 @@ Prepare = Callable[[httpx.AsyncClient, Person], Awaitable[Prepared]]
 
 
 async def the_owner(api: httpx.AsyncClient, owner: Person) -> Prepared:
-    """The path names the owner, whatever it calls the id."""
+    """The path has the owner's id, under either name."""
     await owner.known_to(api)
     return Prepared({"user_id": str(owner.id), "driver_id": str(owner.id)})
 
@@ -85,14 +85,14 @@ async def a_file(api: httpx.AsyncClient, owner: Person) -> Prepared:
 
 
 async def a_sign_up(api: httpx.AsyncClient, owner: Person) -> Prepared:
-    """Its owner is the caller with its token."""
+    """The owner is the caller with the sign-up's token."""
     taken = (await api.post("/v1/users", json={"name": "Ana", "email": owner.email})).json()
     owner.headers = {"authorization": f"Bearer {taken['status_token']}"}
     return Prepared({"user_id": taken["id"]})
 
 
 async def at_work(api: httpx.AsyncClient, owner: Person) -> Prepared:
-    """The owner is a driver, online, and somewhere."""
+    """The owner is an online driver."""
     prepared = await the_owner(api, owner)
     status = f"/v1/location/drivers/{owner.id}/status"
     assert (await api.put(status, json={"online": True}, headers=owner.headers)).status_code == 200
@@ -125,7 +125,7 @@ async def a_way(api: httpx.AsyncClient, owner: Person) -> Prepared:
 
 
 async def an_own_ride(api: httpx.AsyncClient, owner: Person) -> Prepared:
-    """The owner is its passenger."""
+    """The owner is the ride's passenger."""
     ride = await api.post("/v1/rides", json=WAY, headers=owner.headers)
     return Prepared({"ride_id": ride.json()["ride_id"]}, {"reason": "other"})
 
@@ -142,7 +142,7 @@ async def a_ride_to_share(api: httpx.AsyncClient, owner: Person) -> Prepared:
 
 
 async def a_shared_ride(api: httpx.AsyncClient, owner: Person) -> Prepared:
-    """The owner is its passenger, and has made a link to it."""
+    """The owner is the ride's passenger, and has made a link to it."""
     prepared = await a_ride_to_share(api, owner)
     made = await api.post(f"/v1/rides/{prepared.path['ride_id']}/shares", headers=owner.headers)
     return Prepared(prepared.path | {"share_id": made.json()["id"], "token": made.json()["token"]})
@@ -153,7 +153,7 @@ async def offers_of_it(api: httpx.AsyncClient, owner: Person) -> Prepared:
 
 
 async def an_offered_ride(api: httpx.AsyncClient, owner: Person) -> Prepared:
-    """The owner is a driver who may have it."""
+    """The owner is a driver with an offer of the ride."""
     await owner.known_to(api)
     prepared = await offers_of_it(api, Person("passenger"))
     path = f"/v1/rides/{prepared.path['ride_id']}/offers"
@@ -163,7 +163,7 @@ async def an_offered_ride(api: httpx.AsyncClient, owner: Person) -> Prepared:
 
 
 def driven(*verbs: str) -> Prepare:
-    """The owner is its driver, and has got as far as these verbs take it."""
+    """The owner is the ride's driver, and has sent these verbs."""
 
     async def prepare(api: httpx.AsyncClient, owner: Person) -> Prepared:
         prepared = await an_offered_ride(api, owner)
@@ -187,7 +187,7 @@ async def a_fence(api: httpx.AsyncClient, owner: Person) -> Prepared:
 
 
 async def a_village(api: httpx.AsyncClient, owner: Person) -> Prepared:
-    """As it is, and what would leave it so."""
+    """A community, and a body that would leave it unchanged."""
     made = await post_community(api)
     path = {"community_id": made["community_id"], "version": "1"}
     return Prepared(path, community_body(version=1), query={"version": "1"})
@@ -195,7 +195,7 @@ async def a_village(api: httpx.AsyncClient, owner: Person) -> Prepared:
 
 @pytest.fixture(autouse=True)
 async def letter(database: Database) -> None:
-    """A message that could not be handled, and waits."""
+    """A waiting dead letter."""
     async with database.connection() as db:
         await db.execute(
             "INSERT INTO dead_letters (id, queue, message_id, exchange, routing_key, reason, headers, body)"
@@ -210,7 +210,7 @@ Wanted = Callable[[Clinic], object]
 
 
 def at_a_clinic(body: Wanted | None = None) -> Prepare:
-    """The owner is a worker there, and has a day off, as has the room."""
+    """The owner is a worker there, with a day off."""
 
     async def prepare(api: httpx.AsyncClient, owner: Person) -> Prepared:
         await owner.known_to(api)
@@ -250,7 +250,7 @@ async def a_time_for_the_owner(api: httpx.AsyncClient, owner: Person) -> Prepare
 
 
 def booked_by_the_owner(body: Wanted | None = None) -> Prepare:
-    """The owner is its client, and of another that is held."""
+    """The owner is the client of an appointment and of a hold."""
 
     async def prepare(api: httpx.AsyncClient, owner: Person) -> Prepared:
         clinic = await open_clinic(api, cast(Parts, None))
@@ -263,7 +263,7 @@ def booked_by_the_owner(body: Wanted | None = None) -> Prepare:
 
 
 async def with_the_owner(api: httpx.AsyncClient, owner: Person) -> Prepared:
-    """The owner is its worker."""
+    """The owner is the appointment's worker."""
     await owner.known_to(api)
     clinic = await open_clinic(api, cast(Parts, None))
     worker_id = await clinic.worker(user_id=str(owner.id))
@@ -272,7 +272,7 @@ async def with_the_owner(api: httpx.AsyncClient, owner: Person) -> Prepared:
 
 
 async def two_to_swap(api: httpx.AsyncClient, owner: Person) -> Prepared:
-    """The owner is both's client."""
+    """The owner is the client of both appointments."""
     clinic = await open_clinic(api, cast(Parts, None))
     ids = [
         (await clinic.booked(owner.id, clinic.at(clock)))["appointment_id"] for clock in ("09:00", "11:00")
@@ -281,7 +281,7 @@ async def two_to_swap(api: httpx.AsyncClient, owner: Person) -> Prepared:
 
 
 async def an_agenda_to_link(api: httpx.AsyncClient, owner: Person) -> Prepared:
-    """The owner is the worker whose it is, and has made one address of it."""
+    """The owner is the agenda's worker, and has made a link to it."""
     await owner.known_to(api)
     body = {"name": "Ana", "time_zone": "UTC", "user_id": str(owner.id)}
     made = await api.post("/v1/scheduling/workers", json=body, headers=bearer("operator"))
@@ -292,14 +292,14 @@ async def an_agenda_to_link(api: httpx.AsyncClient, owner: Person) -> Prepared:
 
 
 async def an_appointment_to_keep(api: httpx.AsyncClient, owner: Person) -> Prepared:
-    """The owner is its client."""
+    """The owner is the appointment's client."""
     clinic = await open_clinic(api, cast(Parts, None))
     booked = await clinic.booked(owner.id, clinic.at("09:00"))
     return Prepared({"appointment_id": booked["appointment_id"]})
 
 
 async def a_series(api: httpx.AsyncClient, owner: Person) -> Prepared:
-    """The owner is its client; the body would make another."""
+    """The owner is the client of the series; the body would create another."""
     clinic = await open_clinic(api, cast(Parts, None))
     body = clinic.wish(clinic.at("09:00"), every="week", count=2)
     made = await api.post("/v1/scheduling/series", json=body, headers=owner.headers)
@@ -313,7 +313,7 @@ async def no_reason(api: httpx.AsyncClient, owner: Person) -> Prepared:
 
 
 async def a_place_in_line(api: httpx.AsyncClient, owner: Person) -> Prepared:
-    """The owner's; the body would make another."""
+    """The owner's waitlist entry; the body would create another."""
     clinic = await open_clinic(api, cast(Parts, None))
     body = {"service_id": str(clinic.service_id), "from": clinic.at("09:00"), "to": clinic.at("10:00")}
     made = await api.post("/v1/scheduling/waitlist", json=body, headers=owner.headers)
@@ -326,7 +326,7 @@ async def an_asset(api: httpx.AsyncClient, owner: Person) -> Prepared:
 
 @dataclass(frozen=True)
 class Case:
-    """One route. `owner` is the owner's role and the peer's; `stranger` is a role with no business there."""
+    """One route. `owner` is the role of owner and peer; `stranger_role` is a role without access."""
 
     route: str
     nobody: int
@@ -356,7 +356,7 @@ ROLES = with_body({"roles": ["passenger"]})
 NEW_NAME = with_body({"name": "Ana"})
 NEW_BODY = of_a_letter({"body": {}})
 DISCARD = of_a_letter({"reason": "a test"})
-# Both only say what they would do.
+# Both are dry runs.
 REPLAY_ALL = of_a_letter({"filter": {"all": True}})
 DISCARD_ALL = of_a_letter({"filter": {"all": True}, "reason": "a test"})
 DEAD = "/v1/dead-letters"
@@ -369,7 +369,7 @@ AGENDA = "/v1/scheduling/workers/{worker_id}"
 SERIES, WAITLIST = "/v1/scheduling/series", "/v1/scheduling/waitlist"
 AN_APPOINTMENT, LINKED = an_appointment_to_keep, an_agenda_to_link
 SCHED, CLOSABLE = "/v1/scheduling", "/v1/scheduling/rooms/{room_id}"
-# The owner's role, and a stranger's who is no worker.
+# The owner's role, and a stranger's role other than worker.
 A_WORKERS = ("worker", "passenger")
 CLINIC = at_a_clinic()
 A_WORKER = at_a_clinic(lambda clinic: {"name": "Bia", "time_zone": "UTC"})
@@ -506,7 +506,7 @@ CASES = [
     Case(f"POST {BOOKED}/swap",                   401,      403,  403,   403,      200, two_to_swap),
     Case(f"POST {BOOKED}/cancel",                 401,      404,  404,   200,      200, OWN),
     Case(f"POST {BOOKED}/confirm",                401,      404,  404,   200,      200, WITH, *A_WORKERS),
-    # It has not begun; that its client may not even then, `test_moving` shows.
+    # The appointment has not begun; `test_changes` tests that its client is refused after the start too.
     Case(f"POST {BOOKED}/no-show",                401,      404,  404,   409,      409, WITH, *A_WORKERS),
     Case(f"POST {SCHED}/holds",                   401,      403,  403,   201,      201, FOR_OWNER),
     Case(f"DELETE {SCHED}/holds/{{hold_id}}",     401,      404,  404,   204,      204, OWN),
@@ -530,7 +530,7 @@ CASES = [
     Case(f"POST {DEAD}/replay",                   401,      403,  403,   403,      200, REPLAY_ALL),
     Case(f"POST {DEAD}/discard",                  401,      403,  403,   403,      200, DISCARD_ALL),
 
-    # Everybody has their own: whose they are, the token says.
+    # Each caller gets its own data, by its token.
     Case("GET /v1/notifications",                 401,      200,  200,   200,      200),
     Case("POST /v1/notifications/read",           401,      200,  200,   200,      200, with_body({})),
     Case("POST /v1/ws/ticket",                    401,      201,  201,   201,      201),
@@ -539,7 +539,7 @@ CASES = [
     Case("GET /v1/audit",                         401,      403,  403,   403,      200),
     Case("GET /v1/analytics/demand",              401,      403,  403,   403,      200),
     Case("GET /v1/analytics/alerts",              401,      403,  403,   403,      200),
-    # Not set up here; whose device is whose, `test_push` shows.
+    # Web push is not configured here; `test_push` tests the access to devices.
     Case("GET /v1/push/key",                      401,      409,  409,   409,      409),
     Case("GET /v1/push/subscriptions",            401,      200,  200,   200,      200),
     Case("POST /v1/push/subscriptions",           401,      409,  409,   409,      409, with_body(A_DEVICE)),
@@ -551,7 +551,7 @@ TRIALS = [pytest.param(case, caller, id=f"{case.route} by {caller}") for case in
 
 
 def routes_of(parts: Parts) -> set[str]:
-    """Every route that answers, shown in the OpenAPI document or not."""
+    """Every route, in the OpenAPI document or not."""
     app = build_app(parts, Health())
     answering = {
         f"{method} {context.path_format}"

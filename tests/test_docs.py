@@ -26,11 +26,11 @@ ARCHITECTURE = ROOT / "docs/architecture.md"
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 
-# What a reader types one after another.
+# Sections whose blocks a reader runs one after another.
 BY_CURL = ("The API by curl", "A ride in a community")
 RUN_SECONDS = 60
 BLOCKS = re.DOTALL | re.MULTILINE
-# Stands before curl on the PATH: keeps each answer with its status, and shows it as curl would.
+# Comes before curl on the PATH: stores each answer with its status, and prints it as curl would.
 KEEPING_CURL = """#!/bin/sh
 answer="$ANSWERS/$(ls "$ANSWERS" | grep -c status)"
 : > "$answer.body"
@@ -53,7 +53,7 @@ class Expected:
     pieces: list[str]
 
     def fits(self, answer: str) -> bool:
-        """Whether the pieces stand in the answer, in this order."""
+        """True if the answer contains the pieces in this order."""
         at = 0
         for piece in self.pieces:
             found = answer.find(piece, at)
@@ -77,7 +77,7 @@ def told_answers(script: str) -> list[Expected]:
 
 
 def code_in(page: Path) -> str:
-    """Only what is set as code: prose may well say that something will make sense."""
+    """Only the code blocks and code spans: prose may contain words such as "make sense"."""
     blocks: list[str] = []
 
     def set_apart(block: re.Match[str]) -> str:
@@ -90,7 +90,7 @@ def code_in(page: Path) -> str:
 
 @pytest.fixture
 async def demo(stack: Stack, settings: Settings) -> AsyncIterator[Demo]:
-    """A Catraca as `make up` leaves it: only the demo city is there."""
+    """A Catraca as after `make up`: with the demo city only."""
     database_url = await stack.migrated_database(f"docs_{uuid4().hex}")
     own = settings.changed(database_url=database_url, port=free_port())
     async with open_parts(own) as parts:
@@ -100,7 +100,7 @@ async def demo(stack: Stack, settings: Settings) -> AsyncIterator[Demo]:
 
 
 async def run_script(script: str, folder: Path, demo: Demo) -> list[tuple[str, str]]:
-    """Run it as a reader would; answers the status and text of every curl in it."""
+    """Run the script as a reader would; returns status and body of every curl in it."""
     answers, programs = folder / "answers", folder / "bin"
     answers.mkdir()
     programs.mkdir()

@@ -355,7 +355,7 @@ LONG = "Zq3vN8sT1xK6bR0mW5yH9cJ2dF7gL4pA"
     ],
 )
 def test_production_needs_a_strong_secret(secret: str | None, database_url: str | None, fit: bool) -> None:
-    """Generated is fit on one machine; over a network every machine would generate another."""
+    """A generated secret is fit on one machine; over a network every machine would generate its own."""
     given = {"secret": secret, "database_url": database_url}
     read_settings(**given).ensure_fit()
     settings = read_settings(environment="production", **given)

@@ -114,7 +114,7 @@ def events_in_the_package() -> set[type[Event]]:
     while kinds:
         kinds += (more := kinds.pop().__subclasses__())
         found |= {kind for kind in more if kind.__module__.startswith("catraca.events")}
-    # What others are made from is no event itself.
+    # A base class of events is no event itself.
     return {kind for kind in found if not kind.__subclasses__()}
 
 
@@ -138,10 +138,10 @@ def test_only_domains_record_events() -> None:
 
 
 ROOT = PACKAGE.parent
-# Not in backquotes: there is an account called nobody.
+# Not in backquotes: `nobody` is the name of a system account.
 PRONOUN = re.compile(r"(?<!`)\b(whoever|nobody|somebody)\b", re.IGNORECASE)
 GERUND = re.compile(r"(?:test_)?[a-z_]*ing")
-# Words of the business that happen to end so.
+# Nouns of the business that end in -ing.
 NOUNS = {
     "billing",
     "booking",

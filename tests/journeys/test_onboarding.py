@@ -76,9 +76,7 @@ async def test_the_ingester_resumes_after_a_database_outage(
     async with harness.ingesting():
         before = pauses()
         guard = await asyncpg.connect(own_servers.postgres.url)
-        await guard.execute(
-            "BEGIN; LOCK TABLE users IN SHARE MODE"
-        )  # so that the ingester waits in its transaction
+        await guard.execute("BEGIN; LOCK TABLE users IN SHARE MODE")  # the ingester waits amid its work
         receipt = [await harness.sign_up() for _ in range(12)]
 
         async def is_amid_them() -> bool:

@@ -1,4 +1,4 @@
-"""Servers of one's own, to be killed, frozen and started again."""
+"""Private servers to kill, freeze and start again."""
 
 import os
 import subprocess
@@ -28,7 +28,7 @@ class Breakable(Protocol):
 
 
 class Postgres:
-    """Its backends are processes too: freezing the server freezes all of them."""
+    """A PostgreSQL server: freezing and killing it includes its backends, which are processes too."""
 
     url: str
     pid: int
@@ -36,17 +36,17 @@ class Postgres:
 
     def pause(self) -> None:
         self._frozen = (self.pid, *descendants(self.pid))
-        self._tell(*self._frozen, signal=SIGSTOP)
+        self._signal(*self._frozen, signal=SIGSTOP)
 
     def resume(self) -> None:
-        self._tell(*self._frozen, signal=SIGCONT)
+        self._signal(*self._frozen, signal=SIGCONT)
 
     async def kill(self) -> None:
-        # Stopped first: a helper born after the others were counted would live on, and keep its memory.
-        self._tell(self.pid, signal=SIGSTOP)
-        self._tell(self.pid, *descendants(self.pid), signal=SIGKILL)
+        # Stopped first: a process forked after the others were listed would survive and keep shared memory.
+        self._signal(self.pid, signal=SIGSTOP)
+        self._signal(self.pid, *descendants(self.pid), signal=SIGKILL)
 
-    def _tell(self, *pids: int, signal: int) -> None:
+    def _signal(self, *pids: int, signal: int) -> None:
         for pid in pids:
             try:
                 os.kill(pid, signal)
@@ -99,7 +99,7 @@ class Debian(Postgres):
 
     async def _answers(self) -> bool:
         if self._stack.processes["postgres"].poll() is not None:
-            self._launch()  # those killed were not all gone yet: it refuses to start beside them
+            self._launch()  # it refuses to start until all killed processes are gone
         try:
             connection = await asyncpg.connect(self.url)
         except (OSError, asyncpg.PostgresError):
@@ -109,7 +109,7 @@ class Debian(Postgres):
 
 
 class Broker:
-    """RabbitMQ, which here loses patience with a consumer after a second."""
+    """RabbitMQ with a consumer timeout of one second."""
 
     def __init__(self, folder: Path) -> None:
         self._server = RabbitMq(

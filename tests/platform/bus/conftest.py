@@ -14,8 +14,8 @@ from tests.servers import Stack
 
 
 @pytest.fixture(autouse=True)
-def _looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What falls due between two looks would be waited for by every test of a retry, on PostgreSQL's bus."""
+def _poll_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Poll often, so that tests of retries on the PostgreSQL bus do not wait for the next poll."""
     monkeypatch.setattr(subscription, "POLL_SECONDS", 0.05)
 
 
@@ -26,7 +26,7 @@ def carrier(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="session")
 async def bus_database_url(stack: Stack) -> str:
-    """A database of its own, in which handlers may leave their effects."""
+    """A separate database with a table for the effects of handlers."""
     url = await stack.migrated_database(f"bus_{uuid4().hex[:8]}")
     database = await Database.open(url)
     async with database.transaction() as db:
@@ -62,8 +62,8 @@ def connector(database: Database, broker_url: str | None) -> Connect:
 @pytest.fixture
 async def world(bus_database: Database, broker_url: str | None) -> AsyncIterator[World]:
     async with bus_database.connection() as db:
-        await db.execute("TRUNCATE outbox")  # what another test's relay could not send
+        await db.execute("TRUNCATE outbox")  # events that another test's relay could not send
     world = World(bus_database, connector(bus_database, broker_url))
-    with capture_logs():  # printed for people to read, every traceback would take a second
+    with capture_logs():  # printing a traceback for people takes a second
         yield world
         await world.close()

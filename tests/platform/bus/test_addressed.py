@@ -1,4 +1,4 @@
-"""A message addressed to one queue alone, on every bus: as it is replayed after it died there."""
+"""A message for one queue only, as a replayed dead letter is, on every bus."""
 
 from dataclasses import replace
 from uuid import UUID, uuid4
@@ -15,7 +15,7 @@ pytestmark = on_every_bus
 
 
 async def write_replay(world: World, message: Message, *, wait_seconds: float = 0) -> None:
-    """The outbox row of a replay, as the dead letters write it."""
+    """Insert the outbox row of a replay as the dead letters domain does."""
     async with world.database.transaction() as db:
         await db.execute(
             "INSERT INTO outbox (id, aggregate_id, seq, exchange, routing_key, headers, body, queue,"
@@ -54,7 +54,7 @@ async def test_a_replay_goes_to_its_queue_only_with_its_own_id(world: World) -> 
     failed, other = world.queue("failed"), world.queue("other")
     await world.open(failed, other)
     message = world.message(body=b'{"a":   1}', about=uuid4(), seq=7)
-    # Its key need not lead anywhere any more.
+    # Its key may no longer be routed to any queue.
     message = replace(message, key="thing.forgotten", queue=failed.name)
     await write_replay(world, message)
     async with world.relaying(), world.consuming(failed):
@@ -69,7 +69,7 @@ async def test_a_replay_goes_to_its_queue_only_with_its_own_id(world: World) -> 
 
 
 async def test_news_and_replays_sent_together_each_go_their_way(world: World) -> None:
-    # Without an inbox, so that a second copy would be seen.
+    # Without an inbox, so that a second copy would be applied.
     failed = world.queue("failed", single_active=True, remembers=False)
     other = world.queue("other", single_active=True, remembers=False)
     await world.open(failed, other)
@@ -114,7 +114,7 @@ async def test_a_queue_that_keeps_nothing_is_unroutable_and_harms_no_other(world
     await world.open(*([queue] if kind == "unknown" else [queue, none]), keys=(KEY, "none.such"))
     about = uuid4()
     lost = replace(world.message(about=about), queue=none.name)
-    # Of the same aggregate: a replay keeps no order with it, and so holds nothing up.
+    # Of the same aggregate: a replay has no order with it, so it blocks nothing.
     kept, also_kept = world.message(about=about), replace(world.message(about=about), queue=queue.name)
     refused, *confirmed = await world.bus.publish([lost, kept, also_kept])
     assert isinstance(refused, Unroutable)

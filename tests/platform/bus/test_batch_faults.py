@@ -28,7 +28,7 @@ def batched(world: World, **options: Any) -> Queue:
 
 
 class Writer:
-    """Writes a batch with one statement, which fails where a bad one is in it; notes every attempt."""
+    """Writes a batch with one statement, which fails if it has a bad message; records every attempt."""
 
     def __init__(self, *bad: UUID) -> None:
         self.attempts: list[list[UUID]] = []
@@ -85,7 +85,7 @@ async def test_a_message_unreadable_to_the_transport_is_never_prepared(
 
 
 async def publish_unreadable(world: World, broker_url: str | None) -> str:
-    """On RabbitMQ without an id of ours; on PostgreSQL as one that ended all who took it. Answers why."""
+    """Publish with a foreign id (RabbitMQ) or too many deliveries (PostgreSQL); returns the reason."""
     if broker_url is None:
         await world.publish(message := world.message())
         async with world.database.transaction() as db:
@@ -93,7 +93,7 @@ async def publish_unreadable(world: World, broker_url: str | None) -> str:
         return "delivery_limit"
     connection = await aiormq.connect(broker_url)
     channel = await connection.channel()
-    nameless = Basic.Properties(message_id="42")  # without any, the client would make one up
+    nameless = Basic.Properties(message_id="42")  # without an id, the client would generate one
     await channel.basic_publish(b"{}", exchange=world.exchange, routing_key=KEY, properties=nameless)
     await connection.close()
     return "bad_id"
@@ -200,7 +200,7 @@ async def test_a_batch_that_fails_is_halved_until_the_bad_ones_stand_alone(
     letters = await world.buried(len(bad))
     assert sorted(ids(letters)) == sorted(ids(bad))
     assert {letter.headers.reason for letter in letters} == {asyncpg.DivisionByZeroError.__name__}
-    # Two a level for each bad one; and where all are bad, every part of the batch once.
+    # Two per level for each bad message; if all are bad, every part of the batch once.
     assert len(writer.attempts) <= min(1 + 2 * len(bad) * math.log2(SIZE), 2 * SIZE - 1)
 
 

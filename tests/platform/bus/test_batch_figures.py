@@ -1,4 +1,4 @@
-"""What a pipeline tells in figures, on every bus."""
+"""The metrics of a pipeline, on every bus."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -23,8 +23,8 @@ def batched(world: World, **options: Any) -> Queue:
     return world.queue("batched", **chosen)
 
 
-def told(figure: Histogram, queue: Queue) -> tuple[int, float]:
-    """How many were observed, and their sum."""
+def observed(figure: Histogram, queue: Queue) -> tuple[int, float]:
+    """The number of observations, and their sum."""
     child = figure.labels(queue.name)
     return int(sum(bucket.get() for bucket in child._buckets)), child._sum.get()
 
@@ -49,8 +49,8 @@ async def test_batch_sizes_are_recorded(world: World) -> None:
     async with world.batching(queue, refuse_the_last):
         await world.publish(*messages)
         await world.until_waiting(world.dead, 1)
-    assert told(BATCH_SIZES, queue) == (3, 7), "four, then two and one of the other four"
-    assert told(HANDLER_SECONDS, queue)[0] == 3
+    assert observed(BATCH_SIZES, queue) == (3, 7), "four, then two and one of the other four"
+    assert observed(HANDLER_SECONDS, queue)[0] == 3
     assert outcomes(queue, "applied", "retried", "dead") == [7, 0, 1]
 
 
@@ -60,15 +60,15 @@ async def test_latency_is_of_the_oldest_message_up_to_the_commit(world: World) -
     old, new, ahead = (sent(world.message(), seconds_ago=ago) for ago in (7, 0, -NEVER))
     async with world.batching(queue):
         await world.publish(new, old)
-        await until(lambda: told(LATENCY_SECONDS, queue)[0] == 1)
-        _, seconds = told(LATENCY_SECONDS, queue)
+        await until(lambda: observed(LATENCY_SECONDS, queue)[0] == 1)
+        _, seconds = observed(LATENCY_SECONDS, queue)
         assert 7 <= seconds < NEVER
         await world.publish(world.message(), world.message())
         await world.until_applied(queue, 4)
         await world.publish(ahead, ahead)
         await world.until_applied(queue, 5)
-    # Nothing to say of those without a time; and a clock that is ahead of ours does not turn time back.
-    assert told(LATENCY_SECONDS, queue) == (2, seconds)
+    # Messages without a time are not observed; the latency of one from a clock ahead of ours is 0.
+    assert observed(LATENCY_SECONDS, queue) == (2, seconds)
 
 
 async def test_faults_are_counted_by_reason_and_messages_by_outcome(world: World) -> None:

@@ -1,4 +1,4 @@
-"""A server that is away pauses a pipeline, on every bus: nothing is counted, halved or lost."""
+"""An unavailable server pauses a pipeline, on every bus: nothing is counted, halved or lost."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -16,7 +16,7 @@ from tests.platform.bus.world import World, on_every_bus
 pytestmark = on_every_bus
 
 AWAY = [Busy, DatabaseUnavailable, OutcomeUnknown, RedisAway, BusAway]
-# More than a message has retries.
+# More than the retries of a message.
 FAULTS = 5
 
 
@@ -31,7 +31,7 @@ def batched(world: World, **options: Any) -> Queue:
 
 
 class Unlucky:
-    """Finds a server away for the first few times, whatever it is asked to do."""
+    """Raises that a server is unavailable in the first calls of each method."""
 
     def __init__(self, fall_away: Callable[[], Exception]) -> None:
         self.prepared: list[int] = []

@@ -19,7 +19,7 @@ from tests.servers import until
 
 pytestmark = on_every_bus
 
-# Longer than any test waits: what is written before was not written because its time was over.
+# Longer than any test: batches are not written because of this time.
 NEVER = 3600
 
 
@@ -32,7 +32,7 @@ def doomed(tmp_path: Path, bus_database_url: str, broker_url: str | None) -> Ite
 
 @pytest.fixture
 def endless_leases(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is not given back never comes back."""
+    """Messages that are not given back never come back."""
     monkeypatch.setattr(subscription, "LEASE_SECONDS", NEVER)
 
 
@@ -42,7 +42,7 @@ def batched(world: World, **options: Any) -> Queue:
 
 
 class Written:
-    """Keeps a list of what was written together."""
+    """Records the batches that were written."""
 
     def __init__(self) -> None:
         self.batches: list[list[UUID]] = []
@@ -99,7 +99,7 @@ async def test_a_batch_that_is_not_full_is_written_when_its_time_is_over(world: 
     queue, written = batched(world, fill_seconds=0.1), Written()
     await world.open(queue)
     async with world.batching(queue, written.write):
-        for count in (3, 5):  # and so is the next one
+        for count in (3, 5):  # the next batch too
             await world.publish(*(world.message() for _ in range(count - sum(written.sizes))))
             await world.until_applied(queue, count)
     assert sum(written.sizes) == 5
@@ -140,7 +140,7 @@ async def test_concurrent_preparations_are_limited_by_processors(
         await preparing.until_inside(3)
         await world.publish(*(world.message() for _ in range(4)))
         await world.publish(world.message("other"))
-        await world.until_applied(other, 1)  # by now the others have arrived too
+        await world.until_applied(other, 1)  # by then the others have arrived too
         preparing.open()
         await world.until_applied(queue, 8)
     assert (preparing.came, preparing.most_inside) == (8, 3)
@@ -175,7 +175,7 @@ async def test_a_stop_writes_prepared_messages_and_returns_the_rest(world: World
         await preparing.until_inside(1)
         await world.publish(*waiting)
         stopping.set()
-        # Another gets what this one had not taken up, and nothing else.
+        # Another consumer gets exactly the messages that this one had not started.
         async with world.consuming(replace(queue, fill_seconds=0), bus=world.connect()):
             await world.until_applied(queue, 4)
         assert sorted(await world.ids(queue)) == sorted(message.id for message in waiting)
@@ -197,7 +197,7 @@ async def test_a_consumer_stopped_in_a_pause_returns_everything(
     queue = batched(world, prefetch=8)
     await world.open(queue)
     await world.publish(*(messages := [world.message() for _ in range(8)]))
-    for _ in range(5):  # as in a rolling restart while the database is away
+    for _ in range(5):  # like a rolling restart during a database outage
         tried = asyncio.Event()
 
         async def find_it_away(*_: object, tried: asyncio.Event = tried) -> Mapping[int, Exception]:
@@ -244,7 +244,7 @@ async def test_transient_messages_do_not_pile_up_during_an_outage(world: World) 
         await turnstile.until_inside(1)
         await until(lambda: prepared >= queue.prefetch)
         await world.bus.publish_transient([world.message() for _ in range(50)])
-        # Taken a hundred at a time, so it may be that many more than it should.
+        # Messages are taken a hundred at a time, so the limit can be exceeded by that many.
         assert prepared <= queue.prefetch + 100
         turnstile.open()
         await until(lambda: prepared == 2050)

@@ -1,4 +1,4 @@
-"""Whether a queue could read a body, asked before it is sent there."""
+"""The check that a queue can read a body, before the body is sent there."""
 
 from typing import Any
 from uuid import uuid4

@@ -1,4 +1,4 @@
-"""The consumer tells a bad message from a bad day, on every bus."""
+"""The consumer distinguishes a faulty message from an outage, on every bus."""
 
 import asyncio
 import math
@@ -55,7 +55,7 @@ async def test_a_wait_for_a_lock_that_runs_out_counts_nothing(world: World) -> N
 
 
 async def _holds_out(world: World, fall_away) -> None:
-    """More such faults than a message has retries, and then it is applied, once, and nothing was counted."""
+    """After more failures than a message has retries it is applied once, and no retry was counted."""
     queue = world.queue("waiting", concurrency=1)
     await world.open(queue)
     attempts: list[int] = []
@@ -128,11 +128,11 @@ async def test_bad_messages_neither_repeat_nor_reorder_their_neighbours(
         await world.publish(*messages)
         gate.set()
         await world.until_waiting(world.dead, len(bad))
-        # Not until none waits in the queue: those in hand do not, and go back there when the consumer stops.
+        # An empty queue is not enough: unsettled messages return there when the consumer stops.
         await world.until_applied(queue, len(messages) - len(bad))
     assert await world.ids(queue) == [message.id for message in messages if message.id not in bad]
     assert {letter.id for letter in await world.buried(len(bad))} == bad
-    # Two for each halving on the way to a bad one; and where all are bad, every part once.
+    # Two for each halving on the way to a bad message; if all are bad, every part once.
     halvings = math.log2(queue.batch)
     assert len(transactions) <= min(
         len(batches) + 2 * len(bad) * halvings, sum(2 * size - 1 for size in batches)
@@ -143,13 +143,13 @@ def _sizes_of_what_is_settled(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     sizes: list[int] = []
     settle = DeliverySettler.settle
 
-    async def settle_and_tell(
+    async def settle_and_record(
         settling: DeliverySettler, deliveries: Sequence[Delivery], apply: Apply
     ) -> None:
         sizes.append(len(deliveries))
         await settle(settling, deliveries, apply)
 
-    monkeypatch.setattr(DeliverySettler, "settle", settle_and_tell)
+    monkeypatch.setattr(DeliverySettler, "settle", settle_and_record)
     return sizes
 
 

@@ -1,4 +1,4 @@
-"""What becomes of messages that cannot be handled, on every bus: tried later and later, then dead letters."""
+"""Messages that cannot be handled, on every bus: retried with growing delays, then dead letters."""
 
 from uuid import UUID, uuid4
 
@@ -17,7 +17,7 @@ pytestmark = on_every_bus
 
 
 class Clumsy:
-    """Fails at the messages it is told to, as often as told, and keeps a list of its attempts."""
+    """Fails on each message the given number of times, and records its attempts."""
 
     def __init__(self, times: dict[UUID, int], error: Exception | None = None) -> None:
         self.attempts: list[tuple[UUID, int]] = []
@@ -120,7 +120,7 @@ async def test_a_key_without_a_handler_is_retried(world: World) -> None:
     handled: list[Event] = []
     await world.publish(message := world.message("thing.new", about=uuid4(), seq=1))
     async with world.running(queue, _strict(queue, handled)):
-        await world.until_waiting(queue, 0)  # it does not know the key, and has put it off
+        await world.until_waiting(queue, 0)  # the key is unknown, so the message was delayed
     async with world.consuming(queue):
         (found,) = await world.until_applied(queue, 1)
     assert found.id == message.id
@@ -142,7 +142,7 @@ async def test_a_message_that_dies_in_two_queues_is_two_dead_letters(world: Worl
     async with world.database.transaction() as db:
         for letter in letters:
             await insert_dead_letter(db, letter)
-            await insert_dead_letter(db, letter)  # once more, after a crash or a replay
+            await insert_dead_letter(db, letter)  # again, as after a crash or a replay
         stored = await db.fetch(
             "SELECT queue, reason, times FROM dead_letters WHERE message_id = $1", message.id
         )

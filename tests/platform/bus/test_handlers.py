@@ -1,4 +1,4 @@
-"""How a domain says what it does with an event."""
+"""How a domain declares its handlers of events."""
 
 from datetime import UTC, datetime
 from typing import Any

@@ -1,4 +1,4 @@
-"""A queue may have its own place in which to wait for another try, on every bus."""
+"""A queue may have its own retry queue, on every bus."""
 
 from typing import Any
 

@@ -27,15 +27,15 @@ def short_leases(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subscription, "RENEW_SECONDS", 0.2)
 
 
-class Holding:
-    """A handler that begins and does not finish before it is let go."""
+class BlockedHandler:
+    """A handler that does not finish until it is released."""
 
     def __init__(self) -> None:
-        self.began, self.let_go = asyncio.Event(), asyncio.Event()
+        self.began, self.released = asyncio.Event(), asyncio.Event()
 
     async def hold(self, _db: Db, _message: Message) -> None:
         self.began.set()
-        await self.let_go.wait()
+        await self.released.wait()
 
 
 async def lease_over(world: World) -> None:
@@ -55,21 +55,21 @@ async def lease_over(world: World) -> None:
 async def test_a_busy_consumer_keeps_its_leases(world: World) -> None:
     queue = world.queue("kept", prefetch=4, concurrency=1)
     await world.open(queue)
-    handler = Holding()
+    handler = BlockedHandler()
     await world.publish(*(messages := [world.message() for _ in range(4)]))
     async with world.consuming(queue, handler.hold):
         await handler.began.wait()
         async with world.consuming(queue, bus=world.connect()):
             await lease_over(world)
             assert await world.ids(queue) == []
-        handler.let_go.set()
+        handler.released.set()
         await world.until_applied(queue, 4)
     assert await world.ids(queue) == [message.id for message in messages]
 
 
 @pytest.mark.usefixtures("short_leases")
 async def test_an_active_consumer_that_gets_nowhere_stays_the_only_one(world: World) -> None:
-    """A busy consumer claims nothing, and must not lose the queue for it."""
+    """A busy consumer claims nothing, and must stay active nevertheless."""
     queue = world.queue("slow", single_active=True, prefetch=2)
     await world.open(queue)
     began, is_away = asyncio.Event(), True
@@ -151,7 +151,7 @@ async def until_taken(source: object, count: int) -> list:
 async def test_a_claim_with_a_lost_answer_is_delivered_again(world: World) -> None:
     queue = world.queue("unanswered", prefetch=1, concurrency=1)
     await world.open(queue)
-    handler = Holding()
+    handler = BlockedHandler()
     await world.publish(world.message())
     async with world.consuming(queue, handler.hold):
         await handler.began.wait()
@@ -163,7 +163,7 @@ async def test_a_claim_with_a_lost_answer_is_delivered_again(world: World) -> No
         async with world.consuming(queue, bus=world.connect()):
             await world.until_applied(queue, 1)
         assert await world.ids(queue) == [lost.id]
-        handler.let_go.set()
+        handler.released.set()
 
 
 async def test_unconsumed_transient_messages_do_not_pile_up(world: World) -> None:
@@ -192,7 +192,7 @@ async def test_confirmed_news_is_never_put_where_it_may_be_dropped(world: World)
 
 
 async def test_a_consumer_that_can_never_claim_fails_loudly(world: World, stack: Stack) -> None:
-    """Better no consumer, and a supervisor that sees it, than one that hears nothing for ever."""
+    """A consumer that can receive nothing must fail, so that its supervisor notices."""
     queue = world.queue("deaf")
     await world.open(queue)
     empty = await Database.open(stack.database_url.replace("/catraca?", "/postgres?"))

@@ -93,7 +93,7 @@ async def test_a_full_queue_refuses_until_a_message_is_taken(world: World) -> No
         assert outcome is None or isinstance(outcome, QueueFull)
         return outcome is not None
 
-    await until(refused)  # a broker may take one or two too many
+    await until(refused)  # a broker may accept one or two too many
     assert 5 <= (await world.bus.depths())[small.name] <= 8
     await world.publish(world.message("large.thing"))
     async with world.consuming(small):

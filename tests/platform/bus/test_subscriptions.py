@@ -35,7 +35,7 @@ async def test_competing_consumers_never_share_a_message(world: World) -> None:
     def taker(mine: list[UUID]) -> Handle:
         async def take(_db: Db, message: Message) -> None:
             mine.append(message.id)
-            await until(lambda: all(taken))  # each must get some while another has its hands full
+            await until(lambda: all(taken))  # each must get some while another is busy
 
         return take
 
@@ -56,7 +56,7 @@ async def test_a_stuck_consumer_holds_at_most_its_prefetch(world: World) -> None
     async with world.consuming(queue, gate.hold):
         await world.publish(*(messages := [world.message() for _ in range(10)]))
         await gate.until_holding(1)
-        # Another gets all the others, and none of the three: one in work, two waiting behind it.
+        # Another consumer gets all but three messages: one in work, two waiting.
         async with world.consuming(queue, bus=world.connect()):
             await world.until_applied(queue, 7)
         assert len(await world.ids(queue)) == 7
@@ -67,7 +67,7 @@ async def test_a_stuck_consumer_holds_at_most_its_prefetch(world: World) -> None
 
 @pytest.fixture
 def endless_leases(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is not given back never comes back."""
+    """Messages that are not given back never come back."""
     monkeypatch.setattr(subscription, "LEASE_SECONDS", 3600)
 
 
@@ -98,7 +98,7 @@ async def test_a_consumer_stopped_in_a_pause_returns_everything(world: World) ->
     await world.open(queue)
     messages = [world.message() for _ in range(8)]
     await world.publish(*messages)
-    for _ in range(5):  # as in a rolling restart while the database is away
+    for _ in range(5):  # like a rolling restart during a database outage
         tried = asyncio.Event()
 
         async def find_it_away(_db: Db, _message: Message, tried: asyncio.Event = tried) -> None:
@@ -198,7 +198,7 @@ def assert_in_order(found: list[Message], things: list[UUID], count: int) -> Non
 
 
 class Gate:
-    """Holds handlers back until it is opened."""
+    """Blocks handlers until it is opened."""
 
     def __init__(self) -> None:
         self.held: set[UUID] = set()

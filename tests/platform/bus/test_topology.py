@@ -49,7 +49,7 @@ def refusal(
     handled: dict[str, tuple[str, ...] | None] | None = None,
     **options: object,
 ) -> str:
-    """What is said about this topology; nothing when it is accepted."""
+    """The text of the refusal; empty if the topology is accepted."""
     topology = Topology(exchanges=exchanges, queues=queues, **options)  # type: ignore[arg-type]
     consumed = {one.name: None for one in topology.live} if handled is None else handled
     try:
@@ -202,7 +202,7 @@ def test_a_queue_matches_once_and_a_planned_one_never() -> None:
     assert topology.route("elsewhere", "ride.started") == []
 
 
-# The table of the design, in its words: exchange by exchange, queue by queue.
+# The table of the design: the role and the keys of each queue.
 QUEUES = {
     "matching_service_queue": ("dispatcher", "ride.requested", "ride.reassigning"),
     "matching_retry_queue": ("dispatcher", "matching.driver_rejected", "matching.driver_timeout"),

@@ -1,4 +1,4 @@
-"""News that may be dropped and is never delivered late, on every bus."""
+"""Transient messages: they may be dropped and are never delivered late, on every bus."""
 
 import asyncio
 from uuid import UUID, uuid4
@@ -17,20 +17,20 @@ def positions(world: World, *, seconds: float, **options: int) -> Queue:
     return world.queue("positions", transient_seconds=seconds, dead_letters_to=None, **options)
 
 
-async def no_longer_news(queue: Queue) -> None:
-    """Wait until what was published before is stale."""
+async def until_stale(queue: Queue) -> None:
+    """Wait until all messages published so far are stale."""
     assert queue.transient_seconds is not None
     stale_at = monotonic_seconds() + queue.transient_seconds
     await until(lambda: monotonic_seconds() > stale_at)
 
 
 def undated(message: Message) -> Message:
-    """As it was published: a bus may note when that was."""
+    """The message without the publishing time, which a bus may add."""
     return message.with_headers(sent_at=None)
 
 
 async def published_until_applied(world: World, queue: Queue, *, but: int = 0) -> set[UUID]:
-    """Publish until one is applied: on a busy machine even the freshest may come too late. Answers all."""
+    """Publish until one is applied, as on a busy machine any may be too late; returns all published ids."""
     fresh: set[UUID] = set()
 
     async def applied() -> bool:
@@ -57,7 +57,7 @@ async def test_transient_messages_expire(world: World) -> None:
     queue = positions(world, seconds=0.3)
     await world.open(queue)
     await world.bus.publish_transient([world.message() for _ in range(40)])
-    await no_longer_news(queue)
+    await until_stale(queue)
     async with world.consuming(queue):
         fresh = await published_until_applied(world, queue)
     assert fresh.issuperset(await world.ids(queue))
@@ -78,7 +78,7 @@ async def test_messages_stale_after_slow_work_are_dropped(world: World) -> None:
         await world.bus.publish_transient([first])
         await began.wait()
         await world.bus.publish_transient(waiting)
-        await no_longer_news(queue)
+        await until_stale(queue)
         gate.set()
         await world.until_applied(queue, 1)
         fresh = await published_until_applied(world, queue, but=1)
@@ -98,7 +98,7 @@ async def test_messages_stale_after_an_outage_are_dropped(world: World) -> None:
 
     async with world.consuming(queue, find_it_away):
         await world.bus.publish_transient([world.message()])
-        await no_longer_news(queue)
+        await until_stale(queue)
         away = False
         fresh = await published_until_applied(world, queue)
     assert fresh.issuperset(await world.ids(queue))
@@ -114,7 +114,7 @@ async def test_a_consumer_of_news_holds_no_more_than_its_prefetch(world: World) 
 
     async with world.consuming(queue, hold):
         await world.bus.publish_transient([world.message() for _ in range(10)])
-        # One in work, three at most waiting behind it: the others are for whoever else is there.
+        # This consumer holds at most one in work and three waiting; the others go to another consumer.
         async with world.consuming(queue, bus=world.connect()):
             await world.until_applied(queue, 6)
         gate.set()

@@ -26,7 +26,7 @@ from catraca.platform.event import Event
 from catraca.platform.ids import new_id
 from tests.servers import until
 
-# Those that must behave alike. One worker for all that needs RabbitMQ, so that one broker is enough.
+# The buses that must behave alike. Tests with RabbitMQ run in one worker, so that one broker is enough.
 on_every_bus = pytest.mark.parametrize(
     ("stack", "carrier"),
     [
@@ -46,7 +46,7 @@ Connect = Callable[[Topology], Transport]
 
 
 class World:
-    """`queue` names queues, `open` makes them; handlers leave a row for each effect, so repeats are seen."""
+    """`queue` names queues, `open` declares them. Handlers insert a row per effect, which shows repeats."""
 
     def __init__(self, database: Database, connect: Connect) -> None:
         self.database = database
@@ -59,12 +59,12 @@ class World:
         self.bus: Transport
 
     def queue(self, name: str, *binds: str, **options: Any) -> Queue:
-        """A queue of this test; other queues' dead letters go to `dead`, unless told otherwise."""
+        """A queue of this test. Its dead letters go to `dead`, unless `options` change that."""
         chosen = {"role": "tester", "does": "Is tested.", "dead_letters_to": self.dlx} | options
         return Queue(name=f"{name}_{self.tag}", binds=binds or (KEY,), **chosen)
 
     async def open(self, *queues: Queue, keys: Sequence[str] = (KEY,), **options: Any) -> None:
-        """Make these queues; a second call widens the same exchange by more of them."""
+        """Declare these queues; a second call adds queues to the same exchange."""
         self.topology = Topology(
             exchanges={self.exchange: tuple(keys), self.dlx: ()},
             queues=(*queues, self.dead),
@@ -74,7 +74,7 @@ class World:
         await self.bus.declare()
 
     def connect(self) -> Transport:
-        """Another process' connection to the same queues."""
+        """A connection of another process to the same queues."""
         bus = self._connect(self.topology)
         self._buses.append(bus)
         return bus
@@ -96,7 +96,7 @@ class World:
     async def consuming(
         self, queue: Queue, handle: Handle | None = None, *, bus: Transport | None = None, **options: Any
     ) -> AsyncIterator[asyncio.Event]:
-        """A consumer, until the block ends or the event is set; what its handlers do is in `applied`."""
+        """Run a consumer until the block ends or the event is set; `applied` returns its effects."""
         handlers = EventHandlers[()](queue.name)
         handlers.anything(self.noting(queue, handle))
         async with self.running(queue, handlers, bus=bus, **options) as stopping:
@@ -126,7 +126,7 @@ class World:
         prepare: Prepare | None = None,
         **options: Any,
     ) -> AsyncIterator[asyncio.Event]:
-        """A consumer with one handler per batch, until the block ends or the event is set."""
+        """Run a consumer with one handler per batch, until the block ends or the event is set."""
 
         async def look_at(message: Message) -> Message:
             if prepare is not None:
@@ -158,7 +158,7 @@ class World:
             yield
 
     def event(self, about: UUID, number: int = 0, key: str = KEY) -> Event:
-        """Something to record in the outbox."""
+        """An event to record in the outbox."""
         return _event_type(self.exchange, key)(thing_id=about, number=number)
 
     async def record(self, *events: Event) -> None:
@@ -170,7 +170,7 @@ class World:
             return (await outbox.backlog(db))[0]
 
     async def applied(self, queue: Queue) -> list[Message]:
-        """What was applied, in order, as it was."""
+        """The applied messages, in order and unchanged."""
         async with self.database.connection() as db:
             return await effects(db, queue.name)
 
@@ -185,7 +185,7 @@ class World:
         return await self.applied(queue)
 
     async def until_waiting(self, queue: Queue, count: int) -> None:
-        """Until so many wait in the queue."""
+        """Wait until exactly this many messages are in the queue."""
 
         async def is_so() -> bool:
             return (await self.bus.depths())[queue.name] == count
@@ -193,7 +193,7 @@ class World:
         await until(is_so)
 
     async def buried(self, count: int) -> list[Message]:
-        """The dead letters, when there are so many; and no more come."""
+        """Wait for this many dead letters and return them; fails if there are more."""
         async with self.consuming(self.dead):
             await self.until_applied(self.dead, count)
         await self.until_waiting(self.dead, 0)
@@ -204,7 +204,7 @@ class World:
 
 @asynccontextmanager
 async def until_over(run: Callable[[asyncio.Event], Awaitable[None]]) -> AsyncIterator[asyncio.Event]:
-    """Something that runs until told to stop; if it fails before, so does the test."""
+    """Run until the block ends or the event is set; fails the test if `run` ends before."""
     stopping = asyncio.Event()
     here = asyncio.current_task()
     assert here is not None
@@ -243,7 +243,7 @@ EFFECTS = """
 
 
 async def note(db: Db, queue: str, message: Message) -> None:
-    """The effect of handling a message: there if and only if it was handled and committed."""
+    """Insert the effect of a message: it exists if and only if the handler committed."""
     await db.execute(
         "INSERT INTO effects (queue, message_id, exchange, routing_key, headers, body)"
         " VALUES ($1, $2, $3, $4, $5, $6)",

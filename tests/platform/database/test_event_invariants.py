@@ -21,7 +21,7 @@ SENT = (
 
 @pytest.fixture(scope="module")
 async def own(stack: Stack) -> AsyncIterator[Database]:
-    """A database of these tests only."""
+    """A separate database for these tests."""
     url = await stack.migrated_database(f"events-{uuid4().hex[:8]}")
     database = await Database.open(url, limits=INVARIANT_LIMITS)
     yield database
@@ -36,7 +36,7 @@ async def fresh(own: Database) -> Database:
 
 
 @pytest.fixture
-async def told(fresh: Database) -> UUID:
+async def aggregate(fresh: Database) -> UUID:
     """An aggregate with six events: three sent, three unsent."""
     aggregate_id = uuid4()
     event = UserCreated(user_id=aggregate_id, roles=())
@@ -110,14 +110,14 @@ CONSTRAINTS = {
 }
 
 
-async def test_all_rules_hold_on_a_sound_database(fresh: Database, told: UUID) -> None:
+async def test_all_rules_hold_on_a_sound_database(fresh: Database, aggregate: UUID) -> None:
     assert await broken(fresh) == {}
     await run(fresh, SENT.format("true"))
     assert await broken(fresh) == {}
 
 
 @pytest.mark.parametrize("how", BREAKS)
-async def test_only_the_broken_rule_is_reported(fresh: Database, told: UUID, how: str) -> None:
+async def test_only_the_broken_rule_is_reported(fresh: Database, aggregate: UUID, how: str) -> None:
     statements, expected = BREAKS[how]
     await run(fresh, statements)
     found = {
@@ -128,7 +128,7 @@ async def test_only_the_broken_rule_is_reported(fresh: Database, told: UUID, how
         for name, lines in (await broken(fresh)).items()
     }
     assert found == {
-        name: tuple(line.format(about=told) for line in lines) for name, lines in expected.items()
+        name: tuple(line.format(about=aggregate) for line in lines) for name, lines in expected.items()
     }
 
 
@@ -152,12 +152,12 @@ def test_every_rule_has_a_test_that_breaks_it() -> None:
     assert rules == {rule.name for rule in EVENT_INVARIANTS}
 
 
-async def test_event_without_a_counter_row_is_reported(fresh: Database, told: UUID) -> None:
+async def test_event_without_a_counter_row_is_reported(fresh: Database, aggregate: UUID) -> None:
     await run(fresh, "DELETE FROM outbox_heads")
     assert (await broken(fresh)).keys() == {"every number was given out"}
 
 
-async def test_pruned_events_are_no_gap(fresh: Database, told: UUID) -> None:
+async def test_pruned_events_are_no_gap(fresh: Database, aggregate: UUID) -> None:
     """Also if the rows of one batch have different times, and a later one is pruned before an earlier one."""
     old = "UPDATE outbox_sent SET sent_at = clock_timestamp() - interval '1 day' + interval '{} ms' * {}"
     await run(
@@ -170,10 +170,10 @@ async def test_pruned_events_are_no_gap(fresh: Database, told: UUID) -> None:
     assert await fresh.run(lambda db: outbox.prune_sent(db, older_than=timedelta(days=1))) == 3
     assert await broken(fresh) == {}
     await run(fresh, "DELETE FROM outbox_sent WHERE seq = 6")
-    assert await broken(fresh) == {"no event is missing": (f"aggregate_id={told} missing_seq=6",)}
+    assert await broken(fresh) == {"no event is missing": (f"aggregate_id={aggregate} missing_seq=6",)}
 
 
-async def test_events_beyond_the_checked_ones_are_no_gap(fresh: Database, told: UUID) -> None:
+async def test_events_beyond_the_checked_ones_are_no_gap(fresh: Database, aggregate: UUID) -> None:
     """The newest three are checked: the third event is one of them, and the fourth is slightly older."""
     await run(
         fresh,
@@ -183,5 +183,5 @@ async def test_events_beyond_the_checked_ones_are_no_gap(fresh: Database, told: 
     )
     assert await broken(fresh, no_event_is_missing(checked=3)) == {}
     await run(fresh, "DELETE FROM outbox_sent WHERE seq = 6")
-    missing = {"no event is missing": (f"aggregate_id={told} missing_seq=6",)}
+    missing = {"no event is missing": (f"aggregate_id={aggregate} missing_seq=6",)}
     assert await broken(fresh, no_event_is_missing(checked=3)) == missing

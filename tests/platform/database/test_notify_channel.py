@@ -132,7 +132,7 @@ async def test_subscribers_are_woken_when_a_lost_connection_is_back(
 
 
 async def _receives(sender: NotifyChannel, receiver: NotifyChannel) -> None:
-    """In the end: the sender may have to connect again."""
+    """Wait until the receiver is woken; the sender may have to connect again first."""
     with receiver.subscribe("again") as event:
 
         def send() -> bool:

@@ -313,7 +313,7 @@ async def test_hundred_thousand_pending_timers_do_not_slow_claims(apart: Databas
                 claiming, how = explaining.pages(), json.dumps(explaining.plan, indent=1)
                 assert "Seq Scan" not in how, how
                 assert '"Index Name": "timers_by_time"' in how, how
-                # Two descents of a small tree to know that nothing is due; the row and its indexes for each.
+                # Two descents of a small index if nothing is due; for each due timer its row and its indexes.
                 assert claiming <= 20 + 20 * due, how
                 await timers.seconds_to_next(explaining, [kind, other_kind])  # type: ignore[arg-type]
                 how = json.dumps(explaining.plan, indent=1)

@@ -30,7 +30,7 @@ async def test_a_retry_comes_back_to_the_queue_it_failed_in_and_to_no_other(worl
     [delivery] = await take(first, 1)
     await first.retry(delivery, delay_seconds=0.2, reason="ValueError")
     [again] = await take(first, 1)
-    await first.retry(again, delay_seconds=0.3, reason="KeyError")  # one that no setting names
+    await first.retry(again, delay_seconds=0.3, reason="KeyError")  # a delay that is not configured
     [once_more] = await take(first, 1)
 
     assert again.message == message.with_headers(retries=1, retry_reason="ValueError")
@@ -131,7 +131,7 @@ async def test_a_lost_connection_redelivers_all_held_messages(world: World, brok
     assert not any(delivery.lapsed for delivery in again)
     assert RECONNECTIONS.labels("consuming")._value.get() > before
     await first.done(again)
-    # Had anything been published for those that lapsed, it would be there before what comes now.
+    # Anything published for the lapsed deliveries would arrive before the next messages.
     connection = await aiormq.connect(broker.url)
     channel = await connection.channel()
     await until(lambda: _is_empty(channel, "retry_200ms"))
@@ -151,7 +151,7 @@ async def test_a_deleted_queue_is_made_again_and_consumed(world: World, stranger
     await stranger.queue_delete(world.first.name)
     await until(lambda: delivery.lapsed)
 
-    # Until it is there again, `second` alone gets what is published.
+    # Until the queue exists again, only `second` gets the messages.
     await until(lambda: _exists(world.broker, world.first.name))
     message = world.message()
     assert await bus.publish([message]) == [None]
@@ -177,7 +177,7 @@ async def test_a_consumer_lost_by_the_broker_is_restarted(
     assert RECYCLED.labels(world.first.name)._value.get() == before + 1
 
 
-# The queue drops its consumers without a word to their channels, as after a lost message inside a cluster.
+# The queue drops its consumers without notifying their channels, as after a lost message inside a cluster.
 FORGET = """
     {ok, Q} = rabbit_amqqueue:lookup(rabbit_misc:r(<<"/">>, queue, <<"%s">>)),
     [begin

@@ -1,4 +1,4 @@
-"""What is declared has the promises we count on, and what differs is told to the operator."""
+"""Declared queues have the required properties, and differences are reported to the operator."""
 
 import asyncio
 import re
@@ -25,7 +25,7 @@ async def test_dead_letters_are_delivered_at_least_once(world: World) -> None:
     before = await workers()
     await world.bus(retry_delays_seconds=(77,)).declare()
 
-    # `first`, `second` and `retry_77s`; where one of the arguments is missing, RabbitMQ only logs it.
+    # `first`, `second` and `retry_77s`; if an argument is missing, RabbitMQ only logs it.
     await until(lambda: _is(workers, before + 3))
 
 
@@ -93,7 +93,7 @@ async def test_a_queue_without_dead_letters_keeps_returned_messages(
     letter = replace(world.message(), exchange=world.dlx)
     assert await bus.publish([letter]) == [None]
 
-    for _ in range(25):  # newer brokers drop it after 20 unless told otherwise
+    for _ in range(25):  # newer brokers drop a message after 20 deliveries by default
         [delivery] = await take(subscription, 1)
         await subscription.give_back([delivery])
 

@@ -122,7 +122,7 @@ async def _publish(
     properties: dict[str, Any],
     spoil: Callable[[bytes], bytes] = bytes,
 ) -> None:
-    """As any client could, byte by byte."""
+    """Publish raw frames, which `spoil` may change."""
     properties = {"message_id": "00000000-0000-0000-0000-000000000001", **properties}
     frames = [
         Basic.Publish(exchange=world.exchange, routing_key="ride.requested"),

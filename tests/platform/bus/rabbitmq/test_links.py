@@ -1,4 +1,4 @@
-"""A connection that several ask for, and that some do not wait for."""
+"""A connection that several callers share, some of which stop waiting for it."""
 
 import asyncio
 import gc
@@ -34,7 +34,7 @@ async def test_a_link_that_fails_unused_logs_no_error(broker: RabbitMq) -> None:
         await asyncio.wait([asking])
         goes_on.set()
         await failed.wait()
-        with pytest.raises(BusAway):  # of another attempt: the first one is forgotten
+        with pytest.raises(BusAway):  # from another attempt: the first error was retrieved
             await link.connection()
         gc.collect()
     finally:

@@ -111,11 +111,11 @@ async def test_a_broker_short_of_memory_stops_publishing_and_nothing_else(
     try:
         with monkeypatch.context() as impatient:
             impatient.setattr(publisher, "PUBLISH_SECONDS", 1.0)
-            [caught] = await bus.publish([world.message()])  # RabbitMQ blocks the connection at this one
+            [caught] = await bus.publish([world.message()])  # RabbitMQ blocks the connection at this message
             refused = [world.message() for _ in range(3)]
             outcomes = await bus.publish(refused)
         await subscription.done(in_hand)
-        await subscription.done(await take(subscription, 1))  # it comes once the first is acknowledged
+        await subscription.done(await take(subscription, 1))  # delivered after the first is acknowledged
     finally:
         await world.broker.ctl("set_vm_memory_high_watermark", "0.4")
 
@@ -226,7 +226,7 @@ async def test_is_up_does_not_wait_for_a_hanging_broker(world: World) -> None:
 
     world.broker.pause()
     try:
-        await until(partial(is_down, bus))  # a signal takes its time to stop all of a broker's threads
+        await until(partial(is_down, bus))  # a signal needs some time to stop all of a broker's threads
         assert bus._asking is not None
         assert not bus._asking.done(), "the question is still open; the answer to us was not"
     finally:

@@ -67,7 +67,7 @@ async def test_it_is_durable_and_returns_by_the_queues_own_exchange_and_key(worl
 
 
 async def test_a_changed_delay_is_a_new_queue_and_the_old_one_drains(world: World, stranger: Channel) -> None:
-    """With the sign-ups' own queues: two settings, one after the other, on one broker."""
+    """The queues of sign-ups with two settings, one after the other, on one broker."""
     early, late = (replace(world.message(), exchange=SIGN_UP_EXCHANGE, key=SIGN_UP_QUEUE) for _ in range(2))
     bus, queue = sign_ups(world, retry_ttl_ms=1000)
     subscription = await world.subscribe(bus, queue)
@@ -93,7 +93,7 @@ async def test_a_changed_delay_is_a_new_queue_and_the_old_one_drains(world: Worl
 
 
 def sign_ups(world: World, *, retry_ttl_ms: int) -> tuple[RabbitMqBus, Queue]:
-    """As the setting makes them, without the queues of others."""
+    """A bus with only the queues of sign-ups, made with this setting."""
     topology = make_topology(SignUpFlow(retry_ttl_ms=retry_ttl_ms))
     queues = tuple(queue for queue in topology.queues if queue.name.startswith("raffle_"))
     return world.bus(exchanges=topology.exchanges, queues=queues), topology.queue(SIGN_UP_QUEUE)

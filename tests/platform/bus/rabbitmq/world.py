@@ -1,4 +1,4 @@
-"""Queues of one test alone (a name just deleted may not come back), and what is done with them."""
+"""The queues of one test, with unique names: a name that was just deleted cannot always be reused."""
 
 from dataclasses import replace
 from uuid import UUID, uuid4
@@ -36,7 +36,7 @@ class World:
         self._opened: list[RabbitMqBus | Subscription] = []
 
     def bus(self, **changes: object) -> RabbitMqBus:
-        """A bus of this topology, changed where asked, as another process would have it."""
+        """A bus with this topology and the given changes, as another process would open it."""
         self.topology = replace(self.topology, **changes)
         bus = RabbitMqBus(self.broker.url, self.topology)
         self._opened.append(bus)
@@ -54,7 +54,7 @@ class World:
         return Message(id=new_id(), exchange=self.exchange, key=key, body=body, headers=headers)
 
     async def left(self, *subscriptions: Subscription) -> dict[str, int]:
-        """What each queue still has once these consumers are gone: what they did not settle is back in it."""
+        """The depth of each queue after closing these consumers, which returns their unsettled messages."""
         for subscription in subscriptions:
             await subscription.close()
         return dict(await self.bus().depths())
@@ -65,7 +65,7 @@ class World:
 
 
 async def take(subscription: Subscription, count: int) -> list[Delivery]:
-    """That many deliveries, unsettled; fails when they do not come."""
+    """Wait for this many deliveries and return them unsettled."""
     taken: list[Delivery] = []
 
     async def enough() -> bool:

@@ -62,7 +62,7 @@ async def test_later_events_wait_while_an_earlier_one_is_claimed(database: Datab
 
 
 async def test_claim_rechecks_rows_that_another_claim_committed(database: Database) -> None:
-    """It read the first event as free; before it locks it, another relay has claimed it."""
+    """The claim reads the first event as free; before it locks the row, another relay has claimed it."""
     await record(database, *(SampleEvent(subject_id=uuid4()) for _ in range(2)))
     async with database.connection() as db:
         await db.execute("CREATE SCHEMA IF NOT EXISTS slow")

@@ -1,4 +1,4 @@
-"""Relays send each event, an aggregate's in order, through whatever goes wrong meanwhile."""
+"""Relays send each event, those of an aggregate in order, despite failures."""
 
 import asyncio
 import random
@@ -26,7 +26,7 @@ from tests.support.outboxes import (
 
 
 async def write_much(database: Database, subjects: list[UUID], *, writers: int, rounds: int) -> int:
-    """Events of the same aggregates from many hands; answers how many."""
+    """Record events of the same aggregates from concurrent writers; returns their number."""
 
     async def write() -> int:
         count = 0
@@ -42,7 +42,7 @@ async def write_much(database: Database, subjects: list[UUID], *, writers: int, 
 async def test_several_relays_send_each_event_once_and_in_order(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No lease runs out here, so that not even a repeat is excused."""
+    """No lease expires here, so no repeat is allowed."""
     monkeypatch.setattr(module, "BATCH", 7)
     monkeypatch.setattr(module, "LEASE_SECONDS", 600)
     taken: list[Message] = []
@@ -96,7 +96,7 @@ async def test_relays_move_each_event_once_and_in_order(
 async def test_a_relay_that_is_overtaken_repeats_but_never_reorders(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One stalls after its first message until its lease has run out and another has sent everything."""
+    """One relay stalls after its first message until its lease has expired and another has sent the rest."""
     monkeypatch.setattr(module, "LEASE_SECONDS", 0.3)
     taken: list[Message] = []
     go_on, stalled = asyncio.Event(), asyncio.Event()
@@ -184,7 +184,7 @@ async def test_a_refused_event_holds_back_its_own_aggregate_only(
     await record(
         database, *(SampleEvent(subject_id=subject) for subject in (refused, *others) for _ in range(3))
     )
-    assert await Relay(database, transport).send_batch() == 18  # and does not pause, as if nobody took any
+    assert await Relay(database, transport).send_batch() == 18  # and does not raise BusAway
     async with running(Relay(database, transport), Relay(database, transport)):
 
         async def only_the_refused_is_left() -> bool:

@@ -1,4 +1,4 @@
-"""Relays learn of events by wake-ups, find them without, and stop with nothing in hand."""
+"""Relays are woken by notifications, also find events without them, and stop without claimed events."""
 
 import asyncio
 from dataclasses import replace
@@ -54,7 +54,7 @@ async def test_an_event_with_a_lost_notification_is_found(
 ) -> None:
     monkeypatch.setattr(module, "POLL_SECONDS", 0.05)
     async with running(Relay(database, Recorder())):
-        for count in (6, 12):  # the first may be found by the relay's first look
+        for count in (6, 12):  # the first may be found by the relay's first poll
             await fill(database, aggregates=3, each=2)
             await until(lambda: is_all_sent(database))
             assert len(await sent(database)) == count
@@ -99,7 +99,7 @@ async def test_a_relay_pauses_while_the_database_is_away(
 async def test_a_relay_that_waits_in_a_circle_with_another_tries_again(
     stack: Stack, database: Database, order: tuple[int, int]
 ) -> None:
-    """As when one lost its lease: each has locked a row that the other wants, in one of the two orders."""
+    """A deadlock, as after a lost lease: each has locked a row that the other wants, in either order."""
     publishing, go_on = asyncio.Event(), asyncio.Event()
 
     async def stall(_: Message) -> None:
@@ -111,7 +111,7 @@ async def test_a_relay_that_waits_in_a_circle_with_another_tries_again(
     sending = asyncio.create_task(Relay(database, Recorder(before=stall)).send_batch())
     await publishing.wait()
     async with another_process(stack, database) as another, another.transaction() as db:
-        # Whoever waits for so long looks for circles, and is the one to give way: that must be the relay.
+        # The backend that checks for deadlocks first is rolled back: that must be the relay's.
         await db.execute("SET LOCAL deadlock_timeout = '1 min'")
         await db.execute("SELECT FROM outbox WHERE seq = $1 FOR UPDATE", order[0])
         go_on.set()
@@ -138,7 +138,7 @@ async def test_the_relay_role_publishes_and_reports_its_lag(
 
 
 async def test_a_plan_made_for_an_empty_outbox_is_not_kept(stack: Stack) -> None:
-    """PostgreSQL keeps a prepared statement's plan, and for an empty table reading all of it is best."""
+    """PostgreSQL keeps the plan of a prepared statement; for an empty table that is a sequential scan."""
     async with database_of_its_own(stack, connections=1) as database:
         relay = Relay(database, Recorder())
         async with database.connection() as db:
@@ -147,7 +147,7 @@ async def test_a_plan_made_for_an_empty_outbox_is_not_kept(stack: Stack) -> None
             assert await relay.send_batch() == 0
         await fill(database, aggregates=5_000, each=1)
         assert await relay.send_batch() == module.BATCH
-        # Once or twice through so small a table is as good as an index; hundreds of times is not.
+        # A few scans of so small a table are fine; hundreds are not.
         assert await _rows_read_from_whole_tables(database) <= 5 * 5_000
 
 
