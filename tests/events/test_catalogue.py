@@ -248,7 +248,7 @@ def test_a_cell_cannot_break_its_table() -> None:
 
 
 @pytest.mark.parametrize("form", ["table", "markdown", "asyncapi"])
-def test_the_command_prints_it_without_any_server(form: str, tmp_path: Path) -> None:
+def test_command_prints_the_catalogue_without_servers(form: str, tmp_path: Path) -> None:
     ran = subprocess.run(
         [sys.executable, "-m", "catraca", "events", "--format", form],
         capture_output=True,

@@ -18,7 +18,7 @@ from catraca.settings import read_settings
         (86_400_000, "raffle_retry_86400s"),
     ],
 )
-def test_its_retry_queue_is_named_after_its_delay(retry_ttl_ms: int, name: str) -> None:
+def test_sign_up_retry_queue_is_named_after_its_delay(retry_ttl_ms: int, name: str) -> None:
     own = sign_up_queue(SignUpFlow(retry_ttl_ms=retry_ttl_ms)).retries_in
     assert own is not None
     assert (own.name, own.exchange, own.returns_by) == (

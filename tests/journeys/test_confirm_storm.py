@@ -33,7 +33,7 @@ async def gated(here: StormFleet) -> AsyncIterator[tuple[ApiProcess, CommitGate]
         yield api_and_gate
 
 
-async def test_two_hundred_confirmations_make_one_ride_when_an_api_dies(here: StormFleet) -> None:
+async def test_200_confirmations_make_one_ride_when_an_api_dies(here: StormFleet) -> None:
     (flushed,) = (weather for weather in WEATHERS if weather.name == "Redis flushed amid")
     plans = [
         Plan(victim=here.apis[0], delay_seconds=0.04, phones=PHONES),
@@ -44,7 +44,7 @@ async def test_two_hundred_confirmations_make_one_ride_when_an_api_dies(here: St
     await here.settle()
 
 
-async def test_a_death_around_the_commit_of_a_confirmation_leaves_one_ride(
+async def test_api_death_around_a_confirmations_commit_makes_one_ride(
     here: StormFleet, gated: tuple[ApiProcess, CommitGate]
 ) -> None:
     await die_around_confirm(here, *gated)

@@ -186,7 +186,7 @@ def sound() -> bytes:
     return encode(UserCreated(user_id=uuid4(), roles=("driver",)))
 
 
-async def test_it_fails_is_inspected_edited_replayed_and_gone(post: Post) -> None:
+async def test_failed_message_is_inspected_edited_and_replayed(post: Post) -> None:
     (message_id,) = await post.publish(sound().replace(b'"user_id":"', b'"user_id":"x-'))
     (listed,) = await post.letters(1)
     assert (listed["queue"], listed["message_id"]) == (post.welcomes.name, str(message_id))

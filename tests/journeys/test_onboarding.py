@@ -98,7 +98,7 @@ async def test_the_ingester_resumes_after_a_database_outage(
     assert await harness.event_keys(*(one.id for one in receipt)) == ["user.created"] * len(receipt)
 
 
-async def test_a_sign_up_that_always_fails_is_retried_then_dead_lettered(
+async def test_failing_sign_up_is_retried_then_dead_lettered(
     harness: SignUpHarness,
 ) -> None:
     doomed = await harness.sign_up("Doomed Dora")

@@ -39,28 +39,28 @@ async def gated(here: StormFleet) -> AsyncIterator[tuple[ApiProcess, CommitGate]
 
 
 @pytest.mark.long
-async def test_of_a_hundred_drivers_one_has_the_ride_whatever_becomes_of_redis(here: StormFleet) -> None:
+async def test_one_of_100_drivers_gets_the_ride_during_redis_failures(here: StormFleet) -> None:
     await accept_at_once(here, drivers=100, rounds=1)
     await here.settle()
 
 
-async def test_one_driver_with_one_key_is_one_attempt_however_often_it_is_sent(here: StormFleet) -> None:
+async def test_repeated_accept_with_one_key_is_one_attempt(here: StormFleet) -> None:
     await accept_again_and_again(here, times=50)
     await here.settle()
 
 
-async def test_repeats_hear_the_first_answer_and_change_nothing(here: StormFleet) -> None:
+async def test_repeats_get_the_first_answer_and_change_nothing(here: StormFleet) -> None:
     await replay(here, replays=1000)
     await here.settle()
 
 
 @pytest.mark.long
-async def test_of_all_that_may_happen_to_an_offer_at_one_instant_one_thing_does(here: StormFleet) -> None:
+async def test_concurrent_ends_of_an_offer_have_one_outcome(here: StormFleet) -> None:
     await race(here, rounds=100, seed=5)
 
 
 @pytest.mark.long
-async def test_a_process_that_wakes_after_the_offer_expired_cannot_take_the_ride(
+async def test_resumed_process_cannot_accept_an_expired_offer(
     here: StormFleet, gated: tuple[ApiProcess, CommitGate]
 ) -> None:
     await pause_before_commit(here, *gated)
@@ -70,7 +70,7 @@ async def test_a_process_that_wakes_after_the_offer_expired_cannot_take_the_ride
     await here.settle()
 
 
-async def test_a_death_around_the_commit_leaves_one_winner(
+async def test_api_death_around_the_commit_leaves_one_winner(
     here: StormFleet, gated: tuple[ApiProcess, CommitGate]
 ) -> None:
     await die_around_commit(here, *gated, DEATHS[:2])

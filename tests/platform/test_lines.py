@@ -92,13 +92,13 @@ def test_addresses_are_taken_as_written(email: str) -> None:
         "\ufdfa" * 60 + "@example.com",
     ],
 )
-def test_what_is_no_address_is_refused(email: str) -> None:
+def test_malformed_address_is_refused(email: str) -> None:
     with pytest.raises(ValueError):
         clean_email(email)
 
 
 @given(st.from_regex(EMAIL_PATTERN, fullmatch=True))
-def test_an_accepted_address_and_its_folded_form_fit_the_database(email: str) -> None:
+def test_accepted_address_fits_the_database_also_folded(email: str) -> None:
     try:
         cleaned = clean_email(email)
     except ValueError:

@@ -54,7 +54,7 @@ def test_every_fault_has_its_words() -> None:
 @pytest.mark.parametrize(
     ("fault", "workers"), [*((fault, "1") for fault in FAULTS), (next(iter(FAULTS)), "2")]
 )
-async def test_a_wiring_that_loses_news_is_refused_with_the_remedy(
+async def test_wiring_that_loses_events_is_refused_with_the_remedy(
     fault: str, workers: str, tmp_path: Path
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:

@@ -111,7 +111,7 @@ async def test_scenario_1_a_token_is_issued_and_lasts_five_minutes(community: Co
     assert await community.rides_of(passenger_id) == []
 
 
-async def test_scenario_2_repeated_confirmations_are_one_ride_with_a_driver(
+async def test_scenario_2_repeated_confirmations_make_one_ride(
     here: MatchingFleet, community: Community
 ) -> None:
     driver_id, passenger_id = await community.quarter.driver(OUTSIDE_METERS / 100), uuid4()
@@ -229,7 +229,7 @@ async def test_scenario_5_expired_tokens_are_pruned_and_used_ones_kept(
     assert (late.status_code, late.json()["rideId"]) == (200, first.json()["rideId"])
 
 
-async def test_scenario_6_confirmed_by_many_at_once_it_is_one_ride(community: Community) -> None:
+async def test_scenario_6_concurrent_confirmations_make_one_ride(community: Community) -> None:
     for _ in range(3):
         passenger_id = uuid4()
         token = await community.token(passenger_id)

@@ -268,7 +268,7 @@ async def test_losing_drivers_are_notified_that_the_ride_is_taken(here: Matching
     await in_both_languages(here, play)
 
 
-async def test_an_offer_that_has_arrived_on_two_devices_was_sent_once(here: MatchingFleet) -> None:
+async def test_offer_received_on_two_devices_is_published_once(here: MatchingFleet) -> None:
     async with scene(here, "pt-BR") as stage:
         passenger, driver = await stage.passenger(), await stage.driver(NEAR)
         async with opened(str(here.patient.base_url).rstrip("/"), bearer("driver", driver.id)) as tablet:

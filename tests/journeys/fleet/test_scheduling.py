@@ -67,7 +67,9 @@ async def test_client_and_worker_are_notified_of_each_change(here: MatchingFleet
     assert "09:30" in await other.starts(worker_id=worker_id)
 
 
-async def test_of_many_at_two_processes_one_gets_the_time(here: MatchingFleet, clinic: Clinic) -> None:
+async def test_one_of_many_clients_at_two_processes_gets_the_slot(
+    here: MatchingFleet, clinic: Clinic
+) -> None:
     clinics = [clinic, at_the_other(clinic, here)]
     answers = await asyncio.gather(
         *(clinics[number % 2].book(uuid4(), clinic.at("09:00")) for number in range(40))

@@ -39,7 +39,7 @@ async def failures(world: World, queue: str) -> int | None:
         return await db.fetchval("SELECT max(failures) FROM outbox WHERE queue = $1", queue)
 
 
-async def test_it_reaches_that_queue_alone_as_it_first_was(world: World) -> None:
+async def test_addressed_message_reaches_only_its_queue_unchanged(world: World) -> None:
     failed, other = world.queue("failed"), world.queue("other")
     await world.open(failed, other)
     message = world.message(body=b'{"a": 1}', about=uuid4(), seq=7)
@@ -68,7 +68,7 @@ async def test_a_replay_goes_to_its_queue_only_with_its_own_id(world: World) -> 
     assert kept["id"] != message.id
 
 
-async def test_news_and_replays_sent_together_each_go_their_way(world: World) -> None:
+async def test_events_and_replays_sent_together_reach_their_queues(world: World) -> None:
     # Without an inbox, so that a second copy would be applied.
     failed = world.queue("failed", single_active=True, remembers=False)
     other = world.queue("other", single_active=True, remembers=False)
@@ -106,7 +106,7 @@ async def test_a_replay_is_applied_once_and_repeats_are_absorbed(world: World) -
 
 
 @pytest.mark.parametrize("kind", ["unknown", "planned", "transient"])
-async def test_a_queue_that_keeps_nothing_is_unroutable_and_harms_no_other(world: World, kind: str) -> None:
+async def test_message_for_a_queue_that_keeps_nothing_is_unroutable(world: World, kind: str) -> None:
     queue = world.queue("known")
     none = world.queue(
         "none", "none.#", planned=kind == "planned", transient_seconds=30 if kind == "transient" else None
@@ -174,7 +174,7 @@ async def test_a_delayed_replay_blocks_no_other_message(world: World) -> None:
         await until(lambda: has(world, queue, later.id))
 
 
-async def test_a_retried_replay_returns_to_its_queue_and_keeps_its_origin(
+async def test_retried_replay_keeps_its_queue_and_origin(
     world: World,
 ) -> None:
     queue, other = world.queue("failing"), world.queue("other")

@@ -48,7 +48,7 @@ def ids(messages: Sequence[Message]) -> list[UUID]:
     return [message.id for message in messages]
 
 
-async def test_an_unreadable_message_is_dead_lettered_and_its_batch_written(world: World) -> None:
+async def test_unreadable_message_is_dead_lettered_without_its_batch(world: World) -> None:
     queue, writer = batched(world), Writer()
     await world.open(queue)
     bad, good = world.message(body=b"{"), [world.message() for _ in range(4)]
@@ -184,9 +184,7 @@ async def test_a_named_message_is_retried_unless_it_is_unreadable(world: World, 
 @pytest.mark.parametrize(
     "places", [(5,), (0, 15), (6, 7), tuple(range(SIZE))], ids=["one", "two apart", "two together", "all"]
 )
-async def test_a_batch_that_fails_is_halved_until_the_bad_ones_stand_alone(
-    world: World, places: tuple[int, ...]
-) -> None:
+async def test_failed_batch_is_halved_to_isolate_bad_messages(world: World, places: tuple[int, ...]) -> None:
     queue = batched(world, batch=SIZE)
     await world.open(queue, retry_delays_seconds=())
     messages = [world.message() for _ in range(SIZE)]
@@ -204,7 +202,7 @@ async def test_a_batch_that_fails_is_halved_until_the_bad_ones_stand_alone(
     assert len(writer.attempts) <= min(1 + 2 * len(bad) * math.log2(SIZE), 2 * SIZE - 1)
 
 
-async def test_a_bad_row_is_tried_again_beside_others_and_then_dead(world: World) -> None:
+async def test_bad_row_is_retried_with_others_then_dead_lettered(world: World) -> None:
     queue = batched(world, batch=2)
     await world.open(queue, retry_delays_seconds=(0.05,))
     good, bad = [world.message(), world.message()], world.message()

@@ -51,9 +51,7 @@ class Unlucky:
 
 
 @pytest.mark.parametrize("kind", AWAY)
-async def test_a_server_that_is_away_is_waited_for_and_counts_nothing(
-    world: World, kind: type[Exception]
-) -> None:
+async def test_server_outage_pauses_and_counts_no_retry(world: World, kind: type[Exception]) -> None:
     queue, unlucky = batched(world), Unlucky(kind)
     await world.open(queue)
     await world.publish(*(messages := [world.message() for _ in range(4)]))
@@ -67,7 +65,7 @@ async def test_a_server_that_is_away_is_waited_for_and_counts_nothing(
     assert (await world.bus.depths())[world.dead.name] == 0
 
 
-async def test_a_connection_that_breaks_amid_a_batch_counts_nothing(world: World) -> None:
+async def test_connection_lost_during_a_batch_counts_no_retry(world: World) -> None:
     queue = batched(world)
     await world.open(queue)
     attempts: list[list[UUID]] = []

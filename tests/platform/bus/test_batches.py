@@ -95,7 +95,7 @@ async def test_a_batch_is_written_when_it_is_full(world: World) -> None:
     await world.until_waiting(queue, 0)
 
 
-async def test_a_batch_that_is_not_full_is_written_when_its_time_is_over(world: World) -> None:
+async def test_partial_batch_is_written_after_its_fill_time(world: World) -> None:
     queue, written = batched(world, fill_seconds=0.1), Written()
     await world.open(queue)
     async with world.batching(queue, written.write):
@@ -105,7 +105,7 @@ async def test_a_batch_that_is_not_full_is_written_when_its_time_is_over(world: 
     assert sum(written.sizes) == 5
 
 
-async def test_no_batch_is_larger_than_it_may_be(world: World) -> None:
+async def test_batches_never_exceed_their_size(world: World) -> None:
     queue, written = batched(world, fill_seconds=0.05, concurrency=3, processors=3), Written()
     await world.open(queue)
     await world.publish(*(messages := [world.message() for _ in range(18)]))
@@ -146,7 +146,7 @@ async def test_concurrent_preparations_are_limited_by_processors(
     assert (preparing.came, preparing.most_inside) == (8, 3)
 
 
-async def test_pipelines_share_their_hands_with_other_consumers(world: World) -> None:
+async def test_pipelines_share_slots_with_other_consumers(world: World) -> None:
     queue, writing = batched(world, batch=2, concurrency=3), Turnstile()
     await world.open(queue)
     hands = asyncio.Semaphore(2)

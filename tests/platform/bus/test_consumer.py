@@ -30,23 +30,21 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("kind", [Busy, DatabaseUnavailable, OutcomeUnknown, RedisAway, BusAway])
-async def test_a_server_that_is_away_is_waited_for_and_counts_nothing(
-    world: World, kind: type[Exception]
-) -> None:
+async def test_server_outage_pauses_and_counts_no_retry(world: World, kind: type[Exception]) -> None:
     async def fall_away(_db: Db) -> None:
         raise kind
 
     await _holds_out(world, fall_away)
 
 
-async def test_a_connection_that_breaks_amid_the_work_counts_nothing(world: World) -> None:
+async def test_connection_lost_during_the_work_counts_no_retry(world: World) -> None:
     async def break_connection(db: Db) -> None:
         await db.execute("SELECT pg_terminate_backend(pg_backend_pid())")
 
     await _holds_out(world, break_connection)
 
 
-async def test_a_wait_for_a_lock_that_runs_out_counts_nothing(world: World) -> None:
+async def test_statement_timeout_counts_no_retry(world: World) -> None:
     async def wait_too_long(db: Db) -> None:
         await db.execute("SET LOCAL statement_timeout = 20")
         await db.execute("SELECT pg_sleep(1)")
@@ -96,7 +94,7 @@ async def test_work_that_is_always_busy_fails_by_itself(
     assert attempts == [0, 0, 0, 1, 1, 1]
 
 
-async def test_redis_may_be_away_for_as_long_as_it_likes(
+async def test_redis_outage_of_any_length_counts_no_retry(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(outage_retry, "BUSY_AT_MOST", 1)
@@ -108,7 +106,7 @@ async def test_redis_may_be_away_for_as_long_as_it_likes(
 
 
 @pytest.mark.parametrize("places", [(8,), (1, 14), range(17)], ids=["one", "two", "all"])
-async def test_bad_messages_neither_repeat_nor_reorder_their_neighbours(
+async def test_bad_messages_neither_repeat_nor_reorder_others(
     world: World, places: Sequence[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batches = _sizes_of_what_is_settled(monkeypatch)
@@ -226,7 +224,7 @@ async def test_handler_logs_carry_the_request_id_of_the_event(world: World) -> N
     assert seen == ["r-1"]
 
 
-async def test_consumers_share_their_hands(world: World) -> None:
+async def test_consumers_share_transaction_slots(world: World) -> None:
     first, second = world.queue("first"), world.queue("second")
     await world.open(first, second)
     at_work = most_at_work = 0

@@ -33,7 +33,7 @@ class Clumsy:
         return [retries for message_id, retries in self.attempts if message_id == message.id]
 
 
-async def test_a_message_that_fails_is_tried_again_and_harms_no_other(world: World) -> None:
+async def test_failed_message_is_retried_and_affects_no_other(world: World) -> None:
     queue, bystander = world.queue("clumsy"), world.queue("bystander")
     await world.open(queue, bystander)
     twice, good = world.message(body=b'{"n": 1}', about=uuid4(), seq=7), world.message()
@@ -72,7 +72,7 @@ async def test_each_retry_waits_longer_than_the_one_before(world: World) -> None
     assert seen.index((late.id, 1)) < seen.index((early.id, 2))
 
 
-async def test_a_message_that_fails_every_retry_is_dead_lettered_unchanged(world: World) -> None:
+async def test_message_failing_every_retry_is_dead_lettered_unchanged(world: World) -> None:
     queue = world.queue("failing")
     await world.open(queue)
     message = world.message(body=b'{"n": 1}', about=uuid4(), seq=3).with_headers(round=2, trace="r-1")

@@ -60,7 +60,7 @@ async def test_work_that_alone_fails_is_raised_in_the_end(
     assert work.tries == ENOUGH
 
 
-async def test_an_outage_for_everyone_is_never_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_outage_of_the_whole_server_is_never_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outage_retry, "BUSY_AT_MOST", 1)
     nowhere = await Database.open("postgresql://catraca@127.0.0.1:1/catraca")
     work = Work(DatabaseUnavailable(), ENOUGH)

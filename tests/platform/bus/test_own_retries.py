@@ -31,7 +31,7 @@ async def fail(_db: Db, _message: Message) -> None:
 
 
 @pytest.mark.parametrize("times", [0, 2])
-async def test_a_message_is_tried_as_often_and_as_late_as_its_queue_says(world: World, times: int) -> None:
+async def test_retries_follow_the_queues_own_count_and_delay(world: World, times: int) -> None:
     queue = with_own_retries(world, delay_seconds=0.05, times=times)
     await world.open(queue, retry_delays_seconds=(NEVER,))
     retries: list[int] = []

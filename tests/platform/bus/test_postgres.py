@@ -68,7 +68,7 @@ async def test_a_busy_consumer_keeps_its_leases(world: World) -> None:
 
 
 @pytest.mark.usefixtures("short_leases")
-async def test_an_active_consumer_that_gets_nowhere_stays_the_only_one(world: World) -> None:
+async def test_busy_active_consumer_stays_active(world: World) -> None:
     """A busy consumer claims nothing, and must stay active nevertheless."""
     queue = world.queue("slow", single_active=True, prefetch=2)
     await world.open(queue)
@@ -184,7 +184,7 @@ async def test_unconsumed_transient_messages_do_not_pile_up(world: World) -> Non
     await until(only_the_last)
 
 
-async def test_confirmed_news_is_never_put_where_it_may_be_dropped(world: World) -> None:
+async def test_confirmed_messages_need_a_durable_queue(world: World) -> None:
     queue = world.queue("positions", transient_seconds=5, dead_letters_to=None)
     await world.open(queue)
     (outcome,) = await world.bus.publish([world.message()])

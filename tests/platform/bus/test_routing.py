@@ -64,7 +64,7 @@ async def test_a_key_without_a_queue_is_unroutable_and_harms_no_other(world: Wor
     await world.until_waiting(queue, 1)
 
 
-async def test_the_relay_keeps_an_unroutable_event_until_its_queue_is_there(world: World) -> None:
+async def test_relay_keeps_an_unroutable_event_until_its_queue_exists(world: World) -> None:
     keys = ("thing.known", "thing.new")
     known, new = world.queue("known", "thing.known"), world.queue("new", "#", single_active=True)
     about, neighbour = uuid4(), uuid4()

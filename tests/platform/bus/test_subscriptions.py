@@ -72,7 +72,7 @@ def endless_leases(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("endless_leases")
-async def test_a_stopped_consumer_finishes_its_work_and_returns_the_rest(world: World) -> None:
+async def test_stopped_consumer_finishes_work_and_returns_the_rest(world: World) -> None:
     queue = world.queue("drained", prefetch=8, concurrency=2)
     await world.open(queue)
     messages = [world.message() for _ in range(8)]
@@ -154,7 +154,7 @@ async def test_a_message_that_kills_every_consumer_is_dead_lettered(world: World
     assert (letter.headers.queue, letter.headers.reason) == (queue.name, "delivery_limit")
 
 
-async def test_a_single_active_consumer_keeps_the_order_of_each_aggregate(world: World) -> None:
+async def test_single_active_consumer_keeps_the_order(world: World) -> None:
     queue = world.queue("ordered", single_active=True, batch=3, prefetch=6)
     await world.open(queue)
     things = [uuid4() for _ in range(3)]
@@ -215,7 +215,7 @@ class Gate:
         self._opened.set()
 
 
-async def test_many_hands_that_finish_at_once_neither_lose_nor_repeat(world: World) -> None:
+async def test_concurrent_handlers_neither_lose_nor_repeat_messages(world: World) -> None:
     queue = world.queue("busy", batch=10, prefetch=200, concurrency=8)
     await world.open(queue)
     messages = [world.message() for _ in range(3000)]

@@ -22,7 +22,7 @@ PATTERNS = st.lists(st.sampled_from(["ride", "x", "started", "", "*", "#"]), max
 @example("#.#", "ride")
 @example("ride.#", "ride")
 @example("ride.*", "ride")
-def test_patterns_match_as_amqp_says(pattern: str, key: str) -> None:
+def test_patterns_match_as_in_amqp(pattern: str, key: str) -> None:
     assert matches(pattern, key) == _matches_by_expression(pattern, key)
 
 
@@ -77,7 +77,7 @@ def test_a_published_key_that_no_queue_gets_is_refused() -> None:
     )
 
 
-def test_a_published_key_that_its_exchange_does_not_list_is_refused() -> None:
+def test_published_key_missing_in_its_exchange_is_refused() -> None:
     assert refusal(queue("rides", "#"), DEAD, published=("ride.flown",)) == (
         "ride.flown is published to rides.events, which does not list it: add it to that exchange."
     )
@@ -96,7 +96,7 @@ def test_a_queue_without_a_consumer_is_refused() -> None:
     )
 
 
-def test_a_queue_that_gets_a_key_it_has_no_handler_for_is_refused() -> None:
+def test_queue_without_a_handler_for_a_key_is_refused() -> None:
     said = refusal(
         queue("rides", "ride.*"),
         DEAD,
@@ -150,7 +150,7 @@ def test_a_prefetch_below_the_batch_is_refused() -> None:
     assert refusal(queue("rides", "ride.*", prefetch=11, batch=11), DEAD) == ""
 
 
-def test_a_key_that_one_queue_may_drop_and_another_may_not_is_refused() -> None:
+def test_key_of_transient_and_durable_queues_is_refused() -> None:
     fleeting = queue("positions", "ride.started", transient_seconds=5, dead_letters_to=None)
     assert refusal(fleeting, queue("rides", "ride.*"), DEAD) == (
         "ride.started goes to positions, which may drop it, and to rides, which may not: give each a key of"
@@ -289,7 +289,7 @@ def test_our_exchanges_carry_the_keys_of_the_design() -> None:
     assert TOPOLOGY.exchanges["dlx"] == ()
 
 
-def test_queues_except_positions_are_durable_with_one_dead_letter_place() -> None:
+def test_queues_except_positions_are_durable_with_dead_letters() -> None:
     for one in TOPOLOGY.queues:
         assert (one.transient_seconds is not None) == (one.name == "tracking_realtime_queue")
         ends_here = one.name in {"tracking_realtime_queue", "dead_letter_queue", "raffle_dlq"}
@@ -304,7 +304,7 @@ def test_our_topology_is_accepted() -> None:
     check_wiring()
 
 
-def test_the_whole_design_is_accepted_once_its_consumers_are_built() -> None:
+def test_design_with_all_consumers_is_accepted() -> None:
     queues = [replace(one, planned=False) for one in TOPOLOGY.queues]
     built = replace(TOPOLOGY, queues=tuple(queues))
     published = {key: exchange for exchange, keys in CARRIED.items() for key in keys.split()}

@@ -42,7 +42,7 @@ async def published_until_applied(world: World, queue: Queue, *, but: int = 0) -
     return fresh
 
 
-async def test_fresh_news_is_delivered_as_it_is_to_every_transient_queue(world: World) -> None:
+async def test_fresh_messages_reach_every_transient_queue_unchanged(world: World) -> None:
     queues = [world.queue(name, transient_seconds=30, dead_letters_to=None) for name in ("one", "other")]
     await world.open(*queues)
     messages = [world.message(body=b'{"n": %d}' % number, about=uuid4(), seq=1) for number in range(5)]
@@ -104,7 +104,7 @@ async def test_messages_stale_after_an_outage_are_dropped(world: World) -> None:
     assert fresh.issuperset(await world.ids(queue))
 
 
-async def test_a_consumer_of_news_holds_no_more_than_its_prefetch(world: World) -> None:
+async def test_transient_consumer_holds_at_most_its_prefetch(world: World) -> None:
     queue = positions(world, seconds=30, prefetch=3, concurrency=1)
     await world.open(queue)
     gate = asyncio.Event()
@@ -122,7 +122,7 @@ async def test_a_consumer_of_news_holds_no_more_than_its_prefetch(world: World) 
     assert len(set(await world.ids(queue))) == len(await world.ids(queue)) == 10
 
 
-async def test_news_that_fails_is_dropped_and_never_tried_again(world: World) -> None:
+async def test_failed_transient_message_is_dropped_without_retry(world: World) -> None:
     queue = positions(world, seconds=30, concurrency=1)
     await world.open(queue)
     bad, good = world.message(), world.message()

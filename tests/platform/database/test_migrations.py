@@ -91,7 +91,7 @@ async def test_failing_migration_leaves_the_schema_before_it(url: str, newer: Pa
     assert "users" in await tables(url)
 
 
-async def test_killed_migration_is_rolled_back_and_finished_by_the_next(url: str) -> None:
+async def test_killed_migration_is_rolled_back_and_run_again(url: str) -> None:
     blocker = await asyncpg.connect(url)
     await blocker.execute("BEGIN; CREATE TABLE password_links (id int)")
     process = await asyncio.create_subprocess_exec(

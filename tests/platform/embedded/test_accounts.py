@@ -84,7 +84,7 @@ async def test_state_in_a_closed_folder_works_and_stays_closed(
 
 
 @needs_root
-async def test_error_for_a_closed_folder_says_what_to_do(
+async def test_error_for_a_closed_folder_names_the_remedy(
     bare_stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     closed = bare_stage.place / "closed"

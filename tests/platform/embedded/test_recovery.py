@@ -30,7 +30,7 @@ from tests.platform.embedded.stage import (
 from tests.servers import until
 
 
-async def test_committed_rows_survive_a_killed_postmaster_with_stuck_orphans(
+async def test_committed_rows_survive_a_killed_postmaster(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     brief = ((signal.SIGINT, 0.5), (signal.SIGQUIT, 0.5), (signal.SIGKILL, 10.0))
@@ -52,7 +52,7 @@ async def test_committed_rows_survive_a_killed_postmaster_with_stuck_orphans(
     connection.terminate()
 
 
-async def test_servers_end_with_a_killed_parent_and_nothing_committed_is_lost(stage: Stage) -> None:
+async def test_servers_end_with_a_killed_parent_and_keep_their_data(stage: Stage) -> None:
     parent, found = await stage.driver()
     await write_row(found["url"], "kept")
     parent.kill()
@@ -182,7 +182,7 @@ async def test_redis_moves_data_aside_that_it_cannot_load(bare_stage: Stage) -> 
     assert any(str(aside) in message for message in bare_stage.messages)
 
 
-async def test_redis_keeps_its_data_if_they_are_not_the_cause(
+async def test_redis_keeps_data_that_did_not_cause_the_failure(
     bare_stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     redis_server = bare_stage.redis()

@@ -101,7 +101,7 @@ async def test_start_fails_at_its_deadline(bare_stage: Stage, monkeypatch: pytes
     await write_row(postgres.url, "kept")
 
 
-async def test_error_for_missing_programs_says_what_to_do(
+async def test_error_for_missing_programs_names_the_remedy(
     bare_stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(programs.importlib.util, "find_spec", lambda _name: None)

@@ -20,7 +20,7 @@ from tests.servers import until
 pytestmark = pytest.mark.xdist_group("rabbitmq")
 
 
-async def test_a_retry_comes_back_to_the_queue_it_failed_in_and_to_no_other(world: World) -> None:
+async def test_retry_returns_only_to_the_queue_that_failed(world: World) -> None:
     bus = world.bus()
     first, second = await world.subscribe(bus, world.first), await world.subscribe(bus, world.second)
     message = world.message()
@@ -54,9 +54,7 @@ async def test_a_dead_letter_names_its_queue_and_message(world: World) -> None:
 
 
 @pytest.mark.parametrize("retried", [False, True])
-async def test_a_message_that_kills_its_consumers_is_dead_lettered_by_broker(
-    world: World, retried: bool
-) -> None:
+async def test_broker_dead_letters_a_message_that_kills_consumers(world: World, retried: bool) -> None:
     bus = world.bus(delivery_limit=2)
     first, letters = await world.subscribe(bus, world.first), await world.subscribe(bus, world.letters)
     message = world.message()
@@ -187,9 +185,7 @@ FORGET = """
 """
 
 
-async def test_a_consumer_that_only_waits_its_turn_is_left_alone(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_standby_consumer_is_not_restarted(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subscribing, "WATCH_SECONDS", 0.1)
     queue = replace(world.first, single_active=True, prefetch=1)
     bus = world.bus(queues=(queue, world.letters))

@@ -33,9 +33,7 @@ async def _is(ask, wanted: int) -> bool:
     return await ask() == wanted
 
 
-async def test_a_queue_declared_differently_is_reported_with_its_remedy(
-    world: World, stranger: Channel
-) -> None:
+async def test_differing_queue_is_reported_with_its_remedy(world: World, stranger: Channel) -> None:
     await world.bus().declare()
     shorter = replace(world.first, max_length=7)
     bus = world.bus(queues=(shorter, world.second, world.letters))

@@ -37,7 +37,7 @@ BODY = b"somebody else's"
         ({"headers": {"x-queue": 7, "x-death": "never"}}, "bad_headers"),
     ],
 )
-async def test_a_foreign_message_is_found_and_can_be_buried(
+async def test_foreign_message_is_detected_and_dead_lettered(
     world: World, stranger: Channel, properties: dict[str, Any], code: str
 ) -> None:
     bus = world.bus()
@@ -79,7 +79,7 @@ def _far_future(payload: bytes) -> bytes:
     ("spoil", "code"),
     [(_bad_header_name, "bad_headers"), (_bad_key, None), (_bad_id, "bad_id"), (_far_future, "bad_headers")],
 )
-async def test_bytes_that_no_client_can_read_do_not_end_the_consumers(
+async def test_undecodable_bytes_do_not_end_the_consumers(
     world: World, stranger: Channel, spoil: Callable[[bytes], bytes], code: str | None
 ) -> None:
     bus = world.bus()
@@ -100,9 +100,7 @@ async def test_bytes_that_no_client_can_read_do_not_end_the_consumers(
     assert not in_hand.lapsed
 
 
-async def test_where_dead_letters_end_a_foreign_message_is_as_good_as_any(
-    world: World, stranger: Channel
-) -> None:
+async def test_dead_letter_queue_accepts_foreign_messages(world: World, stranger: Channel) -> None:
     bus = world.bus()
     letters = await world.subscribe(bus, world.letters)
     await bus.declare()
@@ -165,7 +163,7 @@ _deaths = st.fixed_dictionaries({"queue": _values, "reason": _values, "routing-k
     body=st.binary(),
     transient=st.booleans(),
 )
-def test_reading_never_fails(
+def test_decoding_never_fails(
     message_id: str | None, table: dict[str, Any] | None, body: bytes, transient: bool
 ) -> None:
     queue = _TRANSIENT if transient else _DURABLE

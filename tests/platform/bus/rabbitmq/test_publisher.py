@@ -28,7 +28,7 @@ async def test_a_body_larger_than_a_frame_arrives_whole(world: World) -> None:
     assert empty.message.body == b""
 
 
-async def test_a_message_arrives_as_it_was_sent(world: World) -> None:
+async def test_message_arrives_unchanged(world: World) -> None:
     bus = world.bus()
     subscription = await world.subscribe(bus, world.first)
     message = world.message(body=b'{"event_type": "ride.requested"}')
@@ -78,7 +78,7 @@ async def test_the_same_message_in_flight_twice_hides_no_return(world: World) ->
     assert all(isinstance(outcome, Unroutable) for [outcome] in outcomes)
 
 
-async def test_more_than_may_be_in_flight_at_once_are_all_confirmed(world: World) -> None:
+async def test_more_messages_than_the_in_flight_limit_are_confirmed(world: World) -> None:
     bus = world.bus()
     rides = [new_id() for _ in range(300)]
     news = [world.message(about=ride, seq=seq) for seq in (1, 2, 3) for ride in rides]
@@ -87,7 +87,7 @@ async def test_more_than_may_be_in_flight_at_once_are_all_confirmed(world: World
     assert (await bus.depths())[world.first.name] == 900
 
 
-async def test_a_full_queue_refuses_and_leaves_room_in_flight_for_others(world: World) -> None:
+async def test_full_queue_refuses_and_blocks_no_other_queue(world: World) -> None:
     short = replace(world.first, max_length=5)
     bus = world.bus(queues=(short, world.letters))
     elsewhere = replace(world.message(), exchange=world.dlx)
@@ -99,7 +99,7 @@ async def test_a_full_queue_refuses_and_leaves_room_in_flight_for_others(world: 
     assert await bus.publish([elsewhere]) == [None]
 
 
-async def test_a_broker_short_of_memory_stops_publishing_and_nothing_else(
+async def test_broker_short_of_memory_blocks_publishing_only(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bus = world.bus()
@@ -203,7 +203,7 @@ async def test_without_a_broker_everything_is_away_and_nothing_fails(world: Worl
     await bus.close()
 
 
-async def test_transient_news_reaches_transient_queues_alone(world: World) -> None:
+async def test_transient_messages_reach_only_transient_queues(world: World) -> None:
     bus = world.bus()
     subscription = await world.subscribe(bus, world.positions)
     position = world.message("position")

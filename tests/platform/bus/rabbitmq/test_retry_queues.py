@@ -37,7 +37,7 @@ async def listed(world: World, what: str, *columns: str) -> list[dict[str, Any]]
     return json.loads(await world.broker.ctl(f"list_{what}", *columns, "--formatter", "json"))
 
 
-async def test_it_is_durable_and_returns_by_the_queues_own_exchange_and_key(world: World) -> None:
+async def test_own_retry_queue_is_durable_and_returns_to_its_queue(world: World) -> None:
     queue = with_own_retries(world, 77)
     own = queue.retries_in
     assert own is not None
@@ -99,7 +99,7 @@ def sign_ups(world: World, *, retry_ttl_ms: int) -> tuple[RabbitMqBus, Queue]:
     return world.bus(exchanges=topology.exchanges, queues=queues), topology.queue(SIGN_UP_QUEUE)
 
 
-async def test_waiting_for_another_try_is_no_death(world: World) -> None:
+async def test_retry_does_not_count_as_a_delivery(world: World) -> None:
     queue = with_own_retries(world, 0.1)
     bus = bus_with(world, queue, delivery_limit=1)
     first, letters = await world.subscribe(bus, queue), await world.subscribe(bus, world.letters)

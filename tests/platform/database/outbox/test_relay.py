@@ -96,7 +96,7 @@ async def test_relays_move_each_event_once_and_in_order(
 async def test_a_relay_that_is_overtaken_repeats_but_never_reorders(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One relay stalls after its first message until its lease has expired and another has sent the rest."""
+    """One relay stalls after its first message until its lease expired and another has sent everything."""
     monkeypatch.setattr(module, "LEASE_SECONDS", 0.3)
     taken: list[Message] = []
     go_on, stalled = asyncio.Event(), asyncio.Event()

@@ -96,7 +96,7 @@ async def test_a_relay_pauses_while_the_database_is_away(
 
 
 @pytest.mark.parametrize("order", [(1, 2), (2, 1)])
-async def test_a_relay_that_waits_in_a_circle_with_another_tries_again(
+async def test_relay_retries_after_a_deadlock(
     stack: Stack, database: Database, order: tuple[int, int]
 ) -> None:
     """A deadlock, as after a lost lease: each has locked a row that the other wants, in either order."""
