@@ -180,7 +180,7 @@ async def test_home_driver_arrived_meanwhile_gives_the_home_fare(village: Villag
     assert (row["id"], row["confirmation_id"]) == (confirmation["ride_id"], confirmation["id"])
 
 
-async def test_repeated_request_with_a_home_driver_uses_the_confirmation(village: Village) -> None:
+async def test_repeated_request_at_home_uses_the_confirmation(village: Village) -> None:
     passenger_id = uuid4()
     token = await village.request_token(passenger_id)
     other_token = await village.request_token(passenger_id, price=20)

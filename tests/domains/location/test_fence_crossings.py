@@ -82,7 +82,7 @@ class Drive:
 ENTERED, LEFT = "entered_community", "left_community"
 
 
-async def test_going_online_inside_enters_and_offline_deletes_the_state(village: Village) -> None:
+async def test_online_inside_enters_and_offline_deletes_the_state(village: Village) -> None:
     drive = await Drive.begin(village, IN)
     assert await drive.events() == [ENTERED]
     (row,) = await drive.rows()

@@ -173,7 +173,7 @@ async def test_end_of_an_offer_releases_its_lock(harness: MatchingHarness, end: 
 
 
 @pytest.mark.parametrize("asked", [True, False], ids=["open offer", "no open offer"])
-async def test_end_event_tells_if_an_offer_was_open(harness: MatchingHarness, asked: bool) -> None:
+async def test_end_event_shows_if_an_offer_was_open(harness: MatchingHarness, asked: bool) -> None:
     driver_id = await harness.town.new_driver(steps=1)
     ride_id = await harness.request_ride()
     if not asked:

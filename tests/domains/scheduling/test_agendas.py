@@ -30,7 +30,7 @@ async def test_a_worker_is_made_changed_and_seen(clinic: Clinic) -> None:
     assert (await clinic.asked("GET", f"/workers/{uuid4()}")).status_code == 404
 
 
-async def test_an_account_is_one_workers_and_somebodys(clinic: Clinic) -> None:
+async def test_account_must_exist_and_belongs_to_one_worker(clinic: Clinic) -> None:
     account = uuid4()
     body = {"name": "Ana", "time_zone": "UTC", "user_id": str(account)}
     assert (await clinic.asked("POST", "/workers", body)).status_code == 404
@@ -49,9 +49,7 @@ async def test_an_account_is_one_workers_and_somebodys(clinic: Clinic) -> None:
         ({"holidays": {"country": "BR", "state": "XX"}}, "holidays_unknown"),
     ],
 )
-async def test_an_unknown_zone_or_country_is_refused_on_create_and_change(
-    clinic: Clinic, wrong: dict[str, Any], code: str
-) -> None:
+async def test_unknown_zone_or_country_is_refused(clinic: Clinic, wrong: dict[str, Any], code: str) -> None:
     body = {"name": "Ana", "time_zone": "UTC", **wrong}
     for method, path in (("POST", "/workers"), ("PUT", f"/workers/{clinic.worker_id}")):
         answer = await clinic.asked(method, path, body)
@@ -122,7 +120,7 @@ async def test_an_override_replaces_the_hours_of_its_day(clinic: Clinic) -> None
     assert (await clinic.starts())[0] == "09:00"
 
 
-async def test_public_holidays_are_days_off_unless_the_day_is_otherwise(clinic: Clinic) -> None:
+async def test_public_holidays_are_days_off_unless_overridden(clinic: Clinic) -> None:
     far = await clinic.service(horizon_days=730)
     worker_id = await clinic.worker(holidays={"country": "BR", "state": "BA"})
     await clinic.serves(worker_id, far)

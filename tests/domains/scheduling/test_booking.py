@@ -32,7 +32,7 @@ async def test_an_overlapping_booking_gets_the_nearest_alternatives(clinic: Clin
     assert nearest == [moment(clinic.at(clock)) for clock in ("10:00", "10:30", "11:00", "11:30", "12:00")]
 
 
-async def test_of_many_at_once_one_gets_the_time(clinic: Clinic) -> None:
+async def test_one_of_many_concurrent_bookings_succeeds(clinic: Clinic) -> None:
     answers = await asyncio.gather(*(clinic.book(uuid4(), clinic.at("09:00")) for _ in range(20)))
     assert sorted(answer.status_code for answer in answers) == [201] + [409] * 19
     assert await clinic.overlaps() == []
@@ -64,7 +64,7 @@ async def test_a_hold_keeps_others_out_and_becomes_the_appointment(clinic: Clini
     assert booked["appointment_id"] == held.json()["hold_id"]
 
 
-async def test_a_hold_that_is_over_counts_for_nothing(clinic: Clinic) -> None:
+async def test_expired_hold_is_ignored(clinic: Clinic) -> None:
     held = await clinic.hold(uuid4(), clinic.at("09:00"))
     await clinic.let_lapse(held.json()["hold_id"])
     assert "09:00" in await clinic.starts()

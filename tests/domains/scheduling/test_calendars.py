@@ -72,7 +72,7 @@ async def test_a_file_is_for_the_appointments_parties(clinic: Clinic) -> None:
     assert (await file_of(clinic, bearer("operator"), uuid4())).status_code == 404
 
 
-async def test_a_changed_appointment_is_the_same_to_a_calendar_and_newer(clinic: Clinic) -> None:
+async def test_changed_appointment_keeps_uid_and_raises_sequence(clinic: Clinic) -> None:
     client = uuid4()
     booked = await clinic.booked(client, clinic.at("09:00"))
     appointment_id = booked["appointment_id"]
@@ -183,7 +183,7 @@ async def test_the_feed_secret_is_shown_once_and_not_stored(clinic: Clinic) -> N
     assert not [text for text in everything if secret in text]
 
 
-async def test_the_secret_is_in_no_log_and_no_figure(clinic: Clinic) -> None:
+async def test_feed_secret_is_in_no_log_and_no_metric(clinic: Clinic) -> None:
     path = await link(clinic)
     gone = await link(clinic)
     await clinic.done("DELETE", f"/workers/{clinic.worker_id}/calendar-link")
@@ -248,7 +248,7 @@ async def test_canceled_appointments_stay_in_the_feed_for_a_month(clinic: Clinic
     assert {one: event["status"] for one, event in found.items()} == {lately: "CANCELLED"}
 
 
-async def test_a_calendar_holds_so_many_and_no_more(clinic: Clinic) -> None:
+async def test_calendar_is_limited_to_the_nearest_appointments(clinic: Clinic) -> None:
     booked = [
         (await clinic.booked(uuid4(), clinic.at(f"{hour:02}:00")))["appointment_id"] for hour in (9, 10, 11)
     ]
@@ -258,7 +258,7 @@ async def test_a_calendar_holds_so_many_and_no_more(clinic: Clinic) -> None:
     assert [str(one.id) for one in found] == booked[:2], "the nearest"
 
 
-async def test_a_calendar_that_is_as_it_was_is_not_sent_again(clinic: Clinic) -> None:
+async def test_unchanged_calendar_is_not_sent_again(clinic: Clinic) -> None:
     path = await link(clinic)
     first = await clinic.api.get(path)
     assert first.headers["cache-control"] == "private, no-cache"

@@ -42,7 +42,7 @@ async def seen(clinic: Clinic, booked: dict[str, Any]) -> dict[str, Any]:
     return await clinic.done("GET", f"/appointments/{booked['appointment_id']}")
 
 
-async def test_a_move_that_is_refused_leaves_it_where_it_was(clinic: Clinic) -> None:
+async def test_refused_move_keeps_the_time(clinic: Clinic) -> None:
     client = uuid4()
     booked = await clinic.booked(client, clinic.at("09:00"))
     await clinic.booked(uuid4(), clinic.at("11:00"))
@@ -80,7 +80,7 @@ async def test_a_move_publishes_the_old_time_and_moves_the_reminder(clinic: Clin
     assert await claims_of(clinic, clinic.worker_id) == []
 
 
-async def test_moved_to_where_it_is_it_stays_as_it_is(clinic: Clinic) -> None:
+async def test_move_to_its_own_time_changes_nothing(clinic: Clinic) -> None:
     client = uuid4()
     booked = await clinic.booked(client, clinic.at("09:00"))
     again = await move(clinic, client, booked, "09:00", worker_id=clinic.worker_id)
@@ -224,7 +224,7 @@ async def test_no_show_needs_the_start_time_and_not_the_client(clinic: Clinic) -
     assert missed.json()["status"] == "NO_SHOW"
 
 
-async def test_a_worker_sees_to_the_own_appointments_and_to_no_others(clinic: Clinic) -> None:
+async def test_workers_change_only_their_own_appointments(clinic: Clinic) -> None:
     client, account = uuid4(), uuid4()
     await clinic.api.get("/v1/me", headers=bearer("worker", account))
     own = await clinic.worker(user_id=str(account))

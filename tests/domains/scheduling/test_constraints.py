@@ -168,7 +168,7 @@ ATTEMPTS = {
 }
 
 
-async def test_nothing_that_is_taken_can_be_taken_past_the_code(api: httpx.AsyncClient, parts: Parts) -> None:
+async def test_constraints_refuse_double_bookings_in_sql(api: httpx.AsyncClient, parts: Parts) -> None:
     scene = await a_scene(api, parts)
     everything = "SELECT * FROM claims ORDER BY id", "SELECT * FROM appointments ORDER BY id"
     before = [await scene.clinic.sql(query) for query in everything]

@@ -170,7 +170,7 @@ async def test_times_are_shown_in_the_requested_zone(clinic: Clinic) -> None:
     assert worker["local_starts_at"].endswith("T10:10:00Z")
 
 
-async def test_the_blocking_appointment_is_shown_only_to_authorised_callers(clinic: Clinic) -> None:
+async def test_blockers_are_shown_only_to_authorised_callers(clinic: Clinic) -> None:
     anas = uuid4()
     ana = await clinic.worker(user_id=str(await _new_user(clinic, anas)))
     booked = await clinic.booked(uuid4(), clinic.at("09:00"), worker_id=ana)
@@ -254,7 +254,7 @@ async def test_a_service_without_workers_is_explained(clinic: Clinic) -> None:
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-async def test_a_time_that_clocks_show_twice_is_noted_with_both_moments(
+async def test_repeated_local_time_is_noted_with_both_moments(
     api: httpx.AsyncClient, parts: Parts, language: str
 ) -> None:
     clinic, night, _ = await _in_new_york(api, parts, "00:00", "03:00", back=True)
@@ -311,7 +311,7 @@ async def test_explain_of_unknown_ids_is_not_found(clinic: Clinic) -> None:
         assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
 
 
-async def test_a_hold_that_is_over_is_in_nobodys_way(clinic: Clinic) -> None:
+async def test_expired_hold_blocks_no_slot(clinic: Clinic) -> None:
     held = await clinic.hold(uuid4(), clinic.at("09:00"))
     assert "busy" in await reasons(clinic, clinic.at("09:00"))
     await clinic.let_lapse(held.json()["hold_id"])

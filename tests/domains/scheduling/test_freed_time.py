@@ -98,9 +98,7 @@ async def test_time_freed_without_a_dispatcher_is_offered_later(clinic: Clinic, 
         await line.becomes(client, "OFFERED")
 
 
-async def test_a_freed_hour_lets_in_something_longer_that_begins_before_it(
-    clinic: Clinic, line: Line
-) -> None:
+async def test_freed_hour_is_offered_to_a_longer_service_before_it(clinic: Clinic, line: Line) -> None:
     long = await clinic.service(duration_minutes=120, buffer_after_minutes=30)
     await clinic.serves(clinic.worker_id, clinic.service_id, long)
     owner = await taken(clinic, "11:00")
@@ -114,7 +112,7 @@ async def test_a_freed_hour_lets_in_something_longer_that_begins_before_it(
     assert await clinic.overlaps() == []
 
 
-async def test_of_times_that_share_a_freed_hour_the_freed_one_is_offered(clinic: Clinic, line: Line) -> None:
+async def test_freed_start_is_offered_before_overlapping_slots(clinic: Clinic, line: Line) -> None:
     owner = await taken(clinic, "10:00")
     client = await line.join("09:30", "10:30")
     async with line.dispatching():

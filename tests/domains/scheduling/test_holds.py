@@ -64,7 +64,7 @@ async def test_a_hold_lasts_no_longer_than_its_time_is_ahead(api: httpx.AsyncCli
     assert moment(held["expires_at"]) == moment(held["starts_at"])
 
 
-async def test_a_client_holds_so_many_times_and_no_more(clinic: Clinic) -> None:
+async def test_holds_per_client_are_limited(clinic: Clinic) -> None:
     client = uuid4()
     first, *_ = [await clinic.held(client, clinic.at(clock)) for clock in CLOCKS[:3]]
     refused = await clinic.hold(client, clinic.at(CLOCKS[3]))
@@ -82,7 +82,7 @@ async def test_a_client_holds_so_many_times_and_no_more(clinic: Clinic) -> None:
     assert (await clinic.hold(client, clinic.at(CLOCKS[6]))).json()["code"] == "too_many_holds"
 
 
-async def test_of_many_holds_at_once_a_client_gets_just_as_many_as_one_may(clinic: Clinic) -> None:
+async def test_concurrent_holds_stay_within_the_clients_limit(clinic: Clinic) -> None:
     client = uuid4()
     workers = [clinic.worker_id, *[await clinic.worker() for _ in range(7)]]
     answers = await asyncio.gather(
@@ -111,7 +111,7 @@ async def test_a_repeated_hold_is_one_hold(clinic: Clinic) -> None:
     assert (await clinic.hold(uuid4(), clinic.at("09:00"))).json()["code"] == "slot_taken"
 
 
-async def test_a_hold_is_booked_once_however_often_that_is_asked(clinic: Clinic) -> None:
+async def test_hold_is_booked_once_by_repeated_requests(clinic: Clinic) -> None:
     client = uuid4()
     hold_id = await clinic.held(client, clinic.at("09:00"))
     answers = await asyncio.gather(
@@ -190,7 +190,7 @@ async def test_releasing_a_booked_hold_keeps_the_booking(clinic: Clinic) -> None
     assert await status_of(clinic, hold_id) == "BOOKED"
 
 
-async def test_a_hold_given_back_while_it_is_booked_stays_booked(clinic: Clinic) -> None:
+async def test_hold_released_during_its_booking_stays_booked(clinic: Clinic) -> None:
     client = uuid4()
     hold_id = await clinic.held(client, clinic.at("09:00"))
     async with by_hand(clinic) as db:
@@ -244,7 +244,7 @@ async def test_a_hold_with_a_key_is_made_once(clinic: Clinic) -> None:
     assert await claims_of(clinic, clinic.worker_id) == []
 
 
-async def test_time_off_is_kept_out_by_a_hold_and_not_by_one_that_is_over(clinic: Clinic) -> None:
+async def test_time_off_is_blocked_by_a_hold_until_it_expires(clinic: Clinic) -> None:
     hold_id = await clinic.held(uuid4(), clinic.at("09:00"))
     body = {"starts_at": clinic.at("08:00"), "ends_at": clinic.at("12:00")}
     path = f"/workers/{clinic.worker_id}/time-off"

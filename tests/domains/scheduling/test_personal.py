@@ -189,7 +189,7 @@ async def test_erasing_twice_changes_nothing_more(clinic: Clinic) -> None:
     assert await appointment(clinic, booked) == before
 
 
-async def test_clients_of_several_workers_leave_while_others_book_with_any(clinic: Clinic) -> None:
+async def test_erasures_and_bookings_do_not_deadlock(clinic: Clinic) -> None:
     """Agendas are locked in one order, so transactions never deadlock."""
     second = await clinic.worker()
     first = clinic.worker_id
@@ -275,7 +275,7 @@ async def test_retention_erases_a_bounded_number_at_a_time(tidied: Clinic) -> No
     assert counts == [2, 1, 0]
 
 
-async def test_holds_that_came_to_nothing_go_after_a_day(tidied: Clinic) -> None:
+async def test_unused_holds_are_deleted_after_a_day(tidied: Clinic) -> None:
     clinic, client = tidied, uuid4()
     old, young, booked = [
         (await clinic.hold(client, clinic.at(clock))).json()["hold_id"]
@@ -297,7 +297,7 @@ async def test_holds_that_came_to_nothing_go_after_a_day(tidied: Clinic) -> None
     assert {row["id"] for row in left} == {young, booked}
 
 
-async def test_both_use_an_index_however_many_appointments_there_are(clinic: Clinic) -> None:
+async def test_erasure_and_pruning_queries_use_an_index(clinic: Clinic) -> None:
     """The housekeeper asks every minute."""
     queries = {
         "appointments_of_walk_ins": "SELECT id FROM appointments WHERE client_name <> '-'"

@@ -84,7 +84,7 @@ async def practice(own: Parts) -> AsyncIterator[Practice]:
         yield Practice(replace(clinic, worker_id=worker_id), doctor)
 
 
-async def test_reminders_are_in_each_users_language_and_the_agreed_zone(practice: Practice) -> None:
+async def test_reminders_use_the_users_language_and_agreed_zone(practice: Practice) -> None:
     client = uuid4()
     booked = await practice.booked(client, "14:00")
     notice = await practice.until_told(client, "appointment.booked")

@@ -23,9 +23,7 @@ async def elsewhere(clinic: Clinic) -> Clinic:
     return replace(clinic, worker_id=await clinic.worker())
 
 
-async def test_a_booking_takes_a_room_as_well_and_gives_it_back(
-    clinic: Clinic, rooms: tuple[UUID, UUID]
-) -> None:
+async def test_booking_takes_a_room_and_cancel_releases_it(clinic: Clinic, rooms: tuple[UUID, UUID]) -> None:
     client = uuid4()
     booked = await clinic.booked(client, clinic.at("09:00"))
     room_id = UUID(booked["room_id"])
@@ -60,7 +58,7 @@ async def test_when_all_rooms_are_taken_a_free_worker_is_not_enough(
     assert await claims_of(clinic, third.worker_id) == []
 
 
-async def test_a_retired_room_is_not_given_and_one_that_is_booked_stays_so(
+async def test_retired_room_keeps_bookings_and_gets_no_new_ones(
     clinic: Clinic, rooms: tuple[UUID, UUID]
 ) -> None:
     booked = await clinic.booked(uuid4(), clinic.at("09:00"))

@@ -55,7 +55,7 @@ async def test_a_weekly_series_keeps_worker_and_local_time(clinic: Clinic) -> No
     assert starts_of(seen.json()) == starts_of(series)
 
 
-async def test_a_series_of_which_one_is_taken_books_nothing_and_says_which(clinic: Clinic) -> None:
+async def test_series_with_a_taken_date_books_nothing_and_lists_it(clinic: Clinic) -> None:
     await clinic.booked(uuid4(), clinic.at("09:00", days=14))
     client = uuid4()
     refused = await ask(clinic, client, clinic.at("09:00"))
@@ -69,7 +69,7 @@ async def test_a_series_of_which_one_is_taken_books_nothing_and_says_which(clini
     assert await appointments_of(clinic, client) == []
 
 
-async def test_a_series_that_skips_books_the_others_and_says_which_failed(clinic: Clinic) -> None:
+async def test_skipping_series_books_the_rest_and_lists_failures(clinic: Clinic) -> None:
     await clinic.booked(uuid4(), clinic.at("09:00", days=14))
     client = uuid4()
     series = await booked(clinic, client, clinic.at("09:00"), on_conflict="skip")
@@ -92,7 +92,7 @@ async def test_dates_beyond_the_horizon_fail_alone(api: httpx.AsyncClient, parts
     assert {one["code"] for one in series["failed"]} == {"slot_not_offered"}
 
 
-async def test_a_series_for_any_worker_takes_the_one_with_most_free_dates(clinic: Clinic) -> None:
+async def test_series_for_any_worker_takes_the_most_available_one(clinic: Clinic) -> None:
     other = await clinic.worker()
     await clinic.booked(uuid4(), clinic.at("09:00", days=7))
     # The other is the busier one, and still the only one who can do all of it.
@@ -136,7 +136,7 @@ async def test_a_repeated_request_books_one_series(clinic: Clinic) -> None:
     assert len(await appointments_of(clinic, client)) == 4
 
 
-async def test_canceling_a_series_frees_future_dates_and_repeats_safely(clinic: Clinic) -> None:
+async def test_series_cancel_frees_future_dates_and_is_repeatable(clinic: Clinic) -> None:
     client = uuid4()
     series = await booked(clinic, client, clinic.at("09:00"))
     await move_back(clinic, series["appointments"][0]["appointment_id"], days=4)
@@ -148,7 +148,7 @@ async def test_canceling_a_series_frees_future_dates_and_repeats_safely(clinic: 
     await clinic.booked(uuid4(), clinic.at("09:00", days=7))
 
 
-async def test_to_others_there_is_no_such_series(clinic: Clinic) -> None:
+async def test_series_is_not_found_by_other_callers(clinic: Clinic) -> None:
     series = await booked(clinic, uuid4(), clinic.at("09:00"))
     path, stranger = f"{BASE}/series/{series['series_id']}", bearer("passenger", uuid4())
     assert (await clinic.api.get(path, headers=stranger)).status_code == 404

@@ -67,7 +67,7 @@ async def test_swapped_with_itself_nothing_moves(clinic: Clinic) -> None:
     assert (await clinic.swap(one, {"appointment_id": str(uuid4())})).status_code == 404
 
 
-async def test_two_swaps_of_the_same_two_at_once_come_one_after_the_other(clinic: Clinic) -> None:
+async def test_concurrent_swaps_of_one_pair_are_serialized(clinic: Clinic) -> None:
     other = await clinic.worker()
     one = await clinic.booked(uuid4(), clinic.at("09:00"))
     two = await clinic.booked(uuid4(), clinic.at("11:00"), worker_id=other)

@@ -11,7 +11,7 @@ def off(clinic: Clinic, first: str, last: str, **more: str) -> dict[str, str]:
     return {"starts_at": clinic.at(first), "ends_at": clinic.at(last), **more}
 
 
-async def test_time_off_takes_its_time_until_it_is_ended(clinic: Clinic) -> None:
+async def test_time_off_blocks_its_time_until_it_is_ended(clinic: Clinic) -> None:
     path = f"/workers/{clinic.worker_id}/time-off"
     taken = await clinic.done("POST", path, off(clinic, "10:00", "16:00", reason="Curso"))
     assert await clinic.starts() == ["09:00", "16:00", "16:30", "17:00"]
@@ -49,7 +49,7 @@ async def test_time_off_respects_booked_buffers(clinic: Clinic) -> None:
     await clinic.done("POST", path, off(clinic, "10:15", "11:00"))
 
 
-async def test_of_time_off_and_a_booking_at_once_one_gets_the_time(clinic: Clinic) -> None:
+async def test_concurrent_time_off_and_booking_have_one_winner(clinic: Clinic) -> None:
     path = f"/workers/{clinic.worker_id}/time-off"
     for days in range(5):
         body = {"starts_at": clinic.at("09:00", days=days), "ends_at": clinic.at("10:00", days=days)}

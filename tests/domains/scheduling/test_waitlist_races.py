@@ -26,7 +26,7 @@ async def test_a_late_join_does_not_overtake_earlier_entries(clinic: Clinic, lin
     assert await line.status(newcomer) == "WAITING"
 
 
-async def test_a_client_has_one_offer_at_a_time_and_the_next_when_it_ends(clinic: Clinic, line: Line) -> None:
+async def test_client_gets_the_next_offer_after_the_first_ended(clinic: Clinic, line: Line) -> None:
     owners = [await taken(clinic, clock) for clock in ("09:00", "11:00")]
     client = await line.join("09:00", "09:30")
     await line.join("11:00", "11:30", client=client)

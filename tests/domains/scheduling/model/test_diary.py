@@ -57,7 +57,7 @@ def on_monday(hours: Hours = NINE_TO_NOON, **more: Any) -> Agenda:
     return agenda(hours, (WITHIN[0], WITHIN[1] + DAY), **more)
 
 
-def test_slots_begin_at_the_shift_and_end_before_it_does() -> None:
+def test_slots_begin_and_end_within_the_shift() -> None:
     assert shown(diary(on_monday(), now=EARLIER)) == ["09:00", "09:30", "10:00", "10:30", "11:00"]
 
 
@@ -71,7 +71,7 @@ def test_a_shift_shorter_than_the_service_offers_nothing() -> None:
     assert shown(diary(on_monday(), now=EARLIER, duration_minutes=181)) == []
 
 
-def test_buffers_keep_others_away_and_may_stick_out_of_the_hours() -> None:
+def test_buffers_block_bookings_and_may_exceed_the_hours() -> None:
     taken = on_monday(busy=[span("10:00", "10:20")])
     buffers = {"buffer_before_minutes": 10, "buffer_after_minutes": 5, "now": EARLIER}
     found = diary(taken, duration_minutes=30, slot_step_minutes=5, **buffers)
@@ -116,7 +116,7 @@ def test_overlapping_shifts_offer_each_grid_point_once() -> None:
     ]
 
 
-def test_kolkatas_grid_is_on_the_hours_and_halves_of_its_own_clocks() -> None:
+def test_kolkatas_grid_is_on_its_local_half_hours() -> None:
     hours = Hours("Asia/Kolkata", [rule(MONDAY, "09:00", "11:00")])
     found = diary(on_monday(hours), now=EARLIER)
     assert shown(found, zone="Asia/Kolkata") == ["09:00", "09:30", "10:00"]
@@ -131,7 +131,7 @@ def test_the_grid_follows_elapsed_time_at_a_half_hour_switch() -> None:
     assert shown(found, within, name) == ["01:00", "01:30", "01:30", "02:00", "02:30", "03:00"]
 
 
-def test_the_hour_that_is_there_twice_can_be_booked_twice() -> None:
+def test_repeated_hour_can_be_booked_twice() -> None:
     name, day = "America/New_York", date(2025, 11, 2)
     within = (clock(name, "2025-11-02T00:00"), clock(name, "2025-11-02T12:00"))
     found = diary(agenda(Hours(name, [rule(day, "00:00", "03:00")]), within), now=within[0] - DAY)
@@ -148,7 +148,7 @@ def test_the_hour_that_is_there_twice_can_be_booked_twice() -> None:
         (date(2025, 6, 8), 24, "10:00"),
     ],
 )
-def test_notice_is_time_that_passes(day: date, notice_hours: int, first: str) -> None:
+def test_notice_is_elapsed_time(day: date, notice_hours: int, first: str) -> None:
     name = "America/New_York"
     now = clock(name, f"{day - timedelta(days=1)}T10:00")
     within = (now, now + 2 * DAY)
@@ -217,7 +217,7 @@ def test_a_group_is_joinable_until_full_and_blocks_other_starts() -> None:
     assert found.conflicts(only, at("09:30")) == []
 
 
-def test_a_group_ends_when_it_was_agreed_to_end() -> None:
+def test_group_keeps_its_agreed_end() -> None:
     """The service took an hour then; now it takes half of one."""
     joined = on_monday(busy=[span("09:00", "10:00")], sessions={at("09:00"): session(at("10:00"), 2, 1)})
     found = diary(joined, now=EARLIER, duration_minutes=30, capacity=5)
@@ -249,7 +249,7 @@ def test_all_conflicts_of_a_time_are_returned() -> None:
     assert found.conflicts(found.agendas[0], at("09:10")) == ["too_soon", "off_grid"]
 
 
-def test_no_more_of_a_fine_grid_is_looked_at_than_is_asked_for() -> None:
+def test_only_the_requested_part_of_a_fine_grid_is_computed() -> None:
     """A hundred workers, every minute, around the clock, for a month: four million starts."""
     always = [WeeklyRule(weekday, 0, 1440) for weekday in range(1, 8)]
     month = (WITHIN[0], WITHIN[0] + 31 * DAY)
@@ -269,7 +269,7 @@ def test_no_more_of_a_fine_grid_is_looked_at_than_is_asked_for() -> None:
         assert len(looked_at) < 200
 
 
-def test_the_worker_with_least_booked_time_comes_first_then_the_idlest() -> None:
+def test_least_booked_then_idlest_worker_comes_first() -> None:
     def of(no: int, booked: int, idle_since: int) -> Agenda:
         return on_monday(no=no, booked_seconds=booked, idle_since=idle_since)
 

@@ -62,9 +62,7 @@ NEW_YORK, SAO_PAULO, LORD_HOWE = "America/New_York", "America/Sao_Paulo", "Austr
         ("Asia/Kolkata", date(2025, 3, 9), "01:00", "03:00", 120),
     ],
 )
-def test_a_shift_is_as_long_as_clocks_let_it_be(
-    zone: str, day: date, start: str, end: str, minutes: int
-) -> None:
+def test_shift_length_follows_clock_changes(zone: str, day: date, start: str, end: str, minutes: int) -> None:
     assert minutes_worked(zone, day, start, end) == minutes
 
 
@@ -169,7 +167,7 @@ def test_a_holiday_has_no_hours_unless_overridden() -> None:
     assert at_work.shifts_on(christmas) == [(600, 720)]
 
 
-def test_the_eve_of_a_holiday_is_worked_into_it() -> None:
+def test_night_shift_before_a_holiday_continues_into_it() -> None:
     christmas_eve = date(2025, 12, 24)
     hours = Hours(SAO_PAULO, [rule(christmas_eve, "22:00", "06:00")], holidays=Holidays("BR"))
     within = (clock(SAO_PAULO, "2025-12-25T00:00"), clock(SAO_PAULO, "2025-12-26T00:00"))

@@ -48,7 +48,7 @@ def is_merged(spans: list[Span]) -> bool:
 
 
 @given(any_spans)
-def test_merged_is_the_same_time_in_as_few_as_can_be(spans: list[Span]) -> None:
+def test_merge_keeps_the_time_in_the_fewest_spans(spans: list[Span]) -> None:
     assert seconds(merge(spans)) == seconds(spans)
     assert is_merged(merge(spans))
 
@@ -68,7 +68,7 @@ def test_intersection_keeps_common_seconds(some: list[Span], others: list[Span])
 
 
 @given(merged)
-def test_always_is_around_all_of_it(spans: list[Span]) -> None:
+def test_always_covers_every_span(spans: list[Span]) -> None:
     assert intersect(spans, [ALWAYS]) == spans
     assert subtract(spans, [ALWAYS]) == []
 
