@@ -69,7 +69,7 @@ def _transport(database: Database, amqp_url: str | None, topology: Topology) -> 
 
 
 async def record_events(database: Database, count: int) -> None:
-    """Commit that many events, ready to be sent."""
+    """Commit this many events to the outbox."""
     subjects = [uuid4() for _ in range(AGGREGATES)]
     for start in range(0, count, RECORDED_AT_ONCE):
         events = [

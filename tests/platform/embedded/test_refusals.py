@@ -1,4 +1,4 @@
-"""Refused starts of embedded servers: the error says what to do."""
+"""Refused starts of embedded servers: the error names the remedy."""
 
 import os
 

@@ -21,7 +21,7 @@ class Try:
 @dataclass
 class Ledger:
     answers: dict[Try, Answer] = field(default_factory=dict)
-    # Counts of all answers by status, repeats and 503s included.
+    # Counts of answers by status, repeats and 503s included, and of lost connections.
     counts: Counter[str] = field(default_factory=Counter)
 
     def note(self, tried: Try, answer: Answer) -> None:
