@@ -25,7 +25,7 @@ def allow_many_sockets() -> None:
 
 
 async def memory_of_sockets(stack: Stack, database_url: str) -> dict[str, list[float]]:
-    """The memory of a fresh API and a fresh bare server with this many open sockets, in megabytes."""
+    """The megabytes of a fresh API and a fresh bare server, with each number of open sockets in `SOCKETS`."""
     tokens = tokens_of(await some_people(database_url, max(SOCKETS)))
     kinds = {"API": ("catraca", "serve", "api"), "bare server": ("bench.live", "bare")}
     found: dict[str, list[float]] = {}
