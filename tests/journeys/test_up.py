@@ -9,7 +9,7 @@ import stat
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
-from signal import SIGINT, SIGTERM
+from signal import SIGINT, SIGKILL, SIGTERM
 from typing import Any
 
 import asyncpg
@@ -37,7 +37,7 @@ async def here() -> AsyncIterator[Instance]:
 
 @pytest.fixture(scope="module")
 async def running() -> AsyncIterator[Instance]:
-    """A Catraca with two workers, for tests that only look at it."""
+    """A Catraca with two workers, for tests that leave it running."""
     async with instance() as found:
         await found.start("--workers", "2")
         yield found
@@ -104,6 +104,16 @@ async def test_several_workers_share_the_port_and_the_figures(running: Instance)
         if line.startswith("catraca_http_requests_total") and "livez" in line
     ]
     assert line.endswith(" 10.0")
+
+
+async def test_killed_worker_is_replaced_and_the_others_go_on(running: Instance) -> None:
+    sub = await running.write_name("Nilza")
+    victim, survivor = running.workers()
+    os.kill(victim, SIGKILL)
+    for _ in range(20):
+        assert await running.read_name(sub) == "Nilza"
+    await until(lambda: len(running.workers()) == 2 and victim not in running.workers())
+    assert survivor in running.workers()
 
 
 async def test_a_taken_port_is_one_clear_line_and_starts_nothing(here: Instance) -> None:
