@@ -10,7 +10,7 @@ from pathlib import Path
 import aiormq
 
 from catraca.platform.embedded.children import end_with_parent
-from tests.servers import free_port
+from tests.servers import free_port, freeze
 
 PROGRAMS = Path("/usr/lib/rabbitmq/bin")
 STOP_SECONDS = 20
@@ -132,7 +132,7 @@ class RabbitMq:
     def pause(self) -> None:
         """Freeze the server: connections stay open, and no request is answered."""
         assert self._server is not None
-        self._server.send_signal(signal.SIGSTOP)
+        freeze(self._server.pid)
 
     def resume(self) -> None:
         assert self._server is not None

@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -184,6 +185,28 @@ def as_account(user: int, group: int) -> dict[str, Any]:
         os.setuid(user)
 
     return {"preexec_fn": become}
+
+
+def freeze(*pids: int) -> None:
+    """Stop processes with SIGSTOP; return when all their threads have stopped.
+
+    A signal takes effect when a thread is next scheduled: until then a process may still answer, or be ended
+    by another signal.
+    """
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGSTOP)
+    while not all(is_frozen(pid) for pid in pids):
+        time.sleep(0.001)
+
+
+def is_frozen(pid: int) -> bool:
+    """True if every thread has stopped or ended."""
+    states: list[str] = []
+    for thread in Path(f"/proc/{pid}/task").glob("*/stat"):
+        with suppress(OSError):
+            states.append(thread.read_text().rpartition(")")[2].split()[0])
+    return not set(states) - set("TtZX")
 
 
 async def until(condition, *, seconds: float = START_SECONDS):

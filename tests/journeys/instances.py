@@ -208,11 +208,6 @@ def is_alive(pid: int) -> bool:
     return _state(pid) not in "ZX"
 
 
-def is_frozen(pid: int) -> bool:
-    """True once the process has stopped; a SIGSTOP takes effect only when the process is next scheduled."""
-    return _state(pid) == "T"
-
-
 def _state(pid: int) -> str:
     """The process's state letter as in proc(5); X when it is gone."""
     try:

@@ -2,14 +2,14 @@
 
 import os
 from collections.abc import AsyncIterator
-from signal import SIGINT, SIGKILL, SIGSTOP
+from signal import SIGINT, SIGKILL
 
 import httpx
 import pytest
 
 from tests.conftest import free_port
-from tests.journeys.instances import Instance, instance, is_alive, is_frozen
-from tests.servers import until
+from tests.journeys.instances import Instance, instance, is_alive
+from tests.servers import freeze, until
 
 pytestmark = pytest.mark.xdist_group("journeys")
 
@@ -78,10 +78,8 @@ async def test_next_start_on_another_port_waits_for_a_frozen_worker(here: Instan
 
 async def freeze_and_start_again(here: Instance, worker: int) -> None:
     """Freeze the worker, kill `catraca up`, and check that the next one waits until the worker is dead."""
-    os.kill(worker, SIGSTOP)
-    # A SIGSTOP that is still pending would lose against the SIGTERM that the kernel sends at the parent's
-    # death: a worker that has no handler yet would then end instead of hang.
-    await until(lambda: is_frozen(worker))
+    # Frozen before the parent's death, at which the kernel sends SIGTERM: a running worker would end.
+    freeze(worker)
     try:
         first, *_ = here.family()
         os.kill(first, SIGKILL)
@@ -116,8 +114,7 @@ async def test_killed_server_is_started_again_and_has_the_data(here: Instance, p
 
 
 async def test_a_second_interrupt_stops_at_once(here: Instance) -> None:
-    for worker in here.workers():
-        os.kill(worker, SIGSTOP)
+    freeze(*here.workers())
     assert here.process is not None
     assert here.process.stderr is not None
     here.process.send_signal(SIGINT)

@@ -2,14 +2,14 @@
 
 import os
 from collections.abc import AsyncIterator
-from signal import SIGCONT, SIGKILL, SIGSTOP
+from signal import SIGCONT, SIGKILL
 
 import httpx
 import pytest
 
 from tests.journeys.instances import Instance, descendants, instance, is_alive
 from tests.journeys.outages import Load, kill_postgres_under_load, under_load
-from tests.servers import until
+from tests.servers import freeze, until
 
 pytestmark = pytest.mark.xdist_group("journeys")
 
@@ -30,8 +30,7 @@ async def test_requests_fail_fast_while_postgres_is_frozen(here: Instance) -> No
     async def trouble(load: Load) -> None:
         server = here.postgres()
         frozen = [server, *descendants(server)]
-        for pid in frozen:
-            os.kill(pid, SIGSTOP)
+        freeze(*frozen)
         await load.more(503)
         for pid in frozen:
             os.kill(pid, SIGCONT)
@@ -43,8 +42,7 @@ async def test_postgres_killed_while_it_hangs_comes_back(here: Instance) -> None
     async def trouble(load: Load) -> None:
         server = here.postgres()
         frozen = [server, *descendants(server)]
-        for pid in frozen:
-            os.kill(pid, SIGSTOP)
+        freeze(*frozen)
         await load.more(503)
         os.kill(server, SIGKILL)
 
@@ -61,7 +59,7 @@ async def test_redis_away_makes_no_difference_but_in_readyz(here: Instance) -> N
 
     async def trouble(load: Load) -> None:
         server = here.redis()
-        os.kill(server, SIGSTOP)
+        freeze(server)
         await until(lambda: redis_is("down"))
         await load.more(200)
         os.kill(server, SIGCONT)

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from signal import SIGCONT, SIGKILL, SIGSTOP
+from signal import SIGCONT, SIGKILL
 from uuid import UUID, uuid4
 
 from catraca.events import UserCreated
@@ -16,7 +16,7 @@ from catraca.platform.database.invariants import check_invariants
 from catraca.roles.doctor.checkup import RULES
 from tests.conftest import free_port
 from tests.platform.bus.breakable import Postgres
-from tests.servers import until
+from tests.servers import freeze, until
 from tests.storms.callers import calling, request
 from tests.storms.commit_gate import CommitGate, open_gate
 from tests.storms.processes import Fleet, ended, is_ready
@@ -63,7 +63,7 @@ class ApiProcess:
         await ended(process)
 
     def pause(self) -> None:
-        os.kill(self.pid, SIGSTOP)
+        freeze(self.pid)
 
     def resume(self) -> None:
         os.kill(self.pid, SIGCONT)

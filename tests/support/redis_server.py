@@ -12,7 +12,7 @@ from pathlib import Path
 import redis.asyncio
 
 from catraca.platform.redis_client import RedisLimits
-from tests.servers import Stack, private_folder, until
+from tests.servers import Stack, freeze, private_folder, until
 
 # For tests without timeouts: a busy machine may pause for longer than the usual limit.
 PATIENT = RedisLimits(answer_seconds=30, away_seconds=0.05)
@@ -43,7 +43,7 @@ class PrivateRedis:
 
     def freeze(self) -> None:
         assert self._process
-        os.kill(self._process.pid, signal.SIGSTOP)
+        freeze(self._process.pid)
 
     def thaw(self) -> None:
         assert self._process

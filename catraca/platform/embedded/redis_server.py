@@ -97,7 +97,7 @@ async def _answers(socket: Path) -> bool:
     """True if it is ready: while it loads its data, it answers every command with an error."""
     try:
         reader, writer = await asyncio.open_unix_connection(str(socket))
-    except (FileNotFoundError, ConnectionRefusedError):
+    except (FileNotFoundError, ConnectionError):
         return False
     try:
         writer.write(b"PING\r\n")

@@ -5,7 +5,7 @@ import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from signal import SIGCONT, SIGKILL, SIGQUIT, SIGSTOP
+from signal import SIGCONT, SIGKILL, SIGQUIT
 from typing import Protocol
 
 import asyncpg
@@ -14,7 +14,7 @@ from catraca.platform.embedded import EmbeddedPostgres
 from catraca.platform.embedded.children import end_with_parent
 from tests.journeys.instances import descendants
 from tests.rabbitmq import LOOKS_FOR_LATE_CONSUMERS, RabbitMq
-from tests.servers import Stack, start_debian, until
+from tests.servers import Stack, freeze, start_debian, until
 
 
 class Breakable(Protocol):
@@ -36,14 +36,14 @@ class Postgres:
 
     def pause(self) -> None:
         self._frozen = (self.pid, *descendants(self.pid))
-        self._signal(*self._frozen, signal=SIGSTOP)
+        freeze(*self._frozen)
 
     def resume(self) -> None:
         self._signal(*self._frozen, signal=SIGCONT)
 
     async def kill(self) -> None:
         # Stopped first: a process forked after the others were listed would survive and keep shared memory.
-        self._signal(self.pid, signal=SIGSTOP)
+        freeze(self.pid)
         self._signal(self.pid, *descendants(self.pid), signal=SIGKILL)
 
     def _signal(self, *pids: int, signal: int) -> None:

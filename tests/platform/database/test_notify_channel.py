@@ -11,7 +11,7 @@ import pytest
 
 from catraca.platform.database import notify_channel as module
 from catraca.platform.database.notify_channel import NotifyChannel
-from tests.servers import Stack, until
+from tests.servers import Stack, freeze, until
 
 APPLICATION = "test_notify_channel"
 
@@ -150,7 +150,7 @@ async def test_channel_reconnects_when_its_server_process_hangs(
         monkeypatch.setattr(module, name, seconds)
     async with process(stack) as here, process(stack) as there:
         (frozen, *_) = sorted(await _backends(stack))
-        os.kill(frozen, signal.SIGSTOP)
+        freeze(frozen)
         try:
             with here.subscribe("a") as event, there.subscribe("a") as other:
                 await until(lambda: event.is_set() or other.is_set())
@@ -168,8 +168,7 @@ async def test_publish_does_not_wait_for_a_frozen_server(
     monkeypatch.setattr(module, "SEND_SECONDS", 0.2)
     async with process(stack) as here:
         frozen = await _backends(stack)
-        for pid in frozen:
-            os.kill(pid, signal.SIGSTOP)
+        freeze(*frozen)
         try:
             with here.subscribe("a") as event:
                 for _ in range(1000):

@@ -17,7 +17,7 @@ from catraca.platform.database.timer_runner import TimerRunner
 from catraca.platform.database.timers import TimerHandlers, TimerKind, set_timer
 from catraca.platform.errors import Busy
 from catraca.platform.redis_client import RedisAway
-from tests.servers import Stack, until
+from tests.servers import Stack, freeze, until
 from tests.support.timer_world import (
     NOW,
     SHORTLY,
@@ -105,7 +105,7 @@ async def test_runner_frozen_past_its_lease_applies_nothing(
     async with closed_gate(database, kind):
         sleeper = start_timekeeper(stack.database_url, kind, lease_seconds=1)
         await until(lambda: waiting_at_gate(database))
-        sleeper.send_signal(signal.SIGSTOP)
+        freeze(sleeper.pid)
     async with keeping(database, recording(kind)):
         await fired(database, kind, subject)
     sleeper.send_signal(signal.SIGCONT)

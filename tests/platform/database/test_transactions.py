@@ -13,7 +13,7 @@ import pytest
 from catraca.platform.database import Database, DatabaseLimits, Db, TransactionAborted
 from catraca.platform.database import transactions as module
 from catraca.platform.errors import Busy, DatabaseUnavailable, OutcomeUnknown
-from tests.servers import Stack, until
+from tests.servers import Stack, freeze, until
 
 # Short limits, but time to connect on a busy machine.
 BRISK = DatabaseLimits(connections=2, acquire_seconds=10, statement_seconds=1, lock_seconds=0.3)
@@ -200,7 +200,7 @@ async def test_wait_for_a_frozen_server_is_limited(brisk: Database, kind: str) -
         nonlocal frozen
         async with getattr(brisk, kind)() as db:
             frozen = await db.fetchval("SELECT pg_backend_pid()")
-            os.kill(frozen, signal.SIGSTOP)
+            freeze(frozen)
             await db.execute("UPDATE test_rows SET n = 3")
 
     try:

@@ -27,7 +27,7 @@ from tests.platform.embedded.stage import (
     runs,
     write_row,
 )
-from tests.servers import until
+from tests.servers import freeze, until
 
 
 async def test_committed_rows_survive_a_killed_postmaster(
@@ -41,7 +41,7 @@ async def test_committed_rows_survive_a_killed_postmaster(
     connection = await asyncpg.connect(postgres.url)
     orphan = await connection.fetchval("SELECT pg_backend_pid()")
     # A stopped backend does not notice the loss and keeps the shared memory, which blocks a new server.
-    os.kill(orphan, signal.SIGSTOP)
+    freeze(orphan)
     os.kill(postgres.pid, signal.SIGKILL)
     await postgres.wait()
     assert runs(orphan)

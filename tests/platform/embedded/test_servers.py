@@ -23,6 +23,7 @@ from tests.platform.embedded.stage import (
     runs,
     write_row,
 )
+from tests.servers import freeze
 
 
 async def test_servers_of_a_new_folder_accept_clients(bare_stage: Stage) -> None:
@@ -180,7 +181,7 @@ async def test_server_that_ignores_its_signal_is_killed(
     monkeypatch.setattr(EmbeddedRedis, "steps", ((signal.SIGTERM, 0.2), (signal.SIGKILL, 5.0)))
     redis_server = bare_stage.redis()
     await redis_server.start()
-    os.kill(redis_server.pid, signal.SIGSTOP)
+    freeze(redis_server.pid)
     await redis_server.stop()
     assert not runs(redis_server.pid)
 

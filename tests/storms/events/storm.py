@@ -3,8 +3,9 @@
 import asyncio
 import random
 from collections.abc import Sequence
-from signal import SIGCONT, SIGKILL, SIGSTOP
+from signal import SIGCONT, SIGKILL
 
+from tests import servers
 from tests.servers import until
 from tests.storms.checks import failed_checks
 from tests.storms.events.checks import CHECKS
@@ -71,7 +72,7 @@ async def jostle(room: EventWorld, *, rounds: int) -> None:
 
 async def freeze(_: EventWorld, process: Process) -> Process:
     """Freeze the process until its leases have expired and others took over, then resume it."""
-    process.send_signal(SIGSTOP)
+    servers.freeze(process.pid)
     try:
         await asyncio.sleep(LEASE_SECONDS * 1.5)
     finally:

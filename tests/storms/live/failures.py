@@ -2,8 +2,9 @@
 
 import asyncio
 import os
-from signal import SIGCONT, SIGSTOP, SIGTERM
+from signal import SIGCONT, SIGTERM
 
+from tests.servers import freeze
 from tests.storms.failures import Failures
 from tests.storms.processes import ended
 
@@ -35,6 +36,6 @@ class LiveFailures(Failures):
             await api.start()
 
     async def _stand_still(self, pid: int) -> None:
-        os.kill(pid, SIGSTOP)
+        freeze(pid)
         await asyncio.sleep(self.chance.uniform(*STILL_SECONDS))
         os.kill(pid, SIGCONT)
