@@ -15,12 +15,12 @@ from tests.support.forked import run_catraca
 # The queries are tested elsewhere on both stacks; the output does not depend on the server.
 pytestmark = pytest.mark.parametrize("stack", ["embedded"], indirect=True)
 
-Typed = Callable[..., Awaitable[tuple[int, str, str]]]
+RunAudit = Callable[..., Awaitable[tuple[int, str, str]]]
 ANA, RIDE = uuid4(), uuid4()
 
 
 @pytest.fixture
-async def typed(stack: Stack, tmp_path: Path) -> Typed:
+async def run_audit(stack: Stack, tmp_path: Path) -> RunAudit:
     """Runs the command on a database with two entries."""
     url = await stack.migrated_database(f"audit-{uuid4().hex[:8]}")
     database = await Database.open(url)
@@ -34,7 +34,7 @@ async def typed(stack: Stack, tmp_path: Path) -> Typed:
             )
     await database.close()
 
-    async def typed_in(*arguments: object) -> tuple[int, str, str]:
+    async def run(*arguments: object) -> tuple[int, str, str]:
         environment = {
             "PATH": os.environ["PATH"],
             "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
@@ -44,25 +44,25 @@ async def typed(stack: Stack, tmp_path: Path) -> Typed:
         }
         return await run_catraca("audit", *arguments, environment=environment, folder=tmp_path)
 
-    return typed_in
+    return run
 
 
-async def test_entries_are_printed_as_table_and_json(typed: Typed) -> None:
-    code, said, _ = await typed()
+async def test_entries_are_printed_as_table_and_json(run_audit: RunAudit) -> None:
+    code, output, _ = await run_audit()
     assert code == 0
-    assert said.index("ride.canceled") < said.index("password_link_issued"), "the newest first"
-    assert str(RIDE) in said
-    assert str(ANA) in said
-    assert "un\ufffd[31msafe" in said, "control characters are replaced"
-    code, said, _ = await typed("--limit", 1)
-    assert "password_link_issued" not in said
-    following = said.split("--before ")[1].split()[0]
-    code, said, _ = await typed("--before", following, "--json")
-    page = json.loads(said)
+    assert output.index("ride.canceled") < output.index("password_link_issued"), "the newest first"
+    assert str(RIDE) in output
+    assert str(ANA) in output
+    assert "un\ufffd[31msafe" in output, "control characters are replaced"
+    code, output, _ = await run_audit("--limit", 1)
+    assert "password_link_issued" not in output
+    following = output.split("--before ")[1].split()[0]
+    code, output, _ = await run_audit("--before", following, "--json")
+    page = json.loads(output)
     assert ([item["action"] for item in page["items"]], page["next"]) == (["password_link_issued"], None)
 
 
-async def test_each_option_selects_matching_entries(typed: Typed) -> None:
+async def test_each_option_selects_matching_entries(run_audit: RunAudit) -> None:
     for options, count in [
         (["--action", "ride.*"], 1),
         (["--subject-kind", "user"], 1),
@@ -70,13 +70,13 @@ async def test_each_option_selects_matching_entries(typed: Typed) -> None:
         (["--actor-id", uuid4()], 0),
         (["--from", "2001-01-01", "--to", "2001-01-02T10:00Z"], 0),
     ]:
-        code, said, errors = await typed(*options, "--json")
+        code, output, errors = await run_audit(*options, "--json")
         assert (code, errors) == (0, "")
-        assert len(json.loads(said)["items"]) == count, options
-    assert (await typed("--action", "user.*"))[:2] == (0, "No entries match.\n")
+        assert len(json.loads(output)["items"]) == count, options
+    assert (await run_audit("--action", "user.*"))[:2] == (0, "No entries match.\n")
 
 
-async def test_invalid_options_are_refused_in_one_line(typed: Typed) -> None:
+async def test_invalid_options_are_refused_in_one_line(run_audit: RunAudit) -> None:
     for options in (["--action", "ride*"], ["--from", "yesterday"]):
-        code, said, errors = await typed(*options)
-        assert (code, said, errors.count("\n")) == (2, "", 1), options
+        code, output, errors = await run_audit(*options)
+        assert (code, output, errors.count("\n")) == (2, "", 1), options

@@ -46,9 +46,9 @@ async def test_token_prints_one_token_per_line(tmp_path: Path) -> None:
         "--ttl",
         "60",
     ]
-    done = await catraca(*arguments, folder=tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
-    tokens = done.stdout.split()
+    result = await catraca(*arguments, folder=tmp_path)
+    assert (result.returncode, result.stderr) == (0, "")
+    tokens = result.stdout.split()
     assert [claims(token)["sub"] for token in tokens] == subs
     assert claims(tokens[0])["roles"] == ["driver", "worker"]
     secret = (tmp_path / "state/secret").read_text()
@@ -60,8 +60,8 @@ async def test_token_prints_one_token_per_line(tmp_path: Path) -> None:
 
 async def test_token_follows_the_token_settings(tmp_path: Path) -> None:
     given = {"CATRACA_SECRET": "s" * 40, "CATRACA_JWT_ISSUER": "us", "CATRACA_JWT_AUDIENCE": "them"}
-    done = await catraca("token", "--sub", str(uuid4()), "--role", "operator", folder=tmp_path, **given)
-    jwt.decode(done.stdout.strip(), "s" * 40, algorithms=["HS256"], audience="them", issuer="us")
+    result = await catraca("token", "--sub", str(uuid4()), "--role", "operator", folder=tmp_path, **given)
+    jwt.decode(result.stdout.strip(), "s" * 40, algorithms=["HS256"], audience="them", issuer="us")
 
 
 @pytest.mark.parametrize(
@@ -86,17 +86,17 @@ async def test_token_follows_the_token_settings(tmp_path: Path) -> None:
 async def test_wrong_command_fails_in_one_line_with_the_remedy(
     tmp_path: Path, arguments: list[str], settings: dict[str, str], words: list[str]
 ) -> None:
-    done = await catraca(*arguments, folder=tmp_path, **settings)
-    assert (done.returncode, done.stdout) == (2, "")
-    (line,) = done.stderr.splitlines()
+    result = await catraca(*arguments, folder=tmp_path, **settings)
+    assert (result.returncode, result.stdout) == (2, "")
+    (line,) = result.stderr.splitlines()
     assert all(word in line for word in words)
 
 
 def test_unavailable_server_fails_in_one_line(tmp_path: Path) -> None:
     url = "postgresql://catraca:hush@127.0.0.1:1/catraca"
-    done = start("migrate", folder=tmp_path, CATRACA_DATABASE_URL=url)
-    assert done.returncode == 1
-    (line,) = done.stderr.splitlines()
+    result = start("migrate", folder=tmp_path, CATRACA_DATABASE_URL=url)
+    assert result.returncode == 1
+    (line,) = result.stderr.splitlines()
     assert "127.0.0.1:1" in line
     assert "hush" not in line
 

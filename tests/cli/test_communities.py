@@ -36,7 +36,7 @@ EXAMPLE = Path(__file__).parents[2] / "docs/examples/communities.geojson"
 
 @dataclass
 class Machine:
-    """A database without communities, and a shell."""
+    """A database without communities, and the command on it."""
 
     url: str
     folder: Path
@@ -65,8 +65,8 @@ class Machine:
         read = read_features(features, lambda: None)
         assert read.faults == []
         async with self.database.transaction() as db:
-            done = await import_communities(db, read.drafts, by=None, dry_run=False, on_each=lambda: None)
-        return [one.outcome for one in done]
+            outcomes = await import_communities(db, read.drafts, by=None, dry_run=False, on_each=lambda: None)
+        return [one.outcome for one in outcomes]
 
     async def count(self) -> int:
         async with self.database.connection() as db:
@@ -161,11 +161,11 @@ async def test_neighbours_may_be_later_in_the_file_or_existing(machine: Machine)
     first, second, before = uuid4(), uuid4(), uuid4()
     assert await machine.import_directly(feature("Before", before)) == ["created"]
     neighbours = [str(second), str(before)]
-    done = await machine.import_directly(
+    outcomes = await machine.import_directly(
         feature("First", first, neighbour_ids=neighbours, fallback=["neighbours"]),
         feature("Second", second, neighbour_ids=[str(first)]),
     )
-    assert done == ["created", "created"]
+    assert outcomes == ["created", "created"]
     assert (await machine.named("First")).rules.neighbour_ids == (second, before)
 
 
@@ -277,7 +277,7 @@ async def test_missing_database_is_reported_with_a_remedy(machine: Machine) -> N
 )
 @given(fence=valid_fences())
 async def test_any_valid_fence_survives_export_and_import(machine: Machine, fence: dict[str, Any]) -> None:
-    """Created, read, exported and imported: it keeps its points and its version."""
+    """A fence keeps its points and its version when it is created, exported and imported."""
     own = CommunityId(uuid4())
     kept = check_fence(fence, language="en")
     async with machine.database.transaction() as db:
@@ -288,8 +288,8 @@ async def test_any_valid_fence_survives_export_and_import(machine: Machine, fenc
         written = collection_of(await all_communities(db))
         read = read_features(features_of("it", written.encode()), lambda: None)
         assert read.faults == []
-        done = await import_communities(db, read.drafts, by=None, dry_run=False, on_each=lambda: None)
-        assert set(done) == {ImportResult("unchanged", 1)}
+        outcomes = await import_communities(db, read.drafts, by=None, dry_run=False, on_each=lambda: None)
+        assert set(outcomes) == {ImportResult("unchanged", 1)}
         assert own in {one.id for one in read.drafts}
         assert await get_community(db, own) == found
 

@@ -26,7 +26,7 @@ class Machine:
     folder: Path
     database: Database
 
-    async def type(self, *arguments: object, stdin: bytes = b"") -> tuple[int, str, str]:
+    async def run(self, *arguments: object, stdin: bytes = b"") -> tuple[int, str, str]:
         """Run `catraca dead-letters ...`; returns exit code, output and errors."""
         environment = {
             "PATH": os.environ["PATH"],
@@ -56,63 +56,63 @@ async def machine(url: str, tmp_path: Path) -> AsyncIterator[Machine]:
 async def test_commands_count_show_edit_and_replay_a_letter(machine: Machine) -> None:
     letter_id = await bury(machine.database, b'{"name": "Ana"')
     await bury(machine.database, reason="ride_unknown")
-    code, said, _ = await machine.type("groups")
-    assert (code, "audit_log_queue" in said, "KeyError" in said) == (0, True, True)
-    code, said, _ = await machine.type("list", "--reason", "KeyError")
-    assert (code, str(letter_id) in said, "Ana" in said) == (0, True, False)
-    code, said, _ = await machine.type("replay", letter_id)
-    assert (code, said) == (1, "")
-    code, said, _ = await machine.type("show", letter_id, "--body")
-    assert (code, said) == (0, '{"name": "Ana"')
-    code, said, _ = await machine.type("edit", letter_id, "--file", "-", stdin=said.encode() + b"}")
-    assert (code, f"replay {letter_id}" in said) == (0, True)
-    code, said, _ = await machine.type("replay", letter_id)
-    assert (code, said.startswith("Replayed")) == (0, True)
+    code, output, _ = await machine.run("groups")
+    assert (code, "audit_log_queue" in output, "KeyError" in output) == (0, True, True)
+    code, output, _ = await machine.run("list", "--reason", "KeyError")
+    assert (code, str(letter_id) in output, "Ana" in output) == (0, True, False)
+    code, output, _ = await machine.run("replay", letter_id)
+    assert (code, output) == (1, "")
+    code, output, _ = await machine.run("show", letter_id, "--body")
+    assert (code, output) == (0, '{"name": "Ana"')
+    code, output, _ = await machine.run("edit", letter_id, "--file", "-", stdin=output.encode() + b"}")
+    assert (code, f"replay {letter_id}" in output) == (0, True)
+    code, output, _ = await machine.run("replay", letter_id)
+    assert (code, output.startswith("Replayed")) == (0, True)
     (row,) = await replays(machine.database)
     assert (row["aggregate_id"], row["body"]) == (letter_id, '{"name": "Ana"}')
-    done = [line for line in await audited(machine.database) if line["subject_id"] == str(letter_id)]
-    assert [line["action"].removeprefix("dead_letter_") for line in done] == ["read", "edited", "replayed"]
-    assert {(line["actor_id"], line["data"]["by"]) for line in done} == {(None, "command line")}
+    entries = [line for line in await audited(machine.database) if line["subject_id"] == str(letter_id)]
+    assert [line["action"].removeprefix("dead_letter_") for line in entries] == ["read", "edited", "replayed"]
+    assert {(line["actor_id"], line["data"]["by"]) for line in entries} == {(None, "command line")}
 
 
 async def test_bulk_replay_asks_for_confirmation(machine: Machine) -> None:
     for body in (b"{}", b"{}", b"{}", b"{"):
         await bury(machine.database, body)
     many = ["replay", "--queue", "audit_log_queue", "--rate", 1]
-    code, said, _ = await machine.type(*many, "--dry-run")
+    code, output, _ = await machine.run(*many, "--dry-run")
     assert code == 0
-    assert said == (
+    assert output == (
         "Would replay: 3 of 4 letters; sent over 2 s; 1 cannot be replayed (not JSON, or the queue is gone)\n"
     )
-    code, said, complaint = await machine.type(*many)
-    assert (code, said, "--yes" in complaint) == (2, "", True), "there is no terminal for a question"
+    code, output, complaint = await machine.run(*many)
+    assert (code, output, "--yes" in complaint) == (2, "", True), "no terminal to ask for confirmation"
     assert await replays(machine.database) == []
-    code, said, _ = await machine.type(*many, "--yes")
-    assert (code, said.startswith("Replayed: 3 of 4 letters; sent over 2 s")) == (0, True)
+    code, output, _ = await machine.run(*many, "--yes")
+    assert (code, output.startswith("Replayed: 3 of 4 letters; sent over 2 s")) == (0, True)
     assert len(await replays(machine.database)) == 3
 
 
 async def test_discard_needs_a_reason_and_prints_the_result(machine: Machine) -> None:
     one, other = await bury(machine.database), await bury(machine.database)
-    code, _, complaint = await machine.type("discard", one)
+    code, _, complaint = await machine.run("discard", one)
     assert (code, "because" in complaint) == (2, True)
-    assert (await machine.type("discard", one, "--because", " "))[0] == 2
-    assert (await machine.type("discard", one, "--because", "a test"))[:2] == (0, "Discarded.\n")
+    assert (await machine.run("discard", one, "--because", " "))[0] == 2
+    assert (await machine.run("discard", one, "--because", "a test"))[:2] == (0, "Discarded.\n")
     assert (await of(machine.database, one))["decision_reason"] == "a test"
-    code, said, _ = await machine.type("discard", "--all", "--because", "all of them", "--yes")
-    assert (code, said) == (0, "Discarded: 1 of 1 letters\n")
+    code, output, _ = await machine.run("discard", "--all", "--because", "all of them", "--yes")
+    assert (code, output) == (0, "Discarded: 1 of 1 letters\n")
     assert (await of(machine.database, other))["decision_reason"] == "all of them"
 
 
 async def test_json_output_is_the_same_as_the_api(machine: Machine) -> None:
     letter_id = await bury(machine.database, b'{"name": "Ana"}')
-    code, said, _ = await machine.type("groups", "--json")
-    assert (code, json.loads(said)["items"][0]["count"]) == (0, 1)
-    code, said, _ = await machine.type("list", "--json")
-    (item,) = json.loads(said)["items"]
+    code, output, _ = await machine.run("groups", "--json")
+    assert (code, json.loads(output)["items"][0]["count"]) == (0, 1)
+    code, output, _ = await machine.run("list", "--json")
+    (item,) = json.loads(output)["items"]
     assert (code, item["id"], item["shape"]) == (0, str(letter_id), {"name": "[text]"})
-    code, said, _ = await machine.type("show", letter_id, "--json")
-    assert (code, json.loads(said)["body"]) == (0, {"form": "json", "value": {"name": "Ana"}})
+    code, output, _ = await machine.run("show", letter_id, "--json")
+    assert (code, json.loads(output)["body"]) == (0, {"form": "json", "value": {"name": "Ana"}})
 
 
 async def test_foreign_text_cannot_control_the_terminal(machine: Machine) -> None:
@@ -120,12 +120,12 @@ async def test_foreign_text_cannot_control_the_terminal(machine: Machine) -> Non
         machine.database, b'{"a": "\x1b[31m[red]', reason="\x1b]0;x\x07[bold]", key="\x1b[2J"
     )
     for arguments in (["groups"], ["list"], ["show", letter_id]):
-        code, said, _ = await machine.type(*arguments)
+        code, output, _ = await machine.run(*arguments)
         assert code == 0
-        assert "\x1b]" not in said
-        assert "\x1b[2J" not in said
-        assert "\x1b[31m" not in said
-        assert "[bold]" in said
+        assert "\x1b]" not in output
+        assert "\x1b[2J" not in output
+        assert "\x1b[31m" not in output
+        assert "[bold]" in output
 
 
 @pytest.mark.parametrize(
@@ -144,17 +144,17 @@ async def test_foreign_text_cannot_control_the_terminal(machine: Machine) -> Non
 async def test_invalid_arguments_are_refused_with_the_remedy(
     machine: Machine, arguments: list[str], code: int, word: str
 ) -> None:
-    found, said, complaint = await machine.type(*arguments)
-    assert (found, said) == (code, "")
+    found, output, complaint = await machine.run(*arguments)
+    assert (found, output) == (code, "")
     assert word in complaint
     assert "Traceback" not in complaint
 
 
 async def test_missing_schema_and_unreachable_server_differ(machine: Machine, stack: Stack) -> None:
     machine.url = await stack.new_database(f"letters-{uuid4().hex[:8]}")
-    code, _, complaint = await machine.type("groups")
+    code, _, complaint = await machine.run("groups")
     assert (code, "catraca migrate" in complaint) == (2, True)
     machine.url = "postgresql://catraca:hush@127.0.0.1:1/catraca"
-    code, _, complaint = await machine.type("groups")
+    code, _, complaint = await machine.run("groups")
     assert (code, "127.0.0.1:1" in complaint, "hush" in complaint) == (1, True, False)
     assert await stored(machine.database) == []

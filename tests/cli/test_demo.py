@@ -18,9 +18,9 @@ from tests.servers import on_one_stack
 
 
 async def test_unreachable_server_is_one_line_with_the_remedy(tmp_path: Path) -> None:
-    done = await catraca("demo", "--url", "http://127.0.0.1:1", folder=tmp_path)
-    assert (done.returncode, done.stdout) == (1, "")
-    (line,) = done.stderr.splitlines()
+    result = await catraca("demo", "--url", "http://127.0.0.1:1", folder=tmp_path)
+    assert (result.returncode, result.stdout) == (1, "")
+    (line,) = result.stderr.splitlines()
     assert "make up" in line
     assert "http://127.0.0.1:1" in line
 
@@ -37,18 +37,18 @@ async def test_demo_refuses_production_and_identity_provider(
     tmp_path: Path, command: str, settings: dict[str, str], words: str
 ) -> None:
     arguments = ["up", "--demo"] if command == "up" else ["demo"]
-    done = await catraca(*arguments, folder=tmp_path, **settings)
-    assert (done.returncode, done.stdout) == (2, "")
-    (line,) = done.stderr.splitlines()
+    result = await catraca(*arguments, folder=tmp_path, **settings)
+    assert (result.returncode, result.stdout) == (2, "")
+    (line,) = result.stderr.splitlines()
     assert words in line
     assert not (tmp_path / "state/postgres").exists()
 
 
 @on_one_stack
 async def test_server_with_another_secret_is_reported(api_url: str, tmp_path: Path) -> None:
-    done = await catraca("demo", "--url", api_url, folder=tmp_path)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "CATRACA_SECRET" in done.stderr
+    result = await catraca("demo", "--url", api_url, folder=tmp_path)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "CATRACA_SECRET" in result.stderr
 
 
 def test_option_limits_are_those_of_the_city() -> None:

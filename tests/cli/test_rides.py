@@ -26,7 +26,7 @@ class Machine:
     url: str
     folder: Path
 
-    async def type(self, *arguments: object) -> tuple[int, str, str]:
+    async def run(self, *arguments: object) -> tuple[int, str, str]:
         """Run `catraca rides ...`; return exit code, stdout and stderr."""
         environment = {
             "PATH": os.environ["PATH"],
@@ -47,7 +47,7 @@ def machine(harness: MatchingHarness, tmp_path: Path) -> Machine:
 
 @dataclass
 class Reader:
-    """Prints the story from the route's answer, without a process."""
+    """Prints the story from the route's response, without a process."""
 
     harness: MatchingHarness
     printed: pytest.CaptureFixture[str]
@@ -64,10 +64,10 @@ def reader(harness: MatchingHarness, capsys: pytest.CaptureFixture[str]) -> Read
     return Reader(harness, capsys)
 
 
-def marked(said: str) -> list[str]:
+def marked(output: str) -> list[str]:
     """Return the lines, with marks for times and durations."""
-    said = re.sub(r"\d{4}-\d\d-\d\d", "DAY", re.sub(r"\d\d:\d\d:\d\d", "TIME", said))
-    return re.sub(r"(took|for|after) (\d+ (h|min|s) ?)+", r"\1 LONG", said).splitlines()
+    output = re.sub(r"\d{4}-\d\d-\d\d", "DAY", re.sub(r"\d\d:\d\d:\d\d", "TIME", output))
+    return re.sub(r"(took|for|after) (\d+ (h|min|s) ?)+", r"\1 LONG", output).splitlines()
 
 
 async def test_explains_a_refusal_and_an_acceptance(harness: MatchingHarness, machine: Machine) -> None:
@@ -79,9 +79,9 @@ async def test_explains_a_refusal_and_an_acceptance(harness: MatchingHarness, ma
     await harness.advance(ride_id)
     await harness.accept(ride_id, comes)
     first, second = str(refuses)[:8], str(comes)[:8]
-    code, said, complaint = await machine.type("explain", ride_id)
+    code, output, complaint = await machine.run("explain", ride_id)
     assert (code, complaint) == (0, "")
-    assert marked(said) == [
+    assert marked(output) == [
         f"Ride {ride_id}  ACCEPTED, round 1, DAY, for LONG",
         "TIME  requested",
         "TIME  search 1 within 1 km: 4 seen, 1 asked, 1 nearer: 1 driving",
@@ -104,8 +104,8 @@ async def test_explains_a_ride_without_a_driver(harness: MatchingHarness, reader
     await harness.advance(ride_id)
     await harness.pass_deadline(ride_id)
     await harness.fire_timer(ride_id)
-    said = await reader.explain(ride_id)
-    assert said[-6:] == [
+    output = await reader.explain(ride_id)
+    assert output[-6:] == [
         f"TIME  the offer to {str(drivers[2])[:8]} is withdrawn: the driver went offline",
         "TIME  search 1 within 1 km: 2 seen, no driver to ask: 1 driving, 1 refused before",
         "TIME  search 2 within 1.5 km: 2 seen, no driver to ask: 1 driving, 1 refused before",
@@ -139,10 +139,10 @@ async def test_explains_a_search_in_progress(harness: MatchingHarness, reader: R
     assert (await reader.explain(ride_id))[-1] == (
         "No driver has come yet; the search ends at TIME; the next search is at TIME."
     )
-    asked = await harness.town.new_driver(steps=1)
+    driver_id = await harness.town.new_driver(steps=1)
     await harness.fire_timer(ride_id, woken=True)
     assert (await reader.explain(ride_id))[-1] == (
-        f"No driver has come yet; the search ends at TIME; being asked: {str(asked)[:8]}."
+        f"No driver has come yet; the search ends at TIME; being asked: {str(driver_id)[:8]}."
     )
 
 
@@ -154,14 +154,14 @@ async def test_explains_a_second_round(harness: MatchingHarness, reader: Reader)
     await harness.advance(ride_id)
     await harness.accept(ride_id, comes)
     await harness.town.rides.drive_to("COMPLETED", ride_id, comes)
-    said = await reader.explain(ride_id)
-    assert said[0] == f"Ride {ride_id}  COMPLETED, round 2, DAY, took LONG"
-    assert said[4:7] == [
+    output = await reader.explain(ride_id)
+    assert output[0] == f"Ride {ride_id}  COMPLETED, round 2, DAY, took LONG"
+    assert output[4:7] == [
         f"TIME  {str(gives_up)[:8]} accepts",
         f"TIME  {str(gives_up)[:8]} gives the ride up (vehicle_problem); round 2 begins",
         "TIME  search 1 within 1 km: 2 seen, 1 asked, 1 nearer: 1 gave it up before",
     ]
-    assert said[-4:] == [
+    assert output[-4:] == [
         "TIME  the driver arrives",
         "TIME  the ride begins",
         "TIME  the ride is over",
@@ -187,8 +187,8 @@ async def test_explains_operator_offers_without_search_records(
     driver_id = await harness.town.new_driver(steps=1)
     ride_id = await harness.request_ride()
     await harness.town.rides.offer(ride_id, driver_id)
-    said = await reader.explain(ride_id)
-    assert said[2] == f"TIME  an operator asks {str(driver_id)[:8]}, until TIME"
+    output = await reader.explain(ride_id)
+    assert output[2] == f"TIME  an operator asks {str(driver_id)[:8]}, until TIME"
     await harness.pass_deadline(ride_id)
     await harness.fire_timer(ride_id)
     assert (await reader.explain(ride_id))[-1] == (
@@ -204,8 +204,8 @@ async def test_explains_operator_offers_without_search_records(
 async def test_json_output_equals_the_route(harness: MatchingHarness, machine: Machine) -> None:
     await harness.town.new_driver(steps=1)
     ride_id = await harness.request_ride()
-    code, said, _ = await machine.type("explain", ride_id, "--json")
-    assert (code, json.loads(said)) == (0, await harness.town.rides.timeline(ride_id))
+    code, output, _ = await machine.run("explain", ride_id, "--json")
+    assert (code, json.loads(output)) == (0, await harness.town.rides.timeline(ride_id))
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ async def test_json_output_equals_the_route(harness: MatchingHarness, machine: M
 async def test_unknown_ride_is_a_one_line_error(
     machine: Machine, ride_id: object, code: int, word: str
 ) -> None:
-    found, said, complaint = await machine.type("explain", ride_id)
-    assert (found, said) == (code, "")
+    found, output, complaint = await machine.run("explain", ride_id)
+    assert (found, output) == (code, "")
     assert word in complaint
     assert "Traceback" not in complaint

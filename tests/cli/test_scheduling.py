@@ -1,4 +1,4 @@
-"""`catraca scheduling`: appointments that the rules of time have moved, on a real database."""
+"""`catraca scheduling audit-time-zones`: appointments moved by new zone rules, on a real database."""
 
 import json
 import os
@@ -22,14 +22,14 @@ pytestmark = pytest.mark.parametrize("stack", ["embedded"], indirect=True, scope
 
 BAHIA, NEW_YORK = "America/Bahia", "America/New_York"
 HOUR = timedelta(hours=1)
-# Some time to come, at nine by the clocks of Bahia, where they are not set.
+# A future day, 09:00 in Bahia, which has no clock changes.
 NINE = datetime.fromisoformat(f"{datetime.now(UTC).year + 1}-06-01T09:00")
 AT_NINE = NINE.replace(tzinfo=ZoneInfo(BAHIA))
 
 
 @dataclass
 class Machine:
-    """A database with a worker and a service, and a shell in front of it."""
+    """A database with a worker and a service, and the command on it."""
 
     url: str
     folder: Path
@@ -37,8 +37,8 @@ class Machine:
     worker_id: UUID
     service_id: UUID
 
-    async def type(self, *arguments: object) -> tuple[int, str, str]:
-        """`catraca scheduling audit-time-zones ...`; answers its exit code and what it said."""
+    async def run(self, *arguments: object) -> tuple[int, str, str]:
+        """Run `catraca scheduling audit-time-zones ...`; returns exit code, output and errors."""
         environment = {
             "PATH": os.environ["PATH"],
             "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
@@ -50,7 +50,7 @@ class Machine:
             "scheduling", "audit-time-zones", *arguments, environment=environment, folder=self.folder
         )
 
-    async def agree(
+    async def insert(
         self,
         starts_at: datetime,
         local: datetime,
@@ -60,7 +60,7 @@ class Machine:
         count: int = 1,
         status: str = "BOOKED",
     ) -> list[UUID]:
-        """Appointments on the hour from that moment on, each so much later by the clocks as well."""
+        """Insert `count` appointments, one per hour, from `starts_at` and from local time `local`."""
         async with self.database.transaction() as db:
             rows = await db.fetch(
                 "WITH planned AS ("
@@ -118,25 +118,25 @@ async def machine(url: str, tmp_path: Path) -> AsyncIterator[Machine]:
 
 
 async def test_unmoved_appointments_are_not_reported(machine: Machine) -> None:
-    await machine.agree(AT_NINE, NINE, count=3)
-    said = f"0 are not at the time agreed on, by the rules of tzdata {TZDATA_VERSION}.\n"
-    assert await machine.type() == (0, said, "")
-    assert await machine.type("--json") == (0, "", "")
+    await machine.insert(AT_NINE, NINE, count=3)
+    output = f"0 are not at the time agreed on, by the rules of tzdata {TZDATA_VERSION}.\n"
+    assert await machine.run() == (0, output, "")
+    assert await machine.run("--json") == (0, "", "")
 
 
 async def test_appointments_moved_by_new_zone_rules_are_reported(machine: Machine) -> None:
-    await machine.agree(AT_NINE, NINE)
-    # Agreed on when clocks there were thought to be an hour behind, and half an hour ahead.
+    await machine.insert(AT_NINE, NINE)
+    # The zone rules at booking gave an offset one hour less, and half an hour more.
     later, earlier = AT_NINE + 25 * HOUR, AT_NINE + 47.5 * HOUR
-    (first,) = await machine.agree(later, NINE + 24 * HOUR)
-    (second,) = await machine.agree(earlier, NINE + 48 * HOUR, status="CONFIRMED", version="2001a")
-    code, said, complaint = await machine.type()
+    (first,) = await machine.insert(later, NINE + 24 * HOUR)
+    (second,) = await machine.insert(earlier, NINE + 48 * HOUR, status="CONFIRMED", version="2001a")
+    code, output, complaint = await machine.run()
     assert (code, complaint) == (1, "")
-    rows = {line.split("│")[1].strip(): line for line in said.splitlines() if line.count("│") > 6}
+    rows = {line.split("│")[1].strip(): line for line in output.splitlines() if line.count("│") > 6}
     assert set(rows) == {str(first), str(second)}
-    told = [cell.strip() for cell in rows[str(first)].split("│")[2:-1]]
+    cells = [cell.strip() for cell in rows[str(first)].split("│")[2:-1]]
     agreed, shown = NINE + 24 * HOUR, NINE + 25 * HOUR
-    assert told == [
+    assert cells == [
         str(machine.worker_id),
         f"{agreed:%Y-%m-%d %H:%M}",
         BAHIA,
@@ -145,17 +145,17 @@ async def test_appointments_moved_by_new_zone_rules_are_reported(machine: Machin
         "+1:00",
     ]
     assert rows[str(second)].rstrip(" │").endswith("-0:30")
-    assert said.splitlines()[-1].startswith("2 are not at the time agreed on")
+    assert output.splitlines()[-1].startswith("2 are not at the time agreed on")
 
 
 async def test_json_output_is_one_line_per_appointment(machine: Machine) -> None:
-    (moved,) = await machine.agree(AT_NINE + HOUR, NINE)
-    code, said, complaint = await machine.type("--json")
+    (moved,) = await machine.insert(AT_NINE + HOUR, NINE)
+    code, output, complaint = await machine.run("--json")
     assert (code, complaint) == (1, "")
-    (told,) = [json.loads(line) for line in said.splitlines()]
-    assert datetime.fromisoformat(told.pop("starts_at")) == AT_NINE + HOUR
-    assert datetime.fromisoformat(told.pop("would_start_at")) == AT_NINE
-    assert told == {
+    (row,) = [json.loads(line) for line in output.splitlines()]
+    assert datetime.fromisoformat(row.pop("starts_at")) == AT_NINE + HOUR
+    assert datetime.fromisoformat(row.pop("would_start_at")) == AT_NINE
+    assert row == {
         "appointment_id": str(moved),
         "worker_id": str(machine.worker_id),
         "status": "BOOKED",
@@ -168,51 +168,51 @@ async def test_json_output_is_one_line_per_appointment(machine: Machine) -> None
 
 
 async def test_wrong_moment_is_reported_for_any_tzdata_version(machine: Machine) -> None:
-    await machine.agree(AT_NINE + HOUR, NINE, version=TZDATA_VERSION)
-    assert (await machine.type())[0] == 1
+    await machine.insert(AT_NINE + HOUR, NINE, version=TZDATA_VERSION)
+    assert (await machine.run())[0] == 1
 
 
 async def test_both_readings_of_a_repeated_hour_are_accepted(machine: Machine) -> None:
     night = next_switch(NEW_YORK, back=True)
     local = datetime.fromisoformat(f"{night}T01:30")
     for fold in (0, 1):
-        await machine.agree(local.replace(tzinfo=ZoneInfo(NEW_YORK), fold=fold), local, zone=NEW_YORK)
-    assert (await machine.type("--json"))[:2] == (0, "")
+        await machine.insert(local.replace(tzinfo=ZoneInfo(NEW_YORK), fold=fold), local, zone=NEW_YORK)
+    assert (await machine.run("--json"))[:2] == (0, "")
 
 
 async def test_past_and_canceled_appointments_are_not_reported(machine: Machine) -> None:
-    await machine.agree(datetime.now(UTC).replace(microsecond=0) - HOUR, NINE)
-    (canceled,) = await machine.agree(AT_NINE + HOUR, NINE)
-    assert (await machine.type("--json"))[0] == 1
+    await machine.insert(datetime.now(UTC).replace(microsecond=0) - HOUR, NINE)
+    (canceled,) = await machine.insert(AT_NINE + HOUR, NINE)
+    assert (await machine.run("--json"))[0] == 1
     async with machine.database.transaction() as db:
         await db.execute(
             "UPDATE appointments SET status = 'CANCELED', session_id = NULL, seat_no = NULL,"
             " canceled_by = 'client' WHERE id = $1",
             canceled,
         )
-    assert (await machine.type("--json"))[:2] == (0, "")
+    assert (await machine.run("--json"))[:2] == (0, "")
 
 
 async def test_unknown_zone_is_reported(machine: Machine) -> None:
-    (lost,) = await machine.agree(AT_NINE, NINE, zone="Atlantis/Poseidonis")
-    code, said, _ = await machine.type("--json")
-    told = json.loads(said)
-    assert (code, told["appointment_id"], told["shown"], told["off_by_minutes"]) == (1, str(lost), None, None)
-    assert "unknown zone" in (await machine.type())[1]
+    (lost,) = await machine.insert(AT_NINE, NINE, zone="Atlantis/Poseidonis")
+    code, output, _ = await machine.run("--json")
+    row = json.loads(output)
+    assert (code, row["appointment_id"], row["shown"], row["off_by_minutes"]) == (1, str(lost), None, None)
+    assert "unknown zone" in (await machine.run())[1]
 
 
 async def test_large_result_is_counted_and_its_first_rows_shown(machine: Machine) -> None:
     count = PAGE_ROWS + 5
-    moved = await machine.agree(AT_NINE + HOUR, NINE, count=count)
-    code, said, _ = await machine.type("--json")
-    assert (code, {json.loads(line)["appointment_id"] for line in said.splitlines()}) == (
+    moved = await machine.insert(AT_NINE + HOUR, NINE, count=count)
+    code, output, _ = await machine.run("--json")
+    assert (code, {json.loads(line)["appointment_id"] for line in output.splitlines()}) == (
         1,
         {str(one) for one in moved},
     )
-    code, said, _ = await machine.type()
+    code, output, _ = await machine.run()
     assert code == 1
-    assert said.count("+1:00") == 50
-    assert said.splitlines()[-2:] == [
+    assert output.count("+1:00") == 50
+    assert output.splitlines()[-2:] == [
         f"... and {count - 50:,} more: see --json",
         f"{count:,} are not at the time agreed on, by the rules of tzdata {TZDATA_VERSION}.",
     ]

@@ -1,4 +1,4 @@
-"""Settings without faults, and databases of their own."""
+"""Settings without faults, and private databases."""
 
 from pathlib import Path
 from uuid import uuid4
@@ -25,5 +25,5 @@ def sound(settings: Settings, quiet_url: str, tmp_path: Path) -> Settings:
 
 @pytest.fixture
 async def fresh_url(stack: Stack) -> str:
-    """An empty database that a test may spoil."""
+    """An empty database that a test may break."""
     return await stack.new_database(f"doctor-{uuid4().hex[:8]}")

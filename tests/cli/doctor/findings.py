@@ -1,4 +1,4 @@
-"""Reading what the doctor found, and spoiling what it should find."""
+"""Helpers to read the doctor's findings and to run SQL that breaks a database."""
 
 import asyncpg
 

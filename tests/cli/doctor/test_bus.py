@@ -73,7 +73,7 @@ async def test_undeclared_rabbitmq_queues_are_missing(
     own: Settings, amqp_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = own.changed(amqp_url=amqp_url)
-    # Other tests may have made the real ones on this broker.
+    # Other tests may have declared the real queues on this broker.
     fresh = tuple(replace(queue, name=f"doctor_{uuid4().hex}") for queue in TOPOLOGY.live)
     monkeypatch.setattr(bus, "TOPOLOGY", replace(TOPOLOGY, queues=fresh))
     names = [queue.name for queue in fresh]
@@ -90,10 +90,10 @@ async def test_undeclared_rabbitmq_queues_are_missing(
                 aio_pika.Message(b"{}", message_id=str(uuid4())), routing_key=names[0]
             )
 
-        async def told() -> bool:
+        async def are_counted() -> bool:
             return named(await check_bus(settings), "Queues").found == f"waiting: 3 in {names[0]}"
 
-        await until(told)
+        await until(are_counted)
     finally:
         for queue in queues:
             await queue.delete(if_empty=False, if_unused=False)
