@@ -18,14 +18,14 @@ class AppointmentEvent(Event, frozen=True, kw_only=True):
     about = "appointment_id"
 
     appointment_id: UUID
-    service_id: Annotated[UUID, Meta(description="What for.")]
-    worker_id: Annotated[UUID, Meta(description="With whom.")]
-    worker_user_id: Annotated[UUID | None, Meta(description="The worker's account, if they have one.")]
-    client_id: Annotated[UUID | None, Meta(description="Whose; null for somebody without an account.")]
-    starts_at: Annotated[datetime, Meta(description="From when.")]
-    ends_at: Annotated[datetime, Meta(description="Until when.")]
+    service_id: Annotated[UUID, Meta(description="The service.")]
+    worker_id: Annotated[UUID, Meta(description="The worker.")]
+    worker_user_id: Annotated[UUID | None, Meta(description="The worker's account, if any.")]
+    client_id: Annotated[UUID | None, Meta(description="The client; null for a client without an account.")]
+    starts_at: Annotated[datetime, Meta(description="Start.")]
+    ends_at: Annotated[datetime, Meta(description="End.")]
     time_zone: Annotated[
-        str, Meta(description="Whose clocks it was agreed on by.", examples=["America/Bahia"])
+        str, Meta(description="The time zone in which the time was agreed.", examples=["America/Bahia"])
     ]
     sequence: Annotated[int, Meta(description="Counts the appointment's changes.")]
 
@@ -35,13 +35,13 @@ class AppointmentBooked(AppointmentEvent, frozen=True, kw_only=True, tag="appoin
 
 
 class AppointmentRescheduled(AppointmentEvent, frozen=True, kw_only=True, tag="appointment.rescheduled"):
-    """It moved to another time, or to another worker."""
+    """The appointment moved to another time, or to another worker."""
 
-    previous_starts_at: Annotated[datetime, Meta(description="From when it was before.")]
-    previous_worker_id: Annotated[UUID, Meta(description="With whom it was before.")]
-    previous_worker_user_id: Annotated[UUID | None, Meta(description="That worker's account.")]
+    previous_starts_at: Annotated[datetime, Meta(description="The start before the move.")]
+    previous_worker_id: Annotated[UUID, Meta(description="The worker before the move.")]
+    previous_worker_user_id: Annotated[UUID | None, Meta(description="The previous worker's account.")]
     previous_time_zone: Annotated[
-        str, Meta(description="Whose clocks that was agreed on by.", examples=["America/Bahia"])
+        str, Meta(description="The time zone of the previous agreement.", examples=["America/Bahia"])
     ]
 
 
@@ -50,9 +50,9 @@ class AppointmentConfirmed(AppointmentEvent, frozen=True, kw_only=True, tag="app
 
 
 class AppointmentCanceled(AppointmentEvent, frozen=True, kw_only=True, tag="appointment.canceled"):
-    """Its time is free again."""
+    """The appointment was canceled, and its time is free again."""
 
-    canceled_by: Annotated[CanceledBy, Meta(description="Who did.")]
+    canceled_by: Annotated[CanceledBy, Meta(description="The party that canceled.")]
 
 
 class AppointmentMissed(AppointmentEvent, frozen=True, kw_only=True, tag="appointment.no_show"):
@@ -60,11 +60,11 @@ class AppointmentMissed(AppointmentEvent, frozen=True, kw_only=True, tag="appoin
 
 
 class AppointmentNear(AppointmentEvent, frozen=True, kw_only=True, tag="appointment.reminder_due"):
-    """It is time to remind of it."""
+    """A reminder of the appointment is due."""
 
 
 class SlotOffered(AppointmentEvent, frozen=True, kw_only=True, tag="appointment.slot_offered"):
     """Freed time is held for a waitlist entry: book it with `hold_id`, the appointment's id."""
 
-    entry_id: Annotated[UUID, Meta(description="The place in line.")]
-    expires_at: Annotated[datetime, Meta(description="Then somebody else is offered it.")]
+    entry_id: Annotated[UUID, Meta(description="The waitlist entry.")]
+    expires_at: Annotated[datetime, Meta(description="When the hold expires; the next entry follows.")]

@@ -21,8 +21,8 @@ class DriverOnline(Event, frozen=True, kw_only=True, tag="location.driver.online
     about = "driver_id"
 
     driver_id: DriverId
-    lat: Annotated[float | None, Meta(description="Where, if it was said.", examples=[-12.9777])] = None
-    lng: Annotated[float | None, Meta(description="Where, if it was said.", examples=[-38.5016])] = None
+    lat: Annotated[float | None, Meta(description="Position, if accepted.", examples=[-12.9777])] = None
+    lng: Annotated[float | None, Meta(description="Position, if accepted.", examples=[-38.5016])] = None
 
 
 class DriverOffline(Event, frozen=True, kw_only=True, tag="location.driver.offline"):
@@ -34,22 +34,22 @@ class DriverOffline(Event, frozen=True, kw_only=True, tag="location.driver.offli
     driver_id: DriverId
     reason: Annotated[
         Literal["asked", "silent", "erased"],
-        Meta(description="Whether somebody asked for it, nothing was heard, or the driver was erased."),
+        Meta(description="By request, after too long without a ping, or because the driver was erased."),
     ]
 
 
 class DriverIdle(Event, frozen=True, kw_only=True, tag="location.driver.idle"):
-    """A driver has been waiting for work for long: once for each such stretch."""
+    """A driver has been free for long; published once per such time."""
 
     exchange = "location.events"
     about = "driver_id"
 
     driver_id: DriverId
-    free_since: Annotated[datetime, Meta(description="Since when nobody has wanted the driver.")]
+    free_since: Annotated[datetime, Meta(description="Since when the driver is free.")]
 
 
 class DriverEnteredCommunity(Event, frozen=True, kw_only=True, tag="location.driver.entered_community"):
-    """A driver is in a community's fence from now on: told once, whatever the phone says next to its edge."""
+    """A driver entered a community's fence; published once, also with noisy positions at the edge."""
 
     exchange = "location.events"
     about = "driver_id"
@@ -61,9 +61,9 @@ class DriverEnteredCommunity(Event, frozen=True, kw_only=True, tag="location.dri
 
 
 class DriverLeftCommunity(Event, frozen=True, kw_only=True, tag="location.driver.left_community"):
-    """A driver at work is no longer in a community's fence, or the community is retired.
+    """An online driver left a community's fence, or the community was retired.
 
-    Who stops working is in no community either, which is not told in addition.
+    A driver who goes offline leaves all communities; no event is published for that.
     """
 
     exchange = "location.events"

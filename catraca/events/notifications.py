@@ -15,5 +15,5 @@ class PushDue(Event, frozen=True, kw_only=True, tag="notification.push_due"):
     about = "subscription_id"
 
     subscription_id: UUID
-    user_id: Annotated[UUID, Meta(description="Whose notification.")]
+    user_id: Annotated[UUID, Meta(description="The recipient.")]
     seq: Annotated[int, Meta(description="Its number.", examples=[12])]
