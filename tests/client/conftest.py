@@ -13,17 +13,17 @@ from tests.support.roles import own_parts, working
 
 @pytest.fixture
 async def proxy(api_url: str) -> AsyncIterator[Proxy]:
-    """A bad network before the API."""
+    """A proxy in front of the API that can lose data."""
     async with proxy_to(int(api_url.rpartition(":")[2])) as found:
         yield found
 
 
 @pytest.fixture
 async def town(stack: Stack, settings: Settings) -> AsyncIterator[Parts]:
-    """A whole Catraca in this process without users, where drivers may move far and must answer fast."""
-    hurry = {"ping_max_speed": 1000.0, "driver_response_timeout": timedelta(seconds=4)}
+    """A whole Catraca in this process, without users, with a high speed limit and a short offer timeout."""
+    limits = {"ping_max_speed": 1000.0, "driver_response_timeout": timedelta(seconds=4)}
     async with (
-        own_parts(stack, settings, port=free_port(), **hurry) as parts,
+        own_parts(stack, settings, port=free_port(), **limits) as parts,
         listening(parts),
         working(parts, ["relay", "dispatcher", "notifier"]),
     ):

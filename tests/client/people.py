@@ -1,4 +1,4 @@
-"""Clients of people who are made on first use."""
+"""Clients with new users, which are added on first use."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""A stretch of bad network between a client and a server, on a port of its own."""
+"""A proxy between a client and a server that loses data on request."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Proxy:
-    """Passes everything on, until it is told to lose something."""
+    """Forwards all bytes, except as set in the fields below."""
 
     target: int
     port: int = 0
     connections: int = 0
-    # So many answers are swallowed: the server has done its work, and the client hears nothing.
+    # This many responses are dropped: the server has handled the request, the client gets no response.
     swallow: int = 0
-    # How many bytes of the server's each further connection lives for; nothing: forever.
+    # After how many bytes from the server each new connection is cut; an empty list: never.
     lifetimes: list[int] = field(default_factory=list)
-    # Nobody is connected any more.
+    # New connections are cut at once.
     closed: bool = False
     _writers: set[asyncio.StreamWriter] = field(default_factory=set)
 
@@ -26,7 +26,7 @@ class Proxy:
         return f"http://127.0.0.1:{self.port}"
 
     def cut(self) -> None:
-        """Break every connection there is, as a cable would."""
+        """Abort every open connection."""
         for writer in self._writers:
             writer.transport.abort()
 

@@ -1,4 +1,4 @@
-"""A server that speaks the socket's contract (docs/live.md) and breaks it when told to."""
+"""A scripted server of the socket's contract (docs/live.md), which can also break the contract."""
 
 import asyncio
 import json
@@ -17,46 +17,46 @@ HEARTBEAT_SECONDS = 20.0
 
 
 @dataclass
-class Talk:
+class Connection:
     """One connection, from the server's side."""
 
     socket: ServerConnection
     since: int | None
     token: str
-    heard: "asyncio.Queue[dict[str, Any]]"
+    received: "asyncio.Queue[dict[str, Any]]"
 
-    async def say(self, kind: str, data: dict[str, Any] | None = None, **more: object) -> None:
+    async def send(self, kind: str, data: dict[str, Any] | None = None, **more: object) -> None:
         await self.socket.send(json.dumps({"type": kind, "data": data or {}, **more}))
 
     async def hello(self, seq: int | None = None, heartbeat_seconds: float = HEARTBEAT_SECONDS) -> None:
         begins_at = self.since or 0 if seq is None else seq
-        await self.say("hello", {"seq": begins_at, "heartbeat_seconds": heartbeat_seconds})
+        await self.send("hello", {"seq": begins_at, "heartbeat_seconds": heartbeat_seconds})
 
-    async def tell(self, *seqs: int) -> None:
+    async def send_numbers(self, *seqs: int) -> None:
         for seq in seqs:
-            await self.say("ride.arriving", {"number": seq}, seq=seq)
+            await self.send("ride.arriving", {"number": seq}, seq=seq)
 
     def break_off(self) -> None:
         self.socket.transport.abort()
 
     async def stay(self) -> None:
-        """Until the client hangs up; what it says is put where the test can read it."""
+        """Put the client's messages into `received` until it disconnects."""
         with suppress(ConnectionClosed):
             while True:
-                self.heard.put_nowait(json.loads(await self.socket.recv()))
+                self.received.put_nowait(json.loads(await self.socket.recv()))
 
 
-Act = Callable[[Talk], Awaitable[None]]
+Act = Callable[[Connection], Awaitable[None]]
 
 
 @dataclass
 class Scripted:
-    """Each connection is one act; the last one is played for all that follow."""
+    """Each connection runs the next act; the last act is repeated."""
 
     acts: list[Act]
     port: int = 0
-    talks: list[Talk] = field(default_factory=list)
-    heard: "asyncio.Queue[dict[str, Any]]" = field(default_factory=asyncio.Queue)
+    connections: list[Connection] = field(default_factory=list)
+    received: "asyncio.Queue[dict[str, Any]]" = field(default_factory=asyncio.Queue)
 
     @property
     def url(self) -> str:
@@ -64,13 +64,13 @@ class Scripted:
 
     async def meet(self, socket: ServerConnection) -> None:
         assert socket.request is not None
-        asked = parse_qs(urlsplit(socket.request.path).query)
-        since = int(asked["since"][0]) if "since" in asked else None
+        query = parse_qs(urlsplit(socket.request.path).query)
+        since = int(query["since"][0]) if "since" in query else None
         token = socket.request.headers["authorization"].removeprefix("Bearer ")
-        talk = Talk(socket, since, token, self.heard)
-        self.talks.append(talk)
+        connection = Connection(socket, since, token, self.received)
+        self.connections.append(connection)
         with suppress(ConnectionClosed):
-            await self.acts[min(len(self.talks), len(self.acts)) - 1](talk)
+            await self.acts[min(len(self.connections), len(self.acts)) - 1](connection)
 
 
 @asynccontextmanager

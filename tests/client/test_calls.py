@@ -1,4 +1,4 @@
-"""Each call once, on a real server: what goes out is taken, and what comes back is read."""
+"""Each call once, on a real server: requests are accepted and responses are decoded."""
 
 from uuid import uuid4
 
@@ -90,13 +90,13 @@ async def test_refused_token_is_renewed(api_url: str) -> None:
         assert await passenger.own_id() == sub
         assert not tokens
 
-    async def answer() -> str:
-        return "nothing that counts"
+    async def bad_token() -> str:
+        return "not a token"
 
-    for token in ("nothing that counts", answer):
-        async with Client(api_url, token=token) as nobody:
+    for token in ("not a token", bad_token):
+        async with Client(api_url, token=token) as client:
             with pytest.raises(Refused) as raised:
-                await nobody.own_id()
+                await client.own_id()
             assert raised.value.status == 401
 
 

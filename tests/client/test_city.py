@@ -1,4 +1,4 @@
-"""The simulated city on a real server: it moves, and leaves nothing behind."""
+"""The simulated city on a real server: drivers and rides move, and no ride stays open."""
 
 import asyncio
 from datetime import timedelta

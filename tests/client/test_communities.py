@@ -1,4 +1,4 @@
-"""Communities by the client: found, asked in, and confirmed, on a real server."""
+"""Communities by the client: find, request a ride and confirm, on a real server."""
 
 import asyncio
 import random
@@ -17,7 +17,7 @@ pytestmark = on_one_stack
 
 
 async def new_community(api_url: str) -> tuple[UUID, float, float]:
-    """A square of a kilometre or so, somewhere no other is."""
+    """Create a square community of some two kilometres at a random place; returns its id and middle."""
     lat, lng = random.uniform(30, 60), random.uniform(-60, 60)
     ring = [[lng + east, lat + north] for east, north in ((0, 0), (0.02, 0), (0.02, 0.02), (0, 0.02), (0, 0))]
     body: dict[str, Any] = {"name": "Vila", "fence": {"type": "Polygon", "coordinates": [ring]}}

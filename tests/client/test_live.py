@@ -1,4 +1,4 @@
-"""The socket against the real server, which tells real rows, over a network that is cut anywhere."""
+"""The socket against the real server with real rows, over connections that are cut anywhere."""
 
 import asyncio
 import random
@@ -22,11 +22,11 @@ WAIT_SECONDS = 60
 MESSAGES = 60
 
 
-async def tell(database: Database, user_id: UUID, count: int) -> None:
-    """So many notifications more, as the notifier writes them."""
+async def notify(database: Database, user_id: UUID, count: int) -> None:
+    """Insert `count` notifications as the notifier does."""
     notices = [StartedNotice(ride_id=uuid4(), message="Boa viagem!", started_at=now()) for _ in range(count)]
-    told = [NewNotification(user_id, uuid4(), notice) for notice in notices]
-    await database.run(lambda db: insert_notifications(db, told))
+    new = [NewNotification(user_id, uuid4(), notice) for notice in notices]
+    await database.run(lambda db: insert_notifications(db, new))
 
 
 async def take(live: Live, count: int) -> list[Message]:
@@ -42,9 +42,9 @@ async def test_cut_connection_loses_and_repeats_no_message(
     sub = uuid4()
     async with Client(proxy.url, token=token_of("passenger", sub)) as catraca:
         await catraca.own_id()
-        await tell(database, sub, MESSAGES)
+        await notify(database, sub, MESSAGES)
         kept = await catraca.notifications.page(since=0, limit=100)
-        # The answer to the handshake takes some hundred bytes, and so does a message.
+        # The handshake response has a few hundred bytes, and so has a message.
         proxy.lifetimes = [chance.randint(1, 3000) for _ in range(40)]
         async with catraca.live(since=0, acknowledge=True) as live:
             came = await take(live, MESSAGES)
@@ -57,7 +57,7 @@ async def test_new_client_resumes_after_the_last_message_taken(api_url: str, dat
     sub = uuid4()
     async with Client(api_url, token=token_of("passenger", sub)) as catraca:
         await catraca.own_id()
-        await tell(database, sub, 5)
+        await notify(database, sub, 5)
         async with catraca.live(since=0) as live:
             await take(live, 2)
         async with catraca.live(since=live.seq) as again:
@@ -68,7 +68,7 @@ async def test_notifications_are_paged_and_marked_as_read(api_url: str, database
     sub = uuid4()
     async with Client(api_url, token=token_of("passenger", sub)) as catraca:
         await catraca.own_id()
-        await tell(database, sub, 5)
+        await notify(database, sub, 5)
         newest = await catraca.notifications.page(limit=2)
         assert ([one.seq for one in newest.items], newest.unread) == ([5, 4], 5)
         older = await catraca.notifications.page(before=newest.next)
@@ -84,42 +84,42 @@ async def test_driver_and_passenger_follow_a_ride_over_cut_sockets(town: Parts) 
         proxy_to(town.settings.process.port) as proxy,
         person(proxy.url, "passenger") as passenger,
         person(proxy.url, "driver") as driver,
-        passenger.live() as hears,
-        driver.live(acknowledge=True) as drives,
+        passenger.live() as passenger_live,
+        driver.live(acknowledge=True) as driver_live,
         asyncio.timeout(WAIT_SECONDS),
     ):
         here = Ping(lat=PRACA_DA_SE["pickup_lat"], lng=PRACA_DA_SE["pickup_lon"])
-        assert (await drives.go_online(here)).online
-        assert (await drives.ping(here)).accepted == 1
+        assert (await driver_live.go_online(here)).online
+        assert (await driver_live.ping(here)).accepted == 1
         ride = await passenger.rides.request(**PRACA_DA_SE, **FAROL_DA_BARRA)
-        offer = await anext(drives)
+        offer = await anext(driver_live)
         assert (offer.type, offer.data["ride_id"]) == ("matching.candidate_found", str(ride.ride_id))
         await until(lambda: _received(town.database, offer.data["offer_id"]))
         proxy.cut()
         await driver.rides.accept(ride.ride_id)
-        told = await _numbered(hears, up_to="ride.matched")
-        await drives.ping(here)
-        while (seen := await anext(hears)).type != "position":
-            told.append(seen)
+        messages = await _numbered(passenger_live, up_to="ride.matched")
+        await driver_live.ping(here)
+        while (seen := await anext(passenger_live)).type != "position":
+            messages.append(seen)
         assert (seen.seq, seen.data["lat"], seen.data["lng"]) == (None, here.lat, here.lng)
         await driver.rides.arrive(ride.ride_id)
         proxy.cut()
         await driver.rides.start(ride.ride_id)
         await driver.rides.complete(ride.ride_id)
-        told += await _numbered(hears, up_to="ride.completed")
+        messages += await _numbered(passenger_live, up_to="ride.completed")
         steps = ["ride.accepted", "ride.matched", "ride.arriving", "ride.started", "ride.completed"]
-        assert [message.type for message in told] == steps
-        assert [message.seq for message in told] == [1, 2, 3, 4, 5]
-        assert not (await drives.go_offline()).online
+        assert [message.type for message in messages] == steps
+        assert [message.seq for message in messages] == [1, 2, 3, 4, 5]
+        assert not (await driver_live.go_offline()).online
 
 
 async def _numbered(live: Live, *, up_to: str) -> list[Message]:
-    """What is told up to this type, without positions."""
-    told: list[Message] = []
-    while not told or told[-1].type != up_to:
+    """Receive the numbered messages up to this type."""
+    messages: list[Message] = []
+    while not messages or messages[-1].type != up_to:
         message = await anext(live)
-        told += [message] if message.seq is not None else []
-    return told
+        messages += [message] if message.seq is not None else []
+    return messages
 
 
 async def _received(database: Database, offer_id: str) -> bool:

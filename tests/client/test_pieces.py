@@ -1,4 +1,4 @@
-"""What needs no server."""
+"""Parts of the client that need no server."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A call over a bad network: repeated until it is answered, and done once."""
+"""Calls over a bad network: retried until there is a response, and executed once."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -66,12 +66,12 @@ async def test_unreachable_server_raises_after_the_deadline(proxy: Proxy) -> Non
 
 
 @asynccontextmanager
-async def grumbling(parts: Parts, status: int, code: str) -> AsyncIterator[tuple[Client, list[str]]]:
-    """A caller of a route that says no twice and then does it, and the keys with which it was asked."""
+async def refusing(parts: Parts, status: int, code: str) -> AsyncIterator[tuple[Client, list[str]]]:
+    """A client of a route that refuses twice and then succeeds, and the idempotency keys it received."""
     router, keys = make_router(prefix="/v1", route_class=Staged), []
 
-    @router.post("/grumble")
-    async def grumble(request: Request) -> Response:
+    @router.post("/refuse-twice")
+    async def refuse_twice(request: Request) -> Response:
         keys.append(request.headers["idempotency-key"])
         if len(keys) > 2:
             return JSONResponse({"done": True})
@@ -85,8 +85,8 @@ async def grumbling(parts: Parts, status: int, code: str) -> AsyncIterator[tuple
         yield caller, keys
 
 
-async def ask(caller: Client, **how: str) -> dict[str, bool]:
-    return await caller._http.request("POST", "/v1/grumble", dict[str, bool], **how)
+async def call(caller: Client, **how: str) -> dict[str, bool]:
+    return await caller._http.request("POST", "/v1/refuse-twice", dict[str, bool], **how)
 
 
 @pytest.mark.parametrize(
@@ -96,32 +96,32 @@ async def ask(caller: Client, **how: str) -> dict[str, bool]:
 async def test_temporary_refusal_is_retried_after_the_given_time(
     parts: Parts, status: int, code: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked_for: list[float] = []
+    waits: list[float] = []
 
     def note(_pauses: Pauses, *, at_least: float = 0.0) -> float:
-        asked_for.append(at_least)
+        waits.append(at_least)
         return 0.0
 
     monkeypatch.setattr(Pauses, "next_seconds", note)
-    async with grumbling(parts, status, code) as (caller, keys):
-        assert await ask(caller) == {"done": True}
-    assert asked_for == [7.0, 7.0]
+    async with refusing(parts, status, code) as (caller, keys):
+        assert await call(caller) == {"done": True}
+    assert waits == [7.0, 7.0]
     assert len(keys) == 3
     assert len(set(keys)) == 1
 
 
 async def test_final_refusal_is_raised_at_once(parts: Parts) -> None:
-    async with grumbling(parts, 409, "ride_already_open") as (caller, keys):
+    async with refusing(parts, 409, "ride_already_open") as (caller, keys):
         with pytest.raises(Refused) as raised:
-            await ask(caller)
+            await call(caller)
     assert (raised.value.status, raised.value.code, len(keys)) == (409, "ride_already_open", 1)
 
 
 async def test_different_calls_have_different_keys(parts: Parts) -> None:
-    async with grumbling(parts, 503, "busy") as (caller, keys):
-        keys += ["", ""]  # it grumbles no more
+    async with refusing(parts, 503, "busy") as (caller, keys):
+        keys += ["", ""]  # the route does not refuse any more
         for _ in range(3):
-            await ask(caller)
-        await ask(caller, key="mine")
+            await call(caller)
+        await call(caller, key="mine")
     assert len(set(keys[2:])) == 4
     assert keys[-1] == "mine"

@@ -1,4 +1,4 @@
-"""Appointments by the client: found, held, booked, moved and canceled, on a real server."""
+"""Appointments by the client: find, hold, book, move and cancel, on a real server."""
 
 import asyncio
 from datetime import datetime, timedelta
@@ -59,14 +59,14 @@ async def test_appointment_from_free_slot_to_cancellation(api_url: str, clinic: 
 
 
 async def test_slot_goes_to_one_client_and_others_get_alternatives(api_url: str, clinic: Clinic) -> None:
-    async def wants() -> Appointment | Refused:
+    async def book() -> Appointment | Refused:
         async with person(api_url, "passenger") as client:
             try:
                 return await client.scheduling.book(clinic.service_id, starts_at=at(clinic, "09:00"))
             except Refused as refused:
                 return refused
 
-    answers = await asyncio.gather(*(wants() for _ in range(5)))
+    answers = await asyncio.gather(*(book() for _ in range(5)))
     lost = [one for one in answers if isinstance(one, Refused)]
     assert [(one.status, one.code) for one in lost] == [(409, "slot_taken")] * 4
     nearest = datetime.fromisoformat(lost[0].data["alternatives"][0]["starts_at"])
