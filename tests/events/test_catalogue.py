@@ -1,4 +1,4 @@
-"""The catalogue of events says what the code does, as a page and as an AsyncAPI document."""
+"""The catalogue of events matches the code, as a page and as an AsyncAPI document."""
 
 import json
 import os
@@ -113,7 +113,7 @@ def test_unpublished_keys_are_marked() -> None:
     assert unpublished([])["users.events"] == ["user.created", "user.rejected"]
     assert unpublished([UserCreated])["users.events"] == ["user.rejected"]
     assert "users.events" not in unpublished()
-    assert "raffle_exchange" not in unpublished(), "sign-ups are published, though they are no events"
+    assert "raffle_exchange" not in unpublished(), "sign-ups are published, but are not events"
     assert "ride.paid" in unpublished()["rides.events"]
     assert "ride.requested" in unpublished([])["rides.events"]
     assert "ride.paid" not in unpublished([RideMade])["rides.events"]
@@ -124,7 +124,7 @@ def test_unpublished_keys_are_marked() -> None:
     [
         ("async def f(db): await outbox.record(db, RideMade(ride_id=1))", True),
         ("async def f(db, ride): await outbox.record(db, RideMade.of(ride))", True),
-        ("news = [RideMade(ride_id=one) for one in rides]", True),
+        ("events = [RideMade(ride_id=one) for one in rides]", True),
         ("@handles(RideMade)\nasync def f(db, event: RideMade, message): ...", False),
         ("from catraca.events import RideMade\nKINDS = (RideMade,)", False),
     ],
@@ -154,9 +154,9 @@ def follow(whole: dict[str, Any], reference: str) -> Any:
     return node
 
 
-@pytest.fixture(params=["what is", "what may come"])
+@pytest.fixture(params=["published", "with a planned event"])
 def described(request: pytest.FixtureRequest) -> dict[str, Any]:
-    return document() if request.param == "what is" else document([*catalogue(), ride_made()])
+    return document() if request.param == "published" else document([*catalogue(), ride_made()])
 
 
 def test_the_asyncapi_document_has_the_shape_of_its_version(described: dict[str, Any]) -> None:
@@ -180,7 +180,7 @@ def test_the_asyncapi_document_has_the_shape_of_its_version(described: dict[str,
     for operation in described["operations"].values():
         assert operation["action"] in ("send", "receive")
         channel = operation["channel"]["$ref"]
-        # An operation's messages are its channel's, not the components' they lead to.
+        # An operation references the messages of its channel, not those of the components.
         assert operation["messages"]
         assert all(one["$ref"].startswith(f"{channel}/messages/") for one in operation["messages"])
 
@@ -216,7 +216,7 @@ def test_examples_in_the_document_keep_its_schemas(described: dict[str, Any]) ->
 
 
 def test_headers_are_named_as_on_the_wire() -> None:
-    """By the codec itself, for a message that has all of them."""
+    """Compared with the codec's headers of a message that has all of them."""
     full = Headers(
         aggregate_id=UUID(int=1),
         seq=1,
@@ -255,7 +255,7 @@ def test_command_prints_the_catalogue_without_servers(form: str, tmp_path: Path)
         text=True,
         cwd=tmp_path,
         timeout=60,
-        # Narrower, words are folded.
+        # A narrower table wraps words.
         env=os.environ | {"COLUMNS": "200"},
     )
     assert (ran.returncode, ran.stderr) == (0, "")

@@ -1,4 +1,4 @@
-"""The queue of sign-ups is what its settings say, and every setting there may be makes one that works."""
+"""The queue of sign-ups follows its settings, and all valid settings make a valid topology."""
 
 import pytest
 
@@ -49,7 +49,7 @@ def test_any_sign_up_settings_give_a_valid_topology(flow: SignUpFlow) -> None:
     topology = make_topology(flow)
     check_wiring(topology)
     queue = topology.queue(SIGN_UP_QUEUE)
-    assert queue.prefetch >= queue.batch * (queue.concurrency + 1), "one fills while the others are written"
+    assert queue.prefetch >= queue.batch * (queue.concurrency + 1), "one batch fills, others are written"
 
 
 def test_sign_ups_reach_their_queue_alone_and_die_in_their_own() -> None:

@@ -32,9 +32,9 @@ async def test_concurrent_starts_fill_the_city_once(empty: Database) -> None:
         assert [await people.may_drive(db, driver.id) for driver in DRIVERS] == [True] * 12
         assert await db.fetchval("SELECT count(*) FROM subjects") == len(DOCTORS)
         assert await db.fetchval("SELECT count(*) FROM service_subjects") == len(DOCTORS)
-        told = await db.fetch("SELECT aggregate_id FROM outbox WHERE routing_key = 'user.created'")
-    everyone = {person.id for person in (OPERATOR, *PASSENGERS, *DRIVERS)}
-    assert sorted(row["aggregate_id"] for row in told) == sorted(everyone)
+        created = await db.fetch("SELECT aggregate_id FROM outbox WHERE routing_key = 'user.created'")
+    user_ids = {person.id for person in (OPERATOR, *PASSENGERS, *DRIVERS)}
+    assert sorted(row["aggregate_id"] for row in created) == sorted(user_ids)
 
 
 async def test_database_with_people_gets_no_demo_city(empty: Database) -> None:

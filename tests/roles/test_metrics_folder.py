@@ -9,7 +9,7 @@ from catraca.roles.metrics import VARIABLE, MetricsFolder
 
 
 def test_only_the_first_process_empties_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(VARIABLE, os.environ[VARIABLE])  # put back afterwards
+    monkeypatch.setenv(VARIABLE, os.environ[VARIABLE])  # restored after the test
     left_over = tmp_path / "metrics/counter_1.db"
     left_over.parent.mkdir()
     left_over.write_bytes(b"old")

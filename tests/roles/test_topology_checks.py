@@ -1,4 +1,4 @@
-"""A start-up that would lose news is refused, by a real process, before it opens anything."""
+"""A process refuses to start with a topology that loses events, before it opens ports or connections."""
 
 import asyncio
 import os
@@ -31,8 +31,8 @@ REFUSALS = {
 }
 
 
-async def ended(*command: str, **settings: str) -> tuple[int | None, str, list[str]]:
-    """Run a command to its end: exit code, what it printed, and the lines of its errors."""
+async def run(*command: str, **settings: str) -> tuple[int | None, str, list[str]]:
+    """Run a command to its end; returns exit code, output, and the lines of its errors."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("CATRACA_")}
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -58,10 +58,10 @@ async def test_wiring_that_loses_events_is_refused_with_the_remedy(
     fault: str, workers: str, tmp_path: Path
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        code, printed, errors = await ended(
+        code, printed, errors = await run(
             *("-m", "tests.support.wirings", fault, "serve", "all", "--workers", workers),
             CATRACA_STATE_DIR=str(tmp_path),
-            # Whoever came as far as the port or the database would complain of these instead.
+            # A process that opened the port or the database would report these instead.
             CATRACA_PORT=str(taken.getsockname()[1]),
             CATRACA_DATABASE_URL="postgresql://catraca@127.0.0.1:1/catraca",
         )
@@ -70,11 +70,11 @@ async def test_wiring_that_loses_events_is_refused_with_the_remedy(
 
 @pytest.mark.parametrize("stack", ["servers"], indirect=True)
 async def test_up_gives_up_when_its_workers_refuse_and_shows_why(stack: Stack, tmp_path: Path) -> None:
-    """Workers are started as they always are; the fault is in place before any of our code runs there."""
+    """The workers start as usual; `sitecustomize` plants the fault before any code of Catraca runs."""
     (tmp_path / "sitecustomize.py").write_text(
         "from tests.support.wirings import FAULTS\nFAULTS['unbound key']()\n"
     )
-    code, printed, errors = await ended(
+    code, printed, errors = await run(
         *("-m", "catraca", "up"),
         PYTHONPATH=f"{tmp_path}:{ROOT}",
         CATRACA_STATE_DIR=str(tmp_path / "state"),
@@ -100,10 +100,10 @@ async def test_a_differing_broker_queue_is_refused_with_the_remedy(
 ) -> None:
     connection = await aiormq.connect(amqp_url)
     channel = await connection.channel()
-    await channel.queue_delete("audit_log_queue")  # another test may have made it as it should be
+    await channel.queue_delete("audit_log_queue")  # another test may have declared it correctly
     await channel.queue_declare("audit_log_queue", durable=True)
     try:
-        code, printed, errors = await ended(
+        code, printed, errors = await run(
             *("-m", "catraca", "serve", "relay"),
             CATRACA_STATE_DIR=str(tmp_path),
             CATRACA_DATABASE_URL=stack.database_url,
