@@ -1,4 +1,4 @@
-"""Counting as a consumer does, and the rows it writes."""
+"""Counts events like the consumer, and reads the rows that it writes."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -20,7 +20,7 @@ class RolledBack(Exception):
 
 
 async def count(database: Database, *events: Event, rule: AlertRule = RULE) -> None:
-    """All of them in one transaction."""
+    """Count all events in one transaction."""
     await database.run(lambda db: count_events(db, counted(events), rule=rule))
 
 

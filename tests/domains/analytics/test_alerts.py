@@ -57,7 +57,7 @@ async def test_alert_is_published_with_region_window_and_counts(figures: Databas
 
 
 @pytest.mark.parametrize(
-    ("well", "badly", "tells"),
+    ("well", "badly", "is_published"),
     [
         (9, 1, False),
         (8, 2, True),
@@ -69,11 +69,11 @@ async def test_alert_is_published_with_region_window_and_counts(figures: Databas
     ],
 )
 async def test_alert_is_due_above_the_limit_and_minimum(
-    figures: Database, well: int, badly: int, tells: bool
+    figures: Database, well: int, badly: int, is_published: bool
 ) -> None:
     """More than 10 % of at least 10 searches: 1 of 10 is not more, 9 are too few."""
     await count(figures, *ended(well, badly))
-    assert (len(await published(figures)) == 1) is tells
+    assert (len(await published(figures)) == 1) is is_published
 
 
 async def test_requests_do_not_count_as_ended_searches(figures: Database) -> None:
@@ -85,7 +85,7 @@ async def test_alert_is_published_once_per_region_and_window(figures: Database) 
     for _ in range(3):
         await count(figures, *ended(0, 10))
     assert len(await published(figures)) == 1
-    # Better for a while, then worse again: the window has had its alert.
+    # The rate falls below the limit and rises again: no second alert in this window.
     await count(figures, *ended(500, 0))
     await count(figures, *ended(0, 500))
     assert len(await published(figures)) == 1
@@ -110,7 +110,7 @@ async def test_constraint_refuses_a_second_alert_of_a_window(figures: Database) 
 
 @pytest.mark.parametrize("seed", range(3))
 async def test_concurrent_counts_publish_one_alert(figures: Database, seed: int) -> None:
-    """Ten transactions with one failure each: only together are they enough, and none sees the others'."""
+    """Ten concurrent transactions with one failure each: only the sum is above the limit."""
     chance = random.Random(seed)
     events = ended(0, 10)
     chance.shuffle(events)
@@ -124,7 +124,7 @@ async def test_windows_can_have_any_length(figures: Database, seconds: int) -> N
     rule = replace(RULE, window=timedelta(seconds=seconds))
     start = datetime.fromtimestamp(NOON.timestamp() // seconds * seconds, NOON.tzinfo)
     within, after = start + rule.window - timedelta(microseconds=1), start + rule.window
-    # Nine of one window and one of the next make no ten.
+    # Nine failures in one window and one in the next are not added.
     await count(figures, *ended(0, 9, at=within), *ended(0, 1, at=after), rule=rule)
     assert await published(figures) == []
     await count(figures, *ended(0, 1, at=start), rule=rule)
@@ -134,7 +134,7 @@ async def test_windows_can_have_any_length(figures: Database, seconds: int) -> N
 
 
 async def test_windows_of_another_length_start_at_zero(figures: Database) -> None:
-    """Counts under another setting are not mixed."""
+    """Counts of windows with different lengths are not added."""
     await count(figures, *ended(0, 9))
     await count(figures, *ended(0, 9), rule=replace(RULE, window=timedelta(minutes=30)))
     assert await published(figures) == []

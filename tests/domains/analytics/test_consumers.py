@@ -49,7 +49,7 @@ async def parts(stack: Stack, settings: Settings, broker_url: str | None) -> Asy
 
 
 async def empty(broker_url: str) -> None:
-    """Delete what other tests left in the queues."""
+    """Purge messages of other tests from the queues."""
     connection = await aiormq.connect(broker_url)
     channel = await connection.channel()
     for queue in EVENTS:
@@ -58,7 +58,7 @@ async def empty(broker_url: str) -> None:
 
 
 def sent_to(queue: str, *events: Event) -> list[Message]:
-    """For this queue only, so that no other consumer gets events of rides that do not exist."""
+    """Messages for this queue only: other consumers must not get events of rides that do not exist."""
     return [replace(message_of(event), queue=queue) for event in events]
 
 
@@ -88,18 +88,18 @@ async def test_each_event_counts_once_for_many_deliveries(parts: Parts) -> None:
             sent = await parts.bus.publish(deliveries[start : start + 50])
             assert sent == [None] * len(sent)
 
-        async def done() -> bool:
+        async def all_applied() -> bool:
             depths = await parts.bus.depths()
             return await applied(parts) == len(events) and not any(depths[queue] for queue in EVENTS)
 
-        await until(done)
+        await until(all_applied)
         (line,) = await until(lambda: lines(parts))
     facts = [fact for event in events if (fact := fact_of(event)) is not None]
     assert await demand(parts.database) == [
         {"hour": hour, "cell": cell} | {name: getattr(sums, name) for name in type(sums).__slots__}
         for (hour, cell), sums in by_hour(facts).items()
     ]
-    # All in one region and hour: one alert, and it stands in the log.
+    # All events are in one region and hour: one alert, and one audit entry.
     (alert,) = await rows(parts.database, "SELECT * FROM demand_alerts")
     assert name_of(alert["region"]) == name_of(region_of(cell_of(HERE)))
     assert (UUID(line["subject_id"]), line["subject_kind"]) == (alert["id"], "analytics")

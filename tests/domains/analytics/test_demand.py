@@ -50,19 +50,19 @@ async def test_events_are_counted_by_hour_and_cell(figures: Database) -> None:
 
 
 def some_event(chance: random.Random) -> Event:
-    told = {
+    fields = {
         "pickup": chance.choice([HERE, NEARBY, FAR]),
         "at": NOON + timedelta(minutes=chance.randrange(180)),
     }
     match chance.randrange(4):
         case 0:
-            return requested(**told)
+            return requested(**fields)
         case 1:
-            return matched(**told, waited=timedelta(milliseconds=chance.randrange(300_000)))
+            return matched(**fields, waited=timedelta(milliseconds=chance.randrange(300_000)))
         case 2:
-            return failed(**told, kind=chance.choice([MatchingTimeout, NoDriversAvailable]))
+            return failed(**fields, kind=chance.choice([MatchingTimeout, NoDriversAvailable]))
         case _:
-            return reassigning(**told)
+            return reassigning(**fields)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -83,9 +83,9 @@ async def test_concurrent_batches_sum_up_without_deadlocks(figures: Database, se
         for (hour, cell), sums in by_hour(facts).items()
     ]
     assert await demand(figures) == expected
-    assert RETRIED_TRANSACTIONS._value.get() == retried, "rows were not taken in one order"
+    assert RETRIED_TRANSACTIONS._value.get() == retried, "rows were not locked in one order"
     windows = await rows(figures, "SELECT sum(matched) AS matched, sum(failed) AS failed FROM match_windows")
-    assert windows == [{what: sum(fact.kind == what for fact in facts) for what in ("matched", "failed")}]
+    assert windows == [{kind: sum(fact.kind == kind for fact in facts) for kind in ("matched", "failed")}]
 
 
 def metric(name: str, **labels: str) -> float:
@@ -118,7 +118,7 @@ async def test_rolled_back_events_change_no_metric(figures: Database) -> None:
 async def test_demand_is_pruned_after_its_retention(figures: Database) -> None:
     async with figures.connection() as db:
         now = await db.fetchval("SELECT clock_timestamp()")
-    # Its window and its hour have ended before, and those of the other have not.
+    # The hour and the window of `old` ended before the limit, those of `young` after it.
     old, young = now - RETENTION - 2 * HOUR, now - RETENTION + 2 * HOUR
     for moment in (old, young):
         await count(figures, *(failed(at=moment) for _ in range(10)))

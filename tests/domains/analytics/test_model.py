@@ -1,4 +1,4 @@
-"""Figures as values: which event adds what to which hour, cell and window, in whatever order they come."""
+"""Counts as values: what each event adds to an hour, a cell and a window, in any order."""
 
 from collections import Counter
 from datetime import datetime, timedelta
@@ -59,9 +59,9 @@ def test_each_event_adds_its_fact_at_its_own_time() -> None:
     after = fact_of(matched(at=at, waited=timedelta(seconds=17.25)))
     assert after == Fact(kind="matched", at=at, cell=cell_of(Point(-23.55, -46.63)), match_ms=17250)
     for kind in (MatchingTimeout, NoDriversAvailable):
-        told = failed(at=at, kind=kind)
-        assert fact_of(told) == Fact(kind="failed", at=at, cell=cell_of(Point(-23.55, -46.63)))
-        assert told.timestamp != at, "else it might be that time instead"
+        event = failed(at=at, kind=kind)
+        assert fact_of(event) == Fact(kind="failed", at=at, cell=cell_of(Point(-23.55, -46.63)))
+        assert event.timestamp != at, "the two times must differ"
 
 
 def test_match_time_is_never_negative() -> None:
@@ -92,7 +92,7 @@ def test_request_and_match_have_the_same_cell() -> None:
         events: list[Event] = [requested(pickup=door), matched(pickup=rough), failed(pickup=rough)]
         assert len({fact.cell for event in events if (fact := fact_of(event)) is not None}) == 1
         edges += h3.latlng_to_cell(door.lat, door.lng, 7) != h3.latlng_to_cell(rough.lat, rough.lng, 7)
-    assert edges, "else nothing was proved"
+    assert edges, "no pickup was near an edge"
 
 
 @given(LATS, LNGS, LATS, LNGS, st.integers(0, CELL_RESOLUTION))
@@ -100,7 +100,7 @@ def test_larger_cell_contains_the_cells_in_its_bounds(
     lat: float, lng: float, other_lat: float, other_lng: float, resolution: int
 ) -> None:
     cell = cell_of(Point(lat, lng))
-    # Beside it, where bounds could overlap, and anywhere.
+    # Neighbour cells, where bounds could overlap, and a random cell.
     beside = [Cell(int(name, 16)) for name in h3.grid_ring(name_of(cell), 1)]
     larger = h3.cell_to_parent(name_of(cell), resolution)
     lowest, highest = cells_within(larger)
@@ -134,18 +134,18 @@ def test_sums_do_not_depend_on_the_order(facts: list[Fact], chance: object, leng
     chance.shuffle(shuffled)  # type: ignore[attr-defined]
     assert by_hour(facts) == by_hour(shuffled)
     assert list(by_window(facts, length).items()) == list(by_window(shuffled, length).items())
-    assert list(by_hour(facts)) == sorted(by_hour(facts)), "rows are taken in one order"
+    assert list(by_hour(facts)) == sorted(by_hour(facts)), "rows are locked in one order"
     assert list(by_window(facts, length)) == sorted(by_window(facts, length))
 
 
 @given(st.lists(FACTS, max_size=40), LENGTHS)
 def test_facts_are_counted_exactly_once(facts: list[Fact], length: timedelta) -> None:
     hours, windows = by_hour(facts).values(), by_window(facts, length).values()
-    told = Counter(fact.kind for fact in facts)
-    for what in ("requests", "reassigned", "matched", "failed"):
-        assert sum(getattr(counts, what) for counts in hours) == told[what]
-    assert sum(counts.matched for counts in windows) == told["matched"]
-    assert sum(counts.failed for counts in windows) == told["failed"]
+    expected = Counter(fact.kind for fact in facts)
+    for kind in ("requests", "reassigned", "matched", "failed"):
+        assert sum(getattr(counts, kind) for counts in hours) == expected[kind]
+    assert sum(counts.matched for counts in windows) == expected["matched"]
+    assert sum(counts.failed for counts in windows) == expected["failed"]
     assert not any(counts.requests or counts.reassigned for counts in windows)
     assert sum(counts.match_sum_ms for counts in hours) == sum(fact.match_ms for fact in facts)
     assert max((counts.match_max_ms for counts in hours), default=0) == max(

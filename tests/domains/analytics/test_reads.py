@@ -29,8 +29,8 @@ HOUR = timedelta(hours=1)
 PLACES = [HERE, NEARBY, FAR]
 
 
-async def page(api: httpx.AsyncClient, what: str, **query: Any) -> dict[str, Any]:
-    answer = await api.get(f"/v1/analytics/{what}", params=query, headers=OPERATOR)
+async def page(api: httpx.AsyncClient, resource: str, **query: Any) -> dict[str, Any]:
+    answer = await api.get(f"/v1/analytics/{resource}", params=query, headers=OPERATOR)
     assert answer.status_code == 200, answer.text
     return answer.json()
 

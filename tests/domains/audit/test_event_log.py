@@ -1,4 +1,4 @@
-"""Every event leaves a line in the audit log: once, by ids, and nothing of a person."""
+"""Every event adds one line to the audit log: ids only, no personal data."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -43,7 +43,7 @@ def broker_url(request: pytest.FixtureRequest) -> str | None:
 
 @pytest.fixture
 async def parts(stack: Stack, settings: Settings, broker_url: str | None) -> AsyncIterator[Parts]:
-    """A whole Catraca's parts, on either bus."""
+    """The parts of a whole Catraca, on either bus."""
     async with own_parts(stack, settings, port=free_port(), amqp_url=broker_url) as parts:
         yield parts
 
@@ -61,13 +61,13 @@ async def lines_about(parts: Parts, subject_id: UUID) -> list[dict[str, Any]]:
 
 
 async def sent_about(parts: Parts, user_id: UUID) -> Message:
-    """Events about a user, sent or not: a consumer may be faster than the relay."""
+    """Wait until the user's event is in `outbox_sent`: a consumer may be faster than the relay."""
 
-    async def put_away() -> Any:
+    async def sent_row() -> Any:
         async with parts.database.connection() as db:
             return await db.fetchrow("SELECT * FROM outbox_sent WHERE aggregate_id = $1", user_id)
 
-    row = await until(put_away)
+    row = await until(sent_row)
     headers = msgspec.structs.replace(msgspec.json.decode(row["headers"], type=Headers), seq=row["seq"])
     return Message(
         id=row["id"],
@@ -85,7 +85,7 @@ async def test_first_use_adds_one_entry_for_many_deliveries(parts: Parts, client
         assert {answer.status_code for answer in answers} == {200}
         (line,) = await until(lambda: lines_about(parts, ana.id))
         message = await sent_about(parts, ana.id)
-        # What a relay does that dies between sending and putting away.
+        # Like a relay that dies after it published and before it marked the message as sent.
         assert await parts.bus.publish([message] * 3) == [None] * 3
         rui = await Person().known_to(client)
         await until(lambda: lines_about(parts, rui.id))
@@ -117,20 +117,20 @@ async def test_erased_user_leaves_nothing_in_sent_events(parts: Parts, client: h
         "audit_log",
     ):
         kept += await everything(parts, table)
-    assert str(ana.id) in kept, "else the check below proves nothing"
+    assert str(ana.id) in kept, "the tables have rows about the user"
     traces = [*profile.values(), *car.values(), "Severino", "98765", "Cronos"]
     assert not [trace for trace in traces if trace in kept]
 
 
 async def everything(parts: Parts, table: str) -> str:
-    """The table as text, and its bodies once more, readable."""
+    """The table as text, and its bodies decoded."""
     async with parts.database.connection() as db:
         rows = await db.fetch(f"SELECT t::text AS row, to_jsonb(t) ->> 'body' AS body FROM {table} t")
     texts = [f"{row['row']} {row['body']}" for row in rows]
-    return " ".join([*texts, *(readable(row["body"]) for row in rows)])
+    return " ".join([*texts, *(decoded(row["body"]) for row in rows)])
 
 
-def readable(body: str | None) -> str:
+def decoded(body: str | None) -> str:
     return bytes.fromhex(body[2:]).decode() if body and body.startswith("\\x") else ""
 
 
@@ -145,10 +145,10 @@ async def test_export_includes_the_user_created_entry(parts: Parts, client: http
 
 
 def test_events_have_no_fields_for_personal_data() -> None:
-    """The log and what was sent are kept for long, and an erasure does not reach them."""
+    """The log and sent events are kept for long, and an erasure does not change them."""
     _, schemas = msgspec.json.schema_components(EVENTS)
     fields = {field for schema in schemas.values() for field in schema.get("properties", ())}
-    assert "user_id" in fields, "else nothing was looked at"
+    assert "user_id" in fields, "no field was read"
     assert not {field for field in fields if is_personal(field) or PERSONAL_WORDS & set(field.split("_"))}
 
 

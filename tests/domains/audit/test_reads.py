@@ -53,7 +53,7 @@ async def audit_api(own: Parts) -> AsyncIterator[httpx.AsyncClient]:
 
 @pytest.fixture
 async def log(own: Parts) -> Database:
-    """In which nothing stands yet."""
+    """An empty audit log."""
     async with own.database.transaction() as db:
         await db.execute("ALTER TABLE audit_log DISABLE TRIGGER ALL")
         await db.execute("TRUNCATE audit_log")
@@ -81,7 +81,7 @@ async def found(api: httpx.AsyncClient, **query: Any) -> list[UUID]:
 
 
 async def test_entries_have_pages_with_the_newest_first(audit_api: httpx.AsyncClient, log: Database) -> None:
-    # Three at one moment: none is left out or shown twice.
+    # Three entries with the same time: each is shown exactly once.
     lines = [Line(at=NOON + timedelta(minutes=minutes)) for minutes in (0, 1, 1, 1, 2)]
     await write(log, *lines)
     seen: list[UUID] = []
@@ -139,7 +139,7 @@ async def test_action_prefix_selects_all_its_actions(audit_api: httpx.AsyncClien
 
 
 async def test_constraint_refuses_an_action_of_another_subject(log: Database) -> None:
-    """By that rule patterns find their lines: with a line that breaks it, they would miss some."""
+    """Patterns select by the subject kind, so they would miss a line that breaks this rule."""
     with pytest.raises(asyncpg.CheckViolationError, match="actions_name_their_subject"):
         await write(log, Line(action="ride.matched", subject_kind="user"))
 
@@ -186,7 +186,7 @@ def fits(line: Line, wanted: Filter) -> bool:
     )
     action = wanted.action or line.action
     return (
-        all(asked in (None, value) for asked, value in exact)
+        all(expected in (None, value) for expected, value in exact)
         and (line.action.startswith(action[:-1]) if action.endswith("*") else line.action == action)
         and (wanted.starts_at is None or line.at >= wanted.starts_at)
         and (wanted.ends_at is None or line.at < wanted.ends_at)
@@ -194,7 +194,7 @@ def fits(line: Line, wanted: Filter) -> bool:
 
 
 class Planned:
-    """A connection that answers nothing, and keeps how the question would have been answered."""
+    """A connection that returns no rows and records the query plan."""
 
     def __init__(self, db: Db) -> None:
         self._db = db
@@ -219,7 +219,7 @@ SERVED_BY = [
 
 
 async def test_each_filter_uses_an_index_in_its_order(log: Database) -> None:
-    """However long the log is: nothing is sorted, and reading stops when the page is full."""
+    """The first page reads an index in its order: no sort, however long the log is."""
     async with log.connection() as db:
         await db.execute(
             "INSERT INTO audit_log (id, at, actor_id, action, subject_kind, subject_id)"
@@ -234,7 +234,7 @@ async def test_each_filter_uses_an_index_in_its_order(log: Database) -> None:
             await find_entries(planned, wanted, before=None, limit=51)  # type: ignore[arg-type]
             assert f"using {index} on audit_log" in planned.plan, wanted
             assert "Sort" not in planned.plan, wanted
-            # A later page may go by another, or sort the little that is left: that depends on the figures.
+            # A later page may use another index or sort the few remaining rows, depending on statistics.
             await find_entries(planned, wanted, before=UUID(int=1), limit=51)  # type: ignore[arg-type]
             assert "audit_log_by_" in planned.plan, wanted
             assert "Seq Scan" not in planned.plan, wanted

@@ -54,7 +54,7 @@ def _star(draw: st.DrawFn, lat: float, lng: float, size: float) -> list[list[flo
 
 
 def _polygon(draw: st.DrawFn, lat: float, lng: float) -> Coordinates:
-    """With up to four holes, one in each quarter."""
+    """A polygon with up to four holes, one in each quarter."""
     size = draw(st.floats(0.001, 0.4))
     quarters = draw(st.lists(st.sampled_from([(1, 1), (1, -1), (-1, 1), (-1, -1)]), max_size=4, unique=True))
     away = 0.25 * size

@@ -31,7 +31,7 @@ def fence_of(shape: BaseGeometry) -> Fence:
 
 
 def moved(lat: float, lon: float, *, north: float = 0, east: float = 0) -> tuple[float, float]:
-    """A place so many metres from another."""
+    """The place moved by these metres."""
     return (
         lat + north / METERS_A_DEGREE,
         lon + east / (METERS_A_DEGREE * math.cos(math.radians(lat))),
@@ -51,7 +51,7 @@ def star(dice: Random, lat: float, lon: float, meters: float) -> list[tuple[floa
 
 
 def polygon(dice: Random, lat: float, lon: float, meters: float) -> shapely.Polygon:
-    """With up to two holes near the middle."""
+    """A polygon with up to two holes near the middle."""
     whole = shapely.Polygon(star(dice, lat, lon, meters))
     for _ in range(dice.randint(0, 2)):
         aside = moved(lat, lon, north=dice.uniform(0, meters / 3), east=dice.uniform(0, meters / 3))
@@ -74,7 +74,7 @@ def geojson(shape: BaseGeometry) -> str:
 
 
 def rectangle(*, north: float, east: float, lat: float = LAT, lon: float = LON) -> shapely.Polygon:
-    """So many metres long and wide, with the place in the middle."""
+    """A rectangle of this size in metres, with the place in the middle."""
     (south_lat, west_lon), (north_lat, east_lon) = (
         moved(lat, lon, north=side * north / 2, east=side * east / 2) for side in (-1, 1)
     )

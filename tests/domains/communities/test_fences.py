@@ -54,7 +54,7 @@ def places_in(dice: Random, shapes: list[BaseGeometry]) -> list[tuple[float, flo
 
 
 def expected_at(fences: Fences, lat: float, lon: float) -> list[Community]:
-    """By shapely, one fence after another."""
+    """The expected communities, by shapely, one fence after another."""
     point = shapely.Point(lon, lat)
     found = [(shape.area, one.id, one) for one, shape in fences if shape.covers(point)]
     return [one for _, _, one in sorted(found, key=lambda each: each[:2])]
@@ -65,7 +65,7 @@ def index_of(fences: Fences) -> FenceIndex:
 
 
 def as_read(fences: Fences) -> Fences:
-    """After a write as GeoJSON: the last digit of a corner may change."""
+    """The fences after a write as GeoJSON: the last digit of a corner may change."""
     return [(one, shapely.from_geojson(geojson(shape))) for one, shape in fences]
 
 
@@ -113,7 +113,7 @@ def test_empty_index_and_empty_query() -> None:
 @given(st.randoms(use_true_random=False), st.lists(st.lists(st.integers(1, 6), max_size=4), max_size=6))
 @settings(max_examples=examples(50), deadline=None)
 def test_changed_index_equals_a_new_index(dice: Random, steps: list[list[int]]) -> None:
-    """Created, moved, retired and created again in any order; a step changes several."""
+    """Each step creates, moves or retires several communities, in any order."""
     index, newest = FenceIndex({}), dict[int, tuple[Community, BaseGeometry]]()
     for version, numbers in enumerate(steps, start=1):
         changed = {
@@ -171,7 +171,7 @@ def test_each_part_has_its_own_inner_radius() -> None:
     fence = fence_of(shapely.MultiPolygon([rectangle(north=1000, east=1000), small]))
     assert rounded(fence.margin_at(LAT, LON)) == (500, 500)
     assert rounded(fence.margin_at(*far)) == (30, 30)
-    assert rounded(fence.margin_at(*moved(*far, east=130))) == (100, 30), "outside too"
+    assert rounded(fence.margin_at(*moved(*far, east=130))) == (100, 30), "also for a place outside"
 
 
 def test_distance_across_the_antimeridian() -> None:

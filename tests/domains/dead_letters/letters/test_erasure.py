@@ -15,7 +15,7 @@ TABLES = {"dead_letters": "id", "outbox": "aggregate_id", "outbox_sent": "aggreg
 
 
 async def bury(database: Database, about: UUID, *, state: str) -> UUID:
-    """A letter, and the replay of it that was sent."""
+    """Insert a letter and its sent replay."""
     letter, reason = uuid4(), "a test" if state == "discarded" else None
     async with database.transaction() as db:
         await db.execute(

@@ -42,7 +42,7 @@ async def test_list_has_pages_with_the_newest_first(
     letters_api: httpx.AsyncClient, database: Database
 ) -> None:
     newest_first = [await bury(database) for _ in range(5)][::-1]
-    # Died at one moment: none is left out or shown twice.
+    # Letters with the same time of death: each is shown exactly once.
     await execute(
         database, "UPDATE dead_letters SET died_at = now() WHERE id = ANY ($1::uuid[])", newest_first[:3]
     )

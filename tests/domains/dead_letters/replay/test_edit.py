@@ -115,7 +115,7 @@ async def test_replay_being_sent_stays_and_the_new_body_follows(
     )
     await edit(letters_api, letter_id, "new")
     await replay(letters_api, letter_id)
-    # One behind the other, as they are sent.
+    # In the order in which they are sent.
     rows = sorted(await replays(database), key=lambda row: row["seq"])
     assert [row["body"] for row in rows] == ['"old"', '"new"']
 
@@ -123,7 +123,7 @@ async def test_replay_being_sent_stays_and_the_new_body_follows(
 async def test_unedited_message_does_not_undo_an_edit(
     letters_api: httpx.AsyncClient, database: Database
 ) -> None:
-    """It was replayed before the edit and failed after it."""
+    """The message was replayed before the edit and failed after it."""
     letter_id = await bury(database, b'"old"')
     await replay(letters_api, letter_id)
     await execute(database, "DELETE FROM outbox")

@@ -116,11 +116,11 @@ async def test_discarded_letter_can_be_replayed(letters_api: httpx.AsyncClient, 
 async def test_bulk_replay_sends_the_oldest_first(letters_api: httpx.AsyncClient, database: Database) -> None:
     meant = [await bury(database, reason="x") for _ in range(5)]
     other = await bury(database, reason="y")
-    told = await replay_all(letters_api, filter={"reason": "x"}, limit=3, dry_run=False)
-    assert told == {"dry_run": False, "matched": 5, "replayed": 3, "refused": 0, "left": 2, "seconds": 0.04}
+    bulk = await replay_all(letters_api, filter={"reason": "x"}, limit=3, dry_run=False)
+    assert bulk == {"dry_run": False, "matched": 5, "replayed": 3, "refused": 0, "left": 2, "seconds": 0.04}
     assert [row["aggregate_id"] for row in await replays(database)] == meant[:3]
-    told = await replay_all(letters_api, filter={"reason": "x"}, dry_run=False)
-    assert (told["matched"], told["replayed"], told["left"]) == (2, 2, 0)
+    bulk = await replay_all(letters_api, filter={"reason": "x"}, dry_run=False)
+    assert (bulk["matched"], bulk["replayed"], bulk["left"]) == (2, 2, 0)
     states = {row["id"]: row["state"] for row in await stored(database)}
     assert states == dict.fromkeys(meant, "replayed") | {other: "waiting"}
 
@@ -130,14 +130,14 @@ async def test_replays_keep_the_rate_and_are_not_overdue(
 ) -> None:
     for _ in range(100):
         await bury(database)
-    told = await replay_all(letters_api, filter={"all": True}, rate_per_second=1, dry_run=False)
-    assert (told["replayed"], told["seconds"]) == (100, 99.0)
+    bulk = await replay_all(letters_api, filter={"all": True}, rate_per_second=1, dry_run=False)
+    assert (bulk["replayed"], bulk["seconds"]) == (100, 99.0)
     times = [row["leased_until"] for row in await replays(database)]
     assert all(later - sooner == timedelta(seconds=1) for sooner, later in pairwise(times))
     async with database.connection() as db:
         claimed = await outbox.claim_unsent(db, lease=uuid4(), lease_seconds=60, limit=500)
         assert 1 <= len(claimed) < 100
-        # Those that may leave are counted as waiting, the others not.
+        # Only replays that are due count as waiting.
         depth, age_seconds = await outbox.backlog(db)
         assert (depth < 100, age_seconds < 100) == (True, True)
     await execute(
@@ -145,7 +145,7 @@ async def test_replays_keep_the_rate_and_are_not_overdue(
         "UPDATE outbox SET created_at = created_at - interval '61 s' WHERE created_at <= clock_timestamp()",
     )
     verdicts = {one.rule.name: one.state for one in await check_invariants(database, EVENT_INVARIANTS)}
-    assert verdicts.pop("no event waits") == "broken", "a minute after its time, it is late"
+    assert verdicts.pop("no event waits") == "broken", "a replay is overdue a minute after its time"
     assert set(verdicts.values()) == {"held"}
 
 
@@ -164,12 +164,12 @@ async def test_dry_run_counts_and_changes_nothing(letters_api: httpx.AsyncClient
     for body in (b"{}", b"{}", b"{}", b"{"):
         await bury(database, body)
     await bury(database, queue="gone")
-    told = await replay_all(letters_api, filter={"all": True}, limit=2, rate_per_second=1)
-    assert told == {"dry_run": True, "matched": 5, "replayed": 2, "refused": 2, "left": 1, "seconds": 1.0}
+    bulk = await replay_all(letters_api, filter={"all": True}, limit=2, rate_per_second=1)
+    assert bulk == {"dry_run": True, "matched": 5, "replayed": 2, "refused": 2, "left": 1, "seconds": 1.0}
     assert await replays(database) == await audited(database) == []
     assert {row["state"] for row in await stored(database)} == {"waiting"}
-    told = await replay_all(letters_api, filter={"all": True}, dry_run=False)
-    assert (told["matched"], told["replayed"], told["refused"], told["left"]) == (5, 3, 2, 0)
+    bulk = await replay_all(letters_api, filter={"all": True}, dry_run=False)
+    assert (bulk["matched"], bulk["replayed"], bulk["refused"], bulk["left"]) == (5, 3, 2, 0)
 
 
 @pytest.mark.parametrize("act", ["replay", "discard"])
@@ -191,16 +191,16 @@ async def test_decided_letters_are_replayed_only_by_state(
     await replay(letters_api, letter_id)
     await send_everything(database)
     assert (await replay_all(letters_api, filter={"all": True}, dry_run=False))["matched"] == 0
-    told = await replay_all(letters_api, filter={"queue": "audit_log_queue"}, state="replayed", dry_run=False)
-    assert (told["matched"], told["replayed"]) == (1, 1)
+    bulk = await replay_all(letters_api, filter={"queue": "audit_log_queue"}, state="replayed", dry_run=False)
+    assert (bulk["matched"], bulk["replayed"]) == (1, 1)
 
 
 async def test_locked_letters_are_skipped(letters_api: httpx.AsyncClient, database: Database) -> None:
     held, free = await bury(database), await bury(database)
     async with database.transaction() as db:
         await db.execute("SELECT FROM dead_letters WHERE id = $1 FOR UPDATE", held)
-        told = await replay_all(letters_api, filter={"all": True}, dry_run=False)
-    assert (told["replayed"], told["left"]) == (1, 1)
+        bulk = await replay_all(letters_api, filter={"all": True}, dry_run=False)
+    assert (bulk["replayed"], bulk["left"]) == (1, 1)
     assert [row["aggregate_id"] for row in await replays(database)] == [free]
 
 
