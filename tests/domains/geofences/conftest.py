@@ -16,6 +16,6 @@ async def village_town(stack: Stack, settings: Settings) -> AsyncIterator[Town]:
 
 @pytest.fixture
 async def village(village_town: Town) -> Village:
-    """Without drivers."""
+    """A village without drivers."""
     await village_town.clear()
     return await Village.create(village_town)

@@ -1,4 +1,4 @@
-"""What is different with drivers from elsewhere: tier, distance, waiting time and fare."""
+"""What changes with drivers from elsewhere: tier, distance, waiting time and fare."""
 
 import json
 from typing import Any
@@ -81,7 +81,7 @@ async def estimated_km(village: Village, way: dict[str, float]) -> float:
 
 
 def far_away(village: Village) -> dict[str, float]:
-    """So far that the fare is above every minimum."""
+    """A destination so far away that the fare is above every minimum."""
     return {"destinationLat": village.lat + 0.2, "destinationLng": village.lng}
 
 
@@ -129,7 +129,7 @@ async def test_missing_tariffs_fall_back_to_the_general_one(village: Village) ->
 async def test_ride_is_charged_by_the_confirmed_tariff(
     village: Village, driven_meters: int | None, fare_cents: int
 ) -> None:
-    """Also if the community's tariff changed after that."""
+    """Also if the community's tariff changed after the confirmation."""
     priced = await Village.create(village.town, tariff=HOME, outside_tariff=OUTSIDE)
     passenger_id = uuid4()
     ride_id = await priced.confirm_ride(passenger_id, await priced.request_token(passenger_id))
@@ -142,13 +142,13 @@ async def test_ride_is_charged_by_the_confirmed_tariff(
     assert (await desk.accept(ride_id, driver_id)).status_code == 200
     await desk.drive_to("STARTED", ride_id, driver_id)
     body: dict[str, Any] = {} if driven_meters is None else {"distance_meters": driven_meters}
-    done = await desk.act(ride_id, "complete", headers=bearer("driver", driver_id), json=body)
-    assert done.status_code == 200, done.text
-    assert done.json()["final_fare_cents"] == fare_cents
+    completed = await desk.act(ride_id, "complete", headers=bearer("driver", driver_id), json=body)
+    assert completed.status_code == 200, completed.text
+    assert completed.json()["final_fare_cents"] == fare_cents
 
 
 async def test_prices_are_rounded_to_hundredths(village: Village) -> None:
-    # As floats, the first ones times a hundred are not whole numbers.
+    # As floats, the first prices times a hundred are not whole numbers.
     for price in (19.99, 0.29, 1.1, 0, 15, 1_000_000):
         passenger_id = uuid4()
         token = await village.request_token(passenger_id, price=price)

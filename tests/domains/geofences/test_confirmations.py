@@ -249,11 +249,11 @@ async def test_request_during_a_confirmation_waits_and_is_refused(village: Villa
 
 async def test_idempotency_key_stores_rides_and_no_confirmations(village: Village) -> None:
     passenger_id, key = uuid4(), {"idempotency-key": "first"}
-    asked = [await village.post(passenger_id, key, **village.body()) for _ in range(2)]
-    assert [one.status_code for one in asked] == [202, 202]
-    assert asked[0].text == asked[1].text
-    assert "idempotency-replayed" not in asked[1].headers
-    token = asked[0].json()["confirmationToken"]
+    requested = [await village.post(passenger_id, key, **village.body()) for _ in range(2)]
+    assert [one.status_code for one in requested] == [202, 202]
+    assert requested[0].text == requested[1].text
+    assert "idempotency-replayed" not in requested[1].headers
+    token = requested[0].json()["confirmationToken"]
     wrong = await village.post(passenger_id, key, confirmationToken="0" * 64)
     assert wrong.status_code == 404
     confirmed = [await village.post(passenger_id, key, confirmationToken=token) for _ in range(2)]

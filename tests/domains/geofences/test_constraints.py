@@ -59,7 +59,7 @@ async def create_confirmations(village: Village) -> Confirmations:
 
 
 USE = "UPDATE ride_confirmations SET used_at = clock_timestamp(), ride_id = "
-FORGET = "UPDATE ride_confirmations SET used_at = NULL, ride_id = NULL WHERE id = {used}"
+UNUSE = "UPDATE ride_confirmations SET used_at = NULL, ride_id = NULL WHERE id = {used}"
 CAME_FROM = "UPDATE rides SET type = 'comunidade', community_id = {community}, community_version = 1,"
 COPY = (
     "INSERT INTO ride_confirmations (id, passenger_id, token_hash, asked, asked_hash, community_id,"
@@ -82,7 +82,7 @@ ATTEMPTS = {
         USE + "{ride_id} WHERE id = {open}",
         "confirmations_name_their_ride",
     ),
-    "for a ride that there is not": (USE + "{nothing} WHERE id = {open}", "confirmations_name_their_ride"),
+    "for an unknown ride": (USE + "{nothing} WHERE id = {open}", "confirmations_name_their_ride"),
     "by another's ride, unused": (
         CAME_FROM + " tier = 'open', confirmation_id = {open} WHERE id = {others_ride_id}",
         "rides_name_their_confirmation",
@@ -107,20 +107,20 @@ ATTEMPTS = {
         "UPDATE ride_confirmations SET expired_at = clock_timestamp() WHERE id = {used}",
         "expired_confirmations_stay_unused",
     ),
-    "never, and others may come": (
+    "unconfirmed, for other drivers": (
         CAME_FROM + " tier = 'open' WHERE id = {others_ride_id}",
         "rides_beyond_the_fence_were_confirmed",
     ),
-    "never, and neighbours may come": (
+    "unconfirmed, for neighbours": (
         CAME_FROM + " tier = 'neighbours' WHERE id = {others_ride_id}",
         "rides_beyond_the_fence_were_confirmed",
     ),
     "taken from its ride": (
-        "UPDATE rides SET confirmation_id = NULL WHERE id = {ride_id}; " + FORGET,
+        "UPDATE rides SET confirmation_id = NULL WHERE id = {ride_id}; " + UNUSE,
         "rides_beyond_the_fence_were_confirmed",
     ),
-    "dropped from under its ride": ("DELETE FROM ride_confirmations WHERE id = {used}", "confirmation"),
-    "asked a second time": (
+    "deleted while its ride exists": ("DELETE FROM ride_confirmations WHERE id = {used}", "confirmation"),
+    "a second one for the same request": (
         COPY + "sha256('another'), asked, asked_hash" + FROM_OPEN,
         "one_live_confirmation_a_request",
     ),
@@ -132,15 +132,15 @@ ATTEMPTS = {
         COPY + "convert_to(repeat('5f1d', 16), 'UTF8'), asked, sha256('another')" + FROM_OPEN,
         "token_hash",
     ),
-    "about the community's own": (
+    "for the community's own drivers": (
         "UPDATE ride_confirmations SET tier = 'home' WHERE id = {open}",
         "ride_confirmations_tier_check",
     ),
-    "of a version that never was": (
+    "of an unknown version": (
         "UPDATE ride_confirmations SET community_version = 2 WHERE id = {open}",
         "community_id_community_version_fkey",
     ),
-    "a community's ride without one": (
+    "a community ride without a community": (
         "UPDATE rides SET type = 'comunidade' WHERE id = {others_ride_id}",
         "community_rides_name_their_community",
     ),
@@ -159,7 +159,7 @@ async def test_schema_refuses_invalid_uses(village: Village) -> None:
 
 @pytest.fixture
 async def broken_village(stack: Stack, settings: Settings, village_town: Town) -> AsyncIterator[Village]:
-    """With its own database, whose constraints the test drops."""
+    """A village with its own database, whose constraints the test drops."""
     async with (
         own_parts(stack, settings, redis_url=village_town.redis.url) as parts,
         served(parts) as here,

@@ -13,9 +13,9 @@ async def test_operators_and_services_act_for_a_passenger(village: Village, role
     passenger_id, caller_id = uuid4(), uuid4()
     caller = bearer(role, caller_id)
     await village.town.api.get("/v1/me", headers=bearer("passenger", passenger_id))
-    asked = await village.post(passenger_id, caller, **village.body())
-    assert asked.status_code == 202, asked.text
-    token = asked.json()["confirmationToken"]
+    requested = await village.post(passenger_id, caller, **village.body())
+    assert requested.status_code == 202, requested.text
+    token = requested.json()["confirmationToken"]
     assert await village.request_token(passenger_id) == token, "the passenger gets the same confirmation"
     confirmed = await village.post(passenger_id, caller, confirmationToken=token)
     assert confirmed.status_code == 201, confirmed.text

@@ -25,8 +25,8 @@ async def test_confirmation_without_redis_creates_one_ride(village: Village, awa
         again = await asyncio.gather(*(village.confirm(passenger_id, token) for _ in range(10)))
         assert {answer.status_code for answer in again} == {200}
         assert await village.rides_of(passenger_id) == [(await village.confirmation(token))["ride_id"]]
-        asked = await village.request_token(newcomer_id)
-        assert (await village.confirm(newcomer_id, asked)).status_code == 201
+        new_token = await village.request_token(newcomer_id)
+        assert (await village.confirm(newcomer_id, new_token)).status_code == 201
 
 
 async def test_home_drivers_are_found_without_redis(village: Village) -> None:

@@ -33,7 +33,7 @@ async def all_columns(village: Village) -> Sequence[Any]:
 
 
 async def columns_with(village: Village, secret: str) -> list[str]:
-    """The columns of the whole database that contain it, as text or as bytes."""
+    """The columns of the whole database that contain the secret, as text or as bytes."""
     spellings = [secret[:PART], secret[:PART].encode().hex()]
     found: list[str] = []
     for table, column in await all_columns(village):
@@ -48,8 +48,8 @@ async def columns_with(village: Village, secret: str) -> list[str]:
 async def test_token_is_not_stored(village: Village) -> None:
     passenger_id, key = uuid4(), {"idempotency-key": "first"}
     with capture_logs() as log:
-        asked = await village.post(passenger_id, key, **village.body())
-        token = asked.json()["confirmationToken"]
+        requested = await village.post(passenger_id, key, **village.body())
+        token = requested.json()["confirmationToken"]
         await village.request(passenger_id)
         await village.confirm(uuid4(), token)
         await village.confirm(passenger_id, token, price=1)
@@ -70,7 +70,7 @@ async def test_token_is_not_stored(village: Village) -> None:
         assert not [text for text in texts if secret in text]
     digest = (await village.confirmation(token))["token_hash"].hex()
     assert await columns_with(village, digest) == ["ride_confirmations.token_hash"], (
-        "the search finds what is stored"
+        "the search finds a stored digest"
     )
     assert await columns_with(village, "Origem"), "stored answers are searched too"
 
@@ -90,18 +90,18 @@ def comparable(answer: httpx.Response) -> tuple[int, dict[str, str], str]:
 
 
 async def wrong_tokens(village: Village) -> dict[str, str]:
-    theirs, used_by_them, expired = uuid4(), uuid4(), uuid4()
+    other_id, used_id, expired = uuid4(), uuid4(), uuid4()
     tokens = {
         "unknown": NO_SUCH,
-        "another's": await village.request_token(theirs),
-        "another's, used": await village.request_token(used_by_them),
+        "another's": await village.request_token(other_id),
+        "another's, used": await village.request_token(used_id),
         "another's, expired": await village.request_token(expired),
         "too short": "abc123",
         "too long": NO_SUCH + "0",
         "no digits": "ção" * 20,
         "an injection": "' OR true --",
     }
-    await village.confirm_ride(used_by_them, tokens["another's, used"])
+    await village.confirm_ride(used_id, tokens["another's, used"])
     await village.age(tokens["another's, expired"])
     tokens["another's, in capitals"] = tokens["another's"].upper()
     return tokens
@@ -163,9 +163,9 @@ async def test_unknown_and_foreign_tokens_run_the_same_queries(village: Village)
             await service.confirm_ride(recorded, token, {}, passenger_id=passenger_id, by=passenger_id)
         costs[name] = recorded.queries
     assert len(costs["unknown"]) == 2, "one read, and one audit entry"
-    assert all("token_hash = $2" in asked[0][0] for asked in costs.values())
-    for name, asked in costs.items():
-        assert asked == costs["unknown"], name
+    assert all("token_hash = $2" in queries[0][0] for queries in costs.values())
+    for name, queries in costs.items():
+        assert queries == costs["unknown"], name
 
 
 @pytest.mark.parametrize("token", ["", "0" * 201, 7, ["0" * 64]])

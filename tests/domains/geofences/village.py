@@ -35,7 +35,7 @@ METERS_A_DEGREE = 111_320
 
 
 def square(lat: float, lng: float, *, meters: float = FENCE_METERS) -> dict[str, Any]:
-    """A fence whose sides are so many metres from the place."""
+    """A fence whose sides are `meters` from the place."""
     north = meters / METERS_A_DEGREE
     east = north / math.cos(math.radians(lat))
     w, e, s, n = lng - east, lng + east, lat - north, lat + north
@@ -77,7 +77,7 @@ class Village:
     async def add_driver(
         self, *, north_meters: float = 0, based: bool = False, community: Community | None = None
     ) -> UUID:
-        """A driver online so far from the middle; based in the village or in `community`, or nowhere."""
+        """An online driver `north_meters` from the middle, based in the village, in `community` or nowhere."""
         driver_id = await self.town.new_driver(lat=self.lat + north_meters / METERS_A_DEGREE, lng=self.lng)
         if based or community:
             await self.sql(
@@ -157,7 +157,7 @@ class Village:
         assert answer.json()["status"] == "CANCELED", answer.text
 
     async def until_blocked(self, count: int) -> None:
-        """Wait until so many transactions wait for a lock."""
+        """Wait until `count` transactions wait for a lock."""
         await until(lambda: self._are_blocked(count))
 
     async def _are_blocked(self, count: int) -> bool:

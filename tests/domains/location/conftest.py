@@ -15,6 +15,6 @@ async def session_town(stack: Stack, settings: Settings) -> AsyncIterator[Town]:
 
 @pytest.fixture
 async def town(session_town: Town) -> Town:
-    """Without drivers."""
+    """The town without drivers."""
     await session_town.clear()
     return session_town

@@ -31,7 +31,7 @@ VILLAGE = fence_of(rectangle(north=1000, east=1000))
 
 
 def ping_at(north: float, seconds: float, *, error: float = ERROR_METERS) -> Ping:
-    """A ping so far north of the village's middle."""
+    """A ping `north` metres north of the village's middle."""
     lat, lon = moved(LAT, LON, north=north)
     return Ping(Place(lat, lon), START + timedelta(seconds=seconds), error)
 
@@ -163,7 +163,7 @@ def noisy_pings(dice: Random, fence: Fence, error: float, meters: float) -> Iter
     while True:
         at += timedelta(seconds=dice.choice([0, 1, 5, 5, 5, 20, 60]))
         way = dice.choice([*ways, aside[1], aside[1] + math.pi, dice.uniform(0, math.tau)])
-        # A little less: the fence's flat map differs from the globe.
+        # One per cent less: the fence's flat map differs from the globe.
         off = 0.99 * meters * dice.choice([1, 1, 1, dice.random()])
         place = Place(*moved(lat, lon, north=off * math.sin(way), east=off * math.cos(way)))
         yield Ping(place, at, error)

@@ -30,7 +30,7 @@ IN, BARELY_IN, BARELY_OUT, OUT = 900, 990, 1010, 1100
 
 @pytest.fixture
 async def village(town: Town) -> Village:
-    """Far from other tests: only its own drivers are inside."""
+    """A village far from other tests: only its own drivers are inside."""
     return await Village.create(town)
 
 
@@ -45,7 +45,7 @@ class Drive:
 
     @classmethod
     async def begin(cls, village: Village, north: float | None) -> Self:
-        """Go online so far north, or without a position."""
+        """Go online `north` metres north, or without a position."""
         drive = cls(village, await village.town.rides.new_driver(), village.town.patrol())
         position = {} if north is None else {"position": drive.ping(north)}
         await village.town.go(drive.driver_id, online=True, **position)
@@ -57,7 +57,7 @@ class Drive:
         return spot(lat=lat, lng=self.village.lng, at=self.at, accuracy_meters=20)
 
     async def on(self, *north: float) -> list[str]:
-        """Ping from so far north, with a patrol after each ping; returns all events so far."""
+        """Ping from these distances north, with a patrol after each ping; returns all events so far."""
         for one in north:
             answer = await self.village.town.ping(self.driver_id, self.ping(one))
             assert answer["accepted"] == 1, answer
@@ -65,13 +65,13 @@ class Drive:
         return await self.events()
 
     async def events(self) -> list[str]:
-        """Without the first, `online`."""
+        """The driver's events after the first one, `online`."""
         first, *more = await self.village.town.events(self.driver_id)
         assert first == "online"
         return more
 
     async def rows(self) -> list[Any]:
-        """With the system columns that show a write."""
+        """The driver's rows with the system columns that show a write."""
         return list(
             await self.village.town.rides.sql(
                 "SELECT xmin, ctid, * FROM driver_communities WHERE driver_id = $1", self.driver_id

@@ -76,7 +76,7 @@ async def test_driver_with_an_old_position_is_not_available(town: Town) -> None:
 
 
 async def test_offline_driver_in_the_index_is_not_found(town: Town) -> None:
-    """PostgreSQL decides who is online."""
+    """PostgreSQL decides whether a driver is online."""
     driver_id = await town.new_driver()
     async with town.parts.database.connection() as db:
         await db.execute(

@@ -26,7 +26,7 @@ SECOND = timedelta(seconds=1)
 
 
 def ping(meters: float = 0, *, at: timedelta = timedelta(0), accuracy: float | None = 0.0) -> Ping:
-    """A ping so many metres north, at `NOW + at`."""
+    """A ping `meters` north, at `NOW + at`."""
     return Ping(Place(HERE.lat + meters / 111_195, HERE.lon), NOW + at, accuracy)
 
 

@@ -1,4 +1,4 @@
-"""`GET /v1/rides/{id}/position`: who reads it, when, and from which store."""
+"""`GET /v1/rides/{id}/position`: allowed callers, times, and the store it is read from."""
 
 from datetime import timedelta
 from uuid import UUID, uuid4

@@ -1,4 +1,4 @@
-"""Links to a trip: who makes and revokes them, and what they show before, during and after the ride."""
+"""Links to a trip: creation and revocation, and their content before, during and after the ride."""
 
 import asyncio
 from collections.abc import Sequence
@@ -75,7 +75,7 @@ async def a_shared_drive(town: Town, **ride: Any) -> tuple[UUID, UUID, UUID, str
     return ride_id, passenger_id, driver_id, path
 
 
-async def let_expire(town: Town, ride_id: UUID) -> None:
+async def expire(town: Town, ride_id: UUID) -> None:
     await town.rides.sql(
         "UPDATE trip_shares SET created_at = created_at - (expires_at - clock_timestamp()),"
         " expires_at = clock_timestamp() WHERE ride_id = $1",
@@ -166,8 +166,8 @@ async def test_link_shows_rounded_time_and_place_after_the_end(town: Town) -> No
 async def test_ended_ride_without_destination_shows_no_place(town: Town) -> None:
     ride_id, _, driver_id, path = await a_shared_drive(town, way=SE)
     await town.rides.drive_to("STARTED", ride_id, driver_id)
-    done = {"distance_meters": 3000}
-    answer = await town.rides.act(ride_id, "complete", headers=bearer("driver", driver_id), json=done)
+    body = {"distance_meters": 3000}
+    answer = await town.rides.act(ride_id, "complete", headers=bearer("driver", driver_id), json=body)
     assert answer.status_code == 200, answer.text
     assert set(await follow(town, path)) == {"status", "ended_at"}
 
@@ -187,7 +187,7 @@ async def test_ride_never_accepted_shows_no_place(town: Town) -> None:
 
 async def test_unknown_expired_and_revoked_links_answer_the_same(town: Town) -> None:
     expired_ride, _, expired = await a_shared_ride(town)
-    await let_expire(town, expired_ride)
+    await expire(town, expired_ride)
     revoked_ride, passenger_id, revoked = await a_shared_ride(town)
     (only,) = await listed(town, revoked_ride)
     assert await revoke(town, revoked_ride, only["id"], bearer("passenger", passenger_id)) == 204
@@ -246,7 +246,7 @@ async def test_ride_has_five_links_at_most(town: Town) -> None:
     assert await revoke(town, ride_id, made[0]["id"], owner) == 204
     await share(town, ride_id, passenger_id)
     assert (await try_to_share(town, ride_id, owner)).status_code == 409
-    await let_expire(town, ride_id)
+    await expire(town, ride_id)
     await share(town, ride_id, passenger_id)
     assert len(await listed(town, ride_id)) == 1
 
@@ -323,9 +323,9 @@ async def test_revoke_is_repeatable_and_keeps_other_links(town: Town) -> None:
 async def test_link_of_another_ride_cannot_be_revoked(town: Town) -> None:
     ride_id, _, path = await a_shared_ride(town)
     own_ride, passenger_id, _ = await a_shared_ride(town)
-    (theirs,) = await listed(town, ride_id)
-    assert await revoke(town, own_ride, theirs["id"], bearer("passenger", passenger_id)) == 204
-    assert await revoke(town, ride_id, theirs["id"], bearer("passenger", passenger_id)) == 404
+    (link,) = await listed(town, ride_id)
+    assert await revoke(town, own_ride, link["id"], bearer("passenger", passenger_id)) == 204
+    assert await revoke(town, ride_id, link["id"], bearer("passenger", passenger_id)) == 404
     assert (await follow(town, path))["status"] == "REQUESTED"
 
 
@@ -370,7 +370,7 @@ async def test_export_lists_links_and_erasure_deletes_them(town: Town) -> None:
 
 async def test_prune_deletes_only_expired_links(town: Town) -> None:
     gone, _, _ = await a_shared_ride(town)
-    await let_expire(town, gone)
+    await expire(town, gone)
     stays, _, path = await a_shared_ride(town)
     assert await town.parts.database.run(prune_shares) >= 1
     assert await town.parts.database.run(prune_shares) == 0

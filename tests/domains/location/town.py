@@ -156,7 +156,7 @@ class Town:
 
 
 def spot(steps: float = 0, *, at: datetime | timedelta | None = None, **more: Any) -> dict[str, Any]:
-    """A ping so many steps north of the town's middle; a `timedelta` as `at` is from now."""
+    """A ping `steps` north of the town's middle; a `timedelta` as `at` is from now."""
     moment = now() + at if isinstance(at, timedelta) else at
     return {"lat": LAT + steps * STEP, "lng": LNG} | ({"at": moment.isoformat()} if moment else {}) | more
 
