@@ -77,7 +77,7 @@ class Village:
     async def add_driver(
         self, *, north_meters: float = 0, based: bool = False, community: Community | None = None
     ) -> UUID:
-        """An online driver `north_meters` from the middle, based in the village, in `community` or nowhere."""
+        """An online driver `north_meters` from the middle; home is the village, `community`, or none."""
         driver_id = await self.town.new_driver(lat=self.lat + north_meters / METERS_A_DEGREE, lng=self.lng)
         if based or community:
             await self.sql(
