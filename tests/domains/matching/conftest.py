@@ -13,7 +13,7 @@ __all__ = ["session_town", "town"]
 
 @pytest.fixture
 async def harness(town: Town) -> AsyncIterator[MatchingHarness]:
-    """Without earlier searches and timers: only the test itself takes steps."""
+    """A harness without earlier searches and timers: only the test takes steps."""
     async with town.parts.database.connection() as db:
         await db.execute("TRUNCATE matchings; DELETE FROM timers")
     # With long limits: on a busy machine Redis commands would time out and locks be skipped.

@@ -61,7 +61,7 @@ class MatchingHarness:
         return ride_id
 
     async def new_drivers(self, *steps: float) -> list[UUID]:
-        """Return online drivers, each so many steps from the pickup."""
+        """Return online drivers at these steps from the pickup."""
         return [await self.town.new_driver(steps=one) for one in steps]
 
     async def last_search(self, ride_id: UUID) -> Any:
@@ -71,7 +71,7 @@ class MatchingHarness:
         """Return the last search's verdict on each driver it saw, nearest first."""
         search = await self.last_search(ride_id)
         verdicts = {UUID(one["driver_id"]): one["verdict"] for one in search["seen"]}
-        assert search["verdicts"] == Counter(verdicts.values()), "few enough to be listed"
+        assert search["verdicts"] == Counter(verdicts.values()), "the search lists every driver"
         return verdicts
 
     async def messages(self, about: UUID, *keys: str) -> list[Message]:
@@ -86,7 +86,7 @@ class MatchingHarness:
         return [outbox.message_of(row) for row in rows]
 
     async def events(self, about: UUID, *keys: str) -> list[Any]:
-        """Return the same as decoded events."""
+        """Return the messages as decoded events."""
         return [read_event.decode(message.body) for message in await self.messages(about, *keys)]
 
     async def deliver(self, *messages: Message) -> None:
@@ -99,7 +99,7 @@ class MatchingHarness:
                     )
 
     async def deliver_all(self, about: UUID, *keys: str) -> None:
-        """Deliver all messages about it, also those that the handling adds."""
+        """Deliver all messages about the aggregate, also those that the handling adds."""
         count = -1
         while count != len(messages := await self.messages(about, *keys)):
             await self.deliver(*messages)

@@ -131,13 +131,13 @@ CORE_BUGS = (
         scenarios.test_ride_state_of_an_earlier_round_is_ignored,
     ),
     CoreBug(
-        "a new round is not noticed",
+        "a new round is not detected",
         "if ride.round > matching.round:",
         "if False:",
         scenarios.test_driver_can_give_up_at_any_moment,
     ),
     CoreBug(
-        "a new round goes on with the old one's counts",
+        "a new round keeps the counts of the old round",
         "matching = Matching(ride_id=matching.ride_id, round=ride.round, started_at=ride.since)",
         'matching = replace(matching, round=ride.round, phase="searching")',
         scenarios.test_given_up_ride_starts_a_new_round,
@@ -155,13 +155,13 @@ CORE_BUGS = (
         scenarios.test_wider_search_starts_after_the_last_answer,
     ),
     CoreBug(
-        "the radius has no end",
+        "the radius has no limit",
         "return min(grown, self.max_radius_meters)",
         "return grown",
         scenarios.test_scenario_4_no_driver_in_five_minutes,
     ),
     CoreBug(
-        "a search asks one more than it may",
+        "a search makes one offer too many",
         "rules.max_attempts_per_search - matching.offers",
         "rules.max_attempts_per_search - matching.offers + 1",
         scenarios.test_attempt_limit_starts_the_next_search,
@@ -173,7 +173,7 @@ CORE_BUGS = (
         scenarios.test_attempt_limit_starts_the_next_search,
     ),
     CoreBug(
-        "a new search goes on with the old one's count",
+        "a new search keeps the count of the old search",
         "search=matching.search + 1, offers=0,",
         "search=matching.search + 1,",
         scenarios.test_attempt_limit_starts_the_next_search,
@@ -322,14 +322,14 @@ SERVICE_BUGS = (
         checks.settings_make_locks_outlive_offers,
     ),
     ServiceBug(
-        "a driver who refused is asked again",
+        "a driver who refused gets another offer",
         "catraca.domains.matching.candidates.service",
         '    "REJECTED": "refused_before",\n',
         "",
         checks.refusal_is_final,
     ),
     ServiceBug(
-        "a driver who did not answer is asked again",
+        "a driver who did not answer gets another offer",
         "catraca.domains.matching.candidates.service",
         '    "EXPIRED": "silent_before",\n',
         "",
@@ -343,7 +343,7 @@ SERVICE_BUGS = (
         checks.repeated_refusal_counts_once,
     ),
     ServiceBug(
-        "the nearest driver is asked last",
+        "the nearest driver gets the last offer",
         "catraca.domains.matching.candidates.service",
         "self.candidates.sort(key=lambda one: one.distance_meters)",
         "self.candidates.sort(key=lambda one: -one.distance_meters)",

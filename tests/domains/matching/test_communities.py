@@ -1,4 +1,4 @@
-"""Rides of a community: own drivers first, then neighbours and others as far as the tier allows."""
+"""Rides of a community: own drivers first, then neighbours and other drivers, as the tier allows."""
 
 from dataclasses import replace
 from uuid import UUID, uuid4
@@ -27,11 +27,11 @@ async def village(harness: MatchingHarness) -> Village:
 
 
 async def with_neighbour(harness: MatchingHarness) -> Village:
-    """The same with a neighbour community to the north, which is asked before all others."""
+    """The same with a neighbour community to the north, whose drivers get offers before other drivers."""
     here = await Village.create(harness.town)
     north = square(here.lat + NEXT_DOOR / METERS_A_DEGREE, here.lng, meters=200)
     neighbour = await here.add_community(north)
-    # Of two fences the smaller counts.
+    # At a place in two fences, the smaller fence counts.
     here.community = await here.add_community(
         square(here.lat, here.lng, meters=990),
         neighbour_ids=(neighbour.id,),
@@ -47,7 +47,7 @@ async def opened(village: Village) -> UUID:
 
 
 async def at_home(harness: MatchingHarness, village: Village, driver_id: UUID | None = None) -> UUID:
-    """Return a ride for own drivers only, requested while one of them was there."""
+    """Return a ride for own drivers only, requested while an own driver was in the village."""
     own = driver_id or await village.add_driver()
     answer = await village.request(uuid4())
     assert (answer.status_code, answer.json()["ride"]["tier"]) == (201, "home"), answer.text
@@ -68,7 +68,7 @@ async def test_home_ride_is_offered_to_own_drivers_only(harness: MatchingHarness
     assert await harness.verdicts(ride_id) == {inside: "offered", based: "next"}
     await harness.refuse(ride_id, inside)
     assert await harness.asked_drivers(ride_id) == [based], (
-        "who is based there is of the village wherever they are"
+        "a driver based in the village belongs to it at any place"
     )
     await harness.refuse(ride_id, based)
     assert await harness.asked_drivers(ride_id) == []
@@ -122,11 +122,11 @@ async def test_neighbour_ride_is_not_offered_to_others(harness: MatchingHarness,
 
 
 async def drive_in(harness: MatchingHarness, village: Village, driver_id: UUID) -> None:
-    """Three precise positions inside the fence."""
+    """Send three precise positions inside the fence."""
     for north in (990, 980, 970):
         lat = village.lat + north / METERS_A_DEGREE
-        told = await harness.town.ping(driver_id, spot(lat=lat, lng=village.lng, accuracy_meters=5))
-        assert told["accepted"] == 1, told
+        answer = await harness.town.ping(driver_id, spot(lat=lat, lng=village.lng, accuracy_meters=5))
+        assert answer["accepted"] == 1, answer
         await harness.town.patrol().check_all()
 
 
@@ -145,8 +145,8 @@ async def test_driver_entering_the_fence_wakes_a_search(harness: MatchingHarness
 
 async def test_driver_leaving_the_fence_keeps_the_offer(harness: MatchingHarness, village: Village) -> None:
     own = await village.add_driver(north_meters=INSIDE)
-    asking = await at_home(harness, village, own)
-    await harness.advance(asking)
+    offered = await at_home(harness, village, own)
+    await harness.advance(offered)
     waits = await opened(village)
     await harness.advance(waits)
     left = DriverLeftCommunity(
@@ -157,5 +157,5 @@ async def test_driver_leaving_the_fence_keeps_the_offer(harness: MatchingHarness
         "matching_availability_queue"
     ]
     await harness.deliver(message)
-    assert await harness.asked_drivers(asking) == [own]
+    assert await harness.asked_drivers(offered) == [own]
     assert await harness.timer_due_at(waits, MATCHING_WAKE) is None

@@ -1,4 +1,4 @@
-"""Rides that compete for a driver: one gets the driver, the others go on. Redis only saves time."""
+"""Rides that compete for a driver: one ride gets the driver, the others search on."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -37,9 +37,9 @@ async def test_concurrent_searches_offer_to_different_drivers(harness: MatchingH
         for ride_id in side_by_side:
             if not await harness.asked_drivers(ride_id):
                 await harness.fire_timer(ride_id, woken=True)
-    asked = [await harness.asked_drivers(ride_id) for ride_id in side_by_side]
-    assert all(len(one) == 1 for one in asked)
-    assert sorted(driver_id for one in asked for driver_id in one) == sorted(drivers)
+    offered = [await harness.asked_drivers(ride_id) for ride_id in side_by_side]
+    assert all(len(one) == 1 for one in offered)
+    assert sorted(driver_id for one in offered for driver_id in one) == sorted(drivers)
 
 
 async def test_locked_driver_is_skipped_without_waiting(harness: MatchingHarness) -> None:
@@ -100,10 +100,10 @@ async def test_search_repeats_soon_if_another_ride_was_faster(harness: MatchingH
     driver_id = await harness.town.new_driver(steps=1)
     await harness.lock(driver_id, (await new_rides(harness, 1))[0])
     ride_id = await harness.request_ride()
-    (told,) = await harness.events(ride_id, "matching.retry")
-    assert (told.reason, told.search) == ("snatched", 1)
+    (retry,) = await harness.events(ride_id, "matching.retry")
+    assert (retry.reason, retry.search) == ("snatched", 1)
     row = await harness.row(ride_id)
-    assert (row["search"], row["next_search_at"]) == (1, told.retry_at)
+    assert (row["search"], row["next_search_at"]) == (1, retry.retry_at)
     assert [*(await harness.verdicts(ride_id)).values()] == ["locked"]
 
 
@@ -151,7 +151,7 @@ async def test_stale_lock_of_an_ended_ride_is_ignored(
 
 @pytest.mark.parametrize("holder", ["open", "unknown"])
 async def test_lock_of_another_ride_keeps_the_driver(harness: MatchingHarness, holder: str) -> None:
-    """Even where PostgreSQL knows of no offer: it may be about to be made, or by another program."""
+    """Also without an offer in PostgreSQL: the offer may be uncommitted, or the lock another program's."""
     driver_id = await harness.town.new_driver(steps=1)
     other = (await new_rides(harness, 1))[0] if holder == "open" else uuid4()
     await harness.lock(driver_id, other)
@@ -172,9 +172,9 @@ async def test_parallel_offers_replace_a_refusal(harness: MatchingHarness) -> No
     await harness.refuse(ride_id, drivers[1])
     assert await harness.asked_drivers(ride_id) == [drivers[2], drivers[3]]
     await harness.refuse(ride_id, drivers[2])
-    assert await harness.asked_drivers(ride_id) == [drivers[3]], "this search has asked as many as it may"
+    assert await harness.asked_drivers(ride_id) == [drivers[3]], "the search has reached its attempt limit"
     await harness.refuse(ride_id, drivers[3])
-    assert await harness.asked_drivers(ride_id) == [drivers[4]], "the next search asks further"
+    assert await harness.asked_drivers(ride_id) == [drivers[4]], "the next search makes further offers"
     assert [await harness.lock_holder(one) for one in drivers] == [None] * 4 + [str(ride_id)]
 
 
@@ -183,9 +183,9 @@ async def test_parallel_offers_of_two_rides_use_different_drivers(harness: Match
     drivers = await harness.new_drivers(*range(1, 5))
     two = await new_rides(harness, 2)
     await asyncio.gather(*map(harness.advance, two))
-    asked = [await harness.asked_drivers(ride_id) for ride_id in two]
-    assert sorted(one for live in asked for one in live) == sorted(drivers)
-    assert [len(live) for live in asked] == [2, 2]
+    offered = [await harness.asked_drivers(ride_id) for ride_id in two]
+    assert sorted(one for live in offered for one in live) == sorted(drivers)
+    assert [len(live) for live in offered] == [2, 2]
 
 
 async def test_passengers_get_no_offer_of_their_own_ride(harness: MatchingHarness) -> None:
@@ -202,7 +202,7 @@ async def test_without_redis_drivers_come_from_postgresql(harness: MatchingHarne
         ride_id = await harness.request_ride()
         assert await harness.asked_drivers(ride_id) == [driver_id]
         await harness.refuse(ride_id, driver_id)
-        assert [look["source"] for look in await harness.searches(ride_id)] == ["database", "database"]
+        assert [search["source"] for search in await harness.searches(ride_id)] == ["database", "database"]
         assert (await harness.events(ride_id, "matching.retry"))[-1].reason == "index_away"
 
 
@@ -214,8 +214,8 @@ async def test_without_redis_an_empty_search_is_repeated(harness: MatchingHarnes
                 "UPDATE matchings SET next_search_at = clock_timestamp() WHERE ride_id = $1", ride_id
             )
             await harness.fire_timer(ride_id)
-        told = await harness.events(ride_id, "matching.retry")
-        assert {(one.reason, one.search) for one in told} == {("index_away", 1)}
+        retries = await harness.events(ride_id, "matching.retry")
+        assert {(one.reason, one.search) for one in retries} == {("index_away", 1)}
     driver_id = await harness.town.new_driver(steps=1)
     await harness.deliver_all(driver_id)
     await harness.fire_timer(ride_id, woken=True)

@@ -122,12 +122,12 @@ async def test_events_of_an_earlier_round_change_nothing(harness: MatchingHarnes
     await harness.town.rides.give_up(ride_id, second)
     await harness.deliver_all(ride_id)
     assert await harness.asked_drivers(ride_id) == [third]
-    row, told = await harness.row(ride_id), await harness.messages(ride_id)
+    row, messages = await harness.row(ride_id), await harness.messages(ride_id)
     assert row["round"] == 2
-    await harness.deliver(*(under_another_name(one) for one in reversed(told)))
+    await harness.deliver(*(under_another_name(one) for one in reversed(messages)))
     assert await harness.row(ride_id) == row
     assert await harness.asked_drivers(ride_id) == [third]
-    assert [one.id for one in await harness.messages(ride_id)] == [one.id for one in told]
+    assert [one.id for one in await harness.messages(ride_id)] == [one.id for one in messages]
     assert await harness.lock_holder(third) == str(ride_id)
 
 
@@ -141,7 +141,7 @@ async def test_reassignment_may_arrive_before_the_acceptance(harness: MatchingHa
     await harness.deliver(reassigning, accepted)
     assert await harness.asked_drivers(ride_id) == [second]
     assert await harness.events(ride_id, "ride.matched") == []
-    assert await harness.lock_holder(first) is None, "who gave up is not locked for the ride again"
+    assert await harness.lock_holder(first) is None, "the driver who gave up is not locked again"
 
 
 async def test_offline_driver_loses_the_offer(harness: MatchingHarness) -> None:

@@ -27,9 +27,9 @@ class Searches:
     harness: MatchingHarness
     # Rides: without a driver; refused by one driver and offered to another; accepted.
     waiting: UUID
-    asking: UUID
+    offered: UUID
     refused_by: UUID
-    asked: UUID
+    offered_to: UUID
     taken: UUID
 
     async def broken(self) -> list[str]:
@@ -54,21 +54,21 @@ async def searches(stack: Stack, settings: Settings) -> AsyncIterator[Searches]:
         await town.patrol().rebuild_index()
         harness = MatchingHarness(town, parts.redis)
         waiting = await harness.request_ride()
-        refused_by, asked = [await town.new_driver(steps=steps) for steps in (1, 2)]
-        asking = await harness.request_ride()
-        await harness.refuse(asking, refused_by)
+        refused_by, offered_to = [await town.new_driver(steps=steps) for steps in (1, 2)]
+        offered = await harness.request_ride()
+        await harness.refuse(offered, refused_by)
         await town.go(refused_by, online=False)
         winner = await town.new_driver(steps=3)
         taken = await harness.request_ride()
         await harness.accept(taken, winner)
         await harness.deliver_all(taken, "matching.driver_accepted")
-        assert await harness.asked_drivers(asking) == [asked]
-        yield Searches(harness, waiting, asking, refused_by, asked, taken)
+        assert await harness.asked_drivers(offered) == [offered_to]
+        yield Searches(harness, waiting, offered, refused_by, offered_to, taken)
 
 
 def breaches_of(searches: Searches) -> dict[str, str]:
     """Return SQL that breaks each rule, in an order in which each breaks exactly one more."""
-    of_asking = f"WHERE ride_id = '{searches.asking}'"
+    of_offered = f"WHERE ride_id = '{searches.offered}'"
     change = "ALTER TABLE matching_searches DISABLE TRIGGER searches_never_change; UPDATE matching_searches"
     return {
         "every match is published": "DELETE FROM outbox WHERE routing_key = 'ride.matched';"
@@ -87,17 +87,17 @@ def breaches_of(searches: Searches) -> dict[str, str]:
         " DROP CONSTRAINT only_who_searches_waits",
         "a search without offers is repeated": "ALTER TABLE matching_searches"
         " DROP CONSTRAINT who_asked_nobody_looks_again",
-        "every counted offer is recorded": f"UPDATE matchings SET offers = offers + 1 {of_asking}",
+        "every counted offer is recorded": f"UPDATE matchings SET offers = offers + 1 {of_offered}",
         "search records never change": f"{change} SET at = at",
-        "no driver is asked from outside the radius": f"{change} SET radius_meters = 50 {of_asking}"
+        "no driver is asked from outside the radius": f"{change} SET radius_meters = 50 {of_offered}"
         " AND verdicts ? 'refused_before'",
         "every recorded offer exists": "UPDATE ride_offers SET round = 7"
-        f" WHERE driver_id = '{searches.asked}'",
+        f" WHERE driver_id = '{searches.offered_to}'",
         "no driver is asked again": "UPDATE ride_offers SET attempt = 5 - attempt"
-        f" {of_asking}; INSERT INTO ride_offers (id, ride_id, driver_id, round, attempt, offered_at,"
+        f" {of_offered}; INSERT INTO ride_offers (id, ride_id, driver_id, round, attempt, offered_at,"
         "   expires_at, response, responded_at, held)"
         " SELECT gen_random_uuid(), ride_id, driver_id, 1, 1, offered_at, expires_at, response, responded_at,"
-        f"   false FROM ride_offers {of_asking} AND driver_id = '{searches.refused_by}'",
+        f"   false FROM ride_offers {of_offered} AND driver_id = '{searches.refused_by}'",
     }
 
 
@@ -142,18 +142,18 @@ async def test_rules_hold_without_old_searches(searches: Searches) -> None:
 
 
 async def test_operators_may_ask_a_driver_again(searches: Searches) -> None:
-    await searches.harness.town.rides.offer(searches.asking, searches.refused_by)
+    await searches.harness.town.rides.offer(searches.offered, searches.refused_by)
     assert await searches.broken() == []
 
 
 async def test_offers_are_counted_per_search_and_round(searches: Searches) -> None:
     harness = searches.harness
-    await harness.refuse(searches.asking, searches.asked)
-    assert (await harness.row(searches.asking))["search"] > 1
+    await harness.refuse(searches.offered, searches.offered_to)
+    assert (await harness.row(searches.offered))["search"] > 1
     winner = UUID((await harness.town.rides.read(searches.taken))["driver_id"])
     await harness.town.rides.give_up(searches.taken, winner)
     await harness.advance(searches.taken)
-    assert await harness.asked_drivers(searches.taken) == [searches.asked], (
+    assert await harness.asked_drivers(searches.taken) == [searches.offered_to], (
         "the first search of another round"
     )
     assert await searches.broken() == []

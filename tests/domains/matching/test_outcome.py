@@ -44,11 +44,11 @@ async def test_match_is_published_once_with_the_eta(harness: MatchingHarness) ->
     ride_id, driver_id = await matched(harness, steps=5)
     (accepted,) = await harness.messages(ride_id, "matching.driver_accepted")
     await harness.deliver(accepted, accepted)
-    (told,) = await harness.events(ride_id, "ride.matched")
+    (sent,) = await harness.events(ride_id, "ride.matched")
     way = estimate_trip(Place(LAT + 5 * STEP, LNG), Place(LAT, LNG))
-    assert (told.driver_id, told.round) == (driver_id, 1)
-    assert (told.eta_seconds, told.pickup_distance_meters) == (way.duration_seconds, way.distance_meters)
-    assert told.eta_seconds > 0
+    assert (sent.driver_id, sent.round) == (driver_id, 1)
+    assert (sent.eta_seconds, sent.pickup_distance_meters) == (way.duration_seconds, way.distance_meters)
+    assert sent.eta_seconds > 0
 
 
 async def test_match_without_a_position_has_no_eta(harness: MatchingHarness) -> None:
@@ -57,16 +57,16 @@ async def test_match_without_a_position_has_no_eta(harness: MatchingHarness) -> 
     await harness.accept(ride_id, driver_id)
     await harness.town.go(driver_id, online=False)
     await harness.deliver_all(ride_id)
-    (told,) = await harness.events(ride_id, "ride.matched")
-    assert (told.driver_id, told.eta_seconds, told.pickup_distance_meters) == (driver_id, None, None)
+    (sent,) = await harness.events(ride_id, "ride.matched")
+    assert (sent.driver_id, sent.eta_seconds, sent.pickup_distance_meters) == (driver_id, None, None)
 
 
 async def test_match_time_counts_from_the_start_of_the_search(harness: MatchingHarness) -> None:
     ride_id, driver_id = await matched(harness, steps=1)
     ride = await harness.town.rides.read(ride_id)
-    (told,) = await harness.events(ride_id, "ride.matched")
-    assert told.started_at.isoformat() == ride["created_at"].replace("Z", "+00:00")
-    assert told.matched_at.isoformat() == ride["accepted_at"].replace("Z", "+00:00")
+    (sent,) = await harness.events(ride_id, "ride.matched")
+    assert sent.started_at.isoformat() == ride["created_at"].replace("Z", "+00:00")
+    assert sent.matched_at.isoformat() == ride["accepted_at"].replace("Z", "+00:00")
     other = await harness.town.new_driver(steps=2)
     await harness.town.rides.give_up(ride_id, driver_id)
     await harness.deliver_all(ride_id)
@@ -75,7 +75,7 @@ async def test_match_time_counts_from_the_start_of_the_search(harness: MatchingH
     (given_up,) = await harness.events(ride_id, "ride.reassigning")
     again = (await harness.events(ride_id, "ride.matched"))[-1]
     assert (again.driver_id, again.round) == (other, 2)
-    assert told.matched_at < again.started_at <= given_up.timestamp, "the second search, not the first"
+    assert sent.matched_at < again.started_at <= given_up.timestamp, "the second search, not the first"
     assert again.started_at == (await harness.row(ride_id))["started_at"]
 
 
@@ -101,7 +101,7 @@ async def test_match_is_not_published_after_the_driver_gave_up(harness: Matching
     assert await harness.events(ride_id, "ride.matched") == []
     await harness.accept(ride_id, second)
     await harness.deliver_all(ride_id)
-    assert [told.driver_id for told in await harness.events(ride_id, "ride.matched")] == [second]
+    assert [sent.driver_id for sent in await harness.events(ride_id, "ride.matched")] == [second]
     assert (await harness.lock_holder(first), await harness.lock_holder(second)) == (None, str(ride_id))
 
 
@@ -114,7 +114,7 @@ async def test_acceptance_of_an_earlier_round_is_not_published(harness: Matching
     await harness.accept(ride_id, second)
     earlier, later = await harness.messages(ride_id, "matching.driver_accepted")
     await harness.deliver(later, earlier)
-    assert [told.driver_id for told in await harness.events(ride_id, "ride.matched")] == [second]
+    assert [sent.driver_id for sent in await harness.events(ride_id, "ride.matched")] == [second]
     assert (await harness.lock_holder(first), await harness.lock_holder(second)) == (None, str(ride_id))
 
 
@@ -172,13 +172,13 @@ async def test_end_of_an_offer_releases_its_lock(harness: MatchingHarness, end: 
     assert await harness.lock_holder(driver_id) is None
 
 
-@pytest.mark.parametrize("asked", [True, False], ids=["open offer", "no open offer"])
-async def test_end_event_shows_if_an_offer_was_open(harness: MatchingHarness, asked: bool) -> None:
+@pytest.mark.parametrize("live", [True, False], ids=["open offer", "no open offer"])
+async def test_end_event_shows_if_an_offer_was_open(harness: MatchingHarness, live: bool) -> None:
     driver_id = await harness.town.new_driver(steps=1)
     ride_id = await harness.request_ride()
-    if not asked:
+    if not live:
         await harness.refuse(ride_id, driver_id)
-    # Both at the same time, as for an offer that would have outlived the search.
+    # Offer and search end at the same time, like an offer cut to the deadline.
     await harness.town.rides.sql(
         "WITH moment AS MATERIALIZED (SELECT clock_timestamp() AS at), offers AS ("
         "   UPDATE ride_offers SET expires_at = moment.at FROM moment WHERE ride_id = $1 AND held)"
@@ -188,13 +188,13 @@ async def test_end_event_shows_if_an_offer_was_open(harness: MatchingHarness, as
     await harness.fire_timer(ride_id)
     ends = ("matching.timeout", "matching.no_drivers_available")
     await harness.deliver_all(ride_id, *ends)
-    (told,) = await harness.events(ride_id, *ends)
+    (sent,) = await harness.events(ride_id, *ends)
     kind, reason = (
-        (MatchingTimeout, "nobody_accepted") if asked else (NoDriversAvailable, "no_drivers_in_area")
+        (MatchingTimeout, "nobody_accepted") if live else (NoDriversAvailable, "no_drivers_in_area")
     )
-    assert (type(told), told.reason, told.total_attempts) == (kind, reason, 1)
-    assert (told.timeout_drivers, told.rejected_drivers) == (
-        ((driver_id,), ()) if asked else ((), (driver_id,))
+    assert (type(sent), sent.reason, sent.total_attempts) == (kind, reason, 1)
+    assert (sent.timeout_drivers, sent.rejected_drivers) == (
+        ((driver_id,), ()) if live else ((), (driver_id,))
     )
     assert await harness.town.rides.status(ride_id) == "CANCELED"
     assert await harness.lock_holder(driver_id) is None
@@ -226,7 +226,7 @@ async def test_acceptance_releases_the_other_drivers(harness: MatchingHarness) -
     }
     assert len(await harness.events(ride_id, "ride.matched")) == 1
     next_ride = await harness.request_ride()
-    assert await harness.asked_drivers(next_ride) == [drivers[0], drivers[2]], "and may be asked by others"
+    assert await harness.asked_drivers(next_ride) == [drivers[0], drivers[2]], "other rides can offer to them"
 
 
 async def test_match_is_published_without_redis(harness: MatchingHarness) -> None:
@@ -235,8 +235,8 @@ async def test_match_is_published_without_redis(harness: MatchingHarness) -> Non
     async with harness.without_redis():
         await harness.accept(ride_id, driver_id)
         await harness.deliver_all(ride_id)
-        (told,) = await harness.events(ride_id, "ride.matched")
-        assert told.eta_seconds == estimate_trip(Place(LAT + 2 * STEP, LNG), Place(LAT, LNG)).duration_seconds
+        (sent,) = await harness.events(ride_id, "ride.matched")
+        assert sent.eta_seconds == estimate_trip(Place(LAT + 2 * STEP, LNG), Place(LAT, LNG)).duration_seconds
         await harness.town.rides.drive_to("COMPLETED", ride_id, driver_id)
         await harness.deliver_all(ride_id)
     next_ride = await harness.request_ride()

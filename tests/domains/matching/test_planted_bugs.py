@@ -1,4 +1,4 @@
-"""Every planted bug is found; a bug that is not found shows a promise without a test."""
+"""Every planted bug is found; a bug that is not found shows a missing test."""
 
 import pytest
 

@@ -91,17 +91,17 @@ def test_step_is_defined_for_every_event_and_state(
     after, effects = step(matching, event, now, rules)
     assert after.ride_id == matching.ride_id
     assert after.round == max(matching.round, event.ride.round)
-    asks = [effect for effect in effects if isinstance(effect, FindCandidates | MakeOffers)]
-    assert len(asks) <= 1, "one question at a time"
+    requests = [effect for effect in effects if isinstance(effect, FindCandidates | MakeOffers)]
+    assert len(requests) <= 1, "at most one search or offer per step"
     if event.ride.round < matching.round:
         assert (after, effects) == (matching, ())
         return
-    # What the schema holds a row to.
+    # The constraints of the schema.
     assert (after.wake_at is not None) == (after.phase == "searching")
     assert after.next_search_at is None or after.phase == "searching"
     if event.ride.state != "open" or now >= event.ride.deadline_at:
         assert after.phase != "searching"
-        assert asks == []
+        assert requests == []
     if any(isinstance(effect, EndRide) for effect in effects):
         assert (after.phase, event.ride.state, now >= event.ride.deadline_at) == ("ended", "open", True)
 
@@ -152,6 +152,6 @@ def test_no_second_retry_event_while_redis_is_down() -> None:
     started, now = START, START + timedelta(minutes=2)
     matching = Matching(ride_id=UUID(int=1), round=1, started_at=started, offers=1)
     ride = RideState(state="open", round=1, since=started, deadline_at=started + timedelta(minutes=5))
-    waiting, told = step(matching, CandidatesFound(ride, (), certain=False), now, Rules())
-    assert [type(effect) for effect in told] == [PublishRetry]
+    waiting, effects = step(matching, CandidatesFound(ride, (), certain=False), now, Rules())
+    assert [type(effect) for effect in effects] == [PublishRetry]
     assert step(waiting, Recheck(ride), now, Rules()) == (waiting, ())

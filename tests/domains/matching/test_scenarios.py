@@ -46,14 +46,14 @@ def history(world: World, ride_id: int = 1) -> list[tuple[Any, ...]]:
     lines: list[tuple[Any, ...]] = []
     for event in world.published:
         if event.ride == ride_id:
-            whom = () if event.driver is None else (event.driver,)
+            driver = () if event.driver is None else (event.driver,)
             attempt = () if event.attempt is None else (event.attempt,)
             more = tuple(clock(one) if isinstance(one, datetime) else one for one in event.more)
-            lines.append((clock(event.at), event.key, *whom, *attempt, *more))
+            lines.append((clock(event.at), event.key, *driver, *attempt, *more))
     return lines
 
 
-def asked(world: World, ride_id: int = 1) -> list[tuple[str, int]]:
+def offers(world: World, ride_id: int = 1) -> list[tuple[str, int]]:
     return [(clock(offer.at), offer.driver) for offer in world.offers_of(ride_id)]
 
 
@@ -83,7 +83,7 @@ def test_scenario_1_the_driver_accepts(core: ModuleType) -> None:
         ("00:10", "ride.matched", 101),
     ]
     assert world.rides[ride_id].status == "ACCEPTED"
-    assert world.locks[101].until > at("30:00"), "it is the ride's now"
+    assert world.locks[101].until > at("30:00"), "the ride has the lock now"
     assert (world.matchings[ride_id].phase, world.timers) == ("matched", {})
 
 
@@ -92,7 +92,7 @@ def test_scenario_2_the_driver_refuses(core: ModuleType) -> None:
     world.answers = {101: (world.refuse, 8), 102: (world.accept, 10)}
     ride_id = world.request()
     world.run(at("00:08"))
-    assert world.locks == {102: Lock(ride_id, at("00:33"))}, "who refused is free for others"
+    assert world.locks == {102: Lock(ride_id, at("00:33"))}, "the driver who refused is free"
     world.run(at("01:00"))
     assert history(world) == [
         ("00:00", "ride.requested"),
@@ -167,7 +167,7 @@ def test_parallel_offers_replace_a_refusal_at_once(core: ModuleType) -> None:
     world.answers = {2: (world.refuse, 5), 3: (world.accept, 8)}
     ride_id = world.request()
     world.run(at("00:07"))
-    assert asked(world) == [("00:00", 1), ("00:00", 2), ("00:00", 3), ("00:05", 4)]
+    assert offers(world) == [("00:00", 1), ("00:00", 2), ("00:00", 3), ("00:05", 4)]
     assert world.locks.keys() == {1, 3, 4}
     world.run(at("01:00"))
     assert history(world)[-4:] == [
@@ -176,7 +176,7 @@ def test_parallel_offers_replace_a_refusal_at_once(core: ModuleType) -> None:
         ("00:08", "matching.driver_accepted", 3, 3),
         ("00:08", "ride.matched", 3),
     ]
-    assert world.locks.keys() == {3}, "the others are free"
+    assert world.locks.keys() == {3}, "the other drivers are free"
     assert world.matchings[ride_id].phase == "matched"
 
 
@@ -185,9 +185,9 @@ def test_wider_search_starts_after_the_last_answer(core: ModuleType) -> None:
     world.answers = {1: (world.refuse, 5)}
     world.request()
     world.run(at("00:04"))
-    assert asked(world) == [("00:00", 1)]
+    assert offers(world) == [("00:00", 1)]
     world.run(at("00:05"))
-    assert asked(world) == [("00:00", 1), ("00:05", 2)]
+    assert offers(world) == [("00:00", 1), ("00:05", 2)]
     assert searches(world) == [("00:00", 1, 5000), ("00:05", 1, 5000), ("00:05", 2, 7500)]
 
 
@@ -197,7 +197,7 @@ def test_open_offer_blocks_the_wider_search(core: ModuleType) -> None:
         world.answers = {1: (world.refuse, 5)}
         world.request()
         world.run(at("00:21"))
-        assert asked(world) == [("00:00", 1), ("00:00", 2), ("00:20", 3)]
+        assert offers(world) == [("00:00", 1), ("00:00", 2), ("00:20", 3)]
 
 
 def test_new_driver_near_gets_a_parallel_offer(core: ModuleType) -> None:
@@ -206,7 +206,7 @@ def test_new_driver_near_gets_a_parallel_offer(core: ModuleType) -> None:
     world.run(at("00:03"))
     world.set_online(2, online=True, at=300)
     world.run(at("00:03"))
-    assert asked(world) == [("00:00", 1), ("00:03", 2)]
+    assert offers(world) == [("00:00", 1), ("00:03", 2)]
 
 
 def test_no_offer_beyond_the_parallel_limit(core: ModuleType) -> None:
@@ -217,7 +217,7 @@ def test_no_offer_beyond_the_parallel_limit(core: ModuleType) -> None:
     world.run(at("00:05"))
     world.timers["matching.wake", ride_id] = world.now  # also with an earlier wakeup
     world.run(at("00:19"))
-    assert asked(world) == [("00:00", 1)]
+    assert offers(world) == [("00:00", 1)]
 
 
 def test_search_waits_for_the_last_open_offer(core: ModuleType) -> None:
@@ -225,7 +225,7 @@ def test_search_waits_for_the_last_open_offer(core: ModuleType) -> None:
     world.answers = {1: (world.refuse, 18)}
     world.request()
     world.run(at("00:19"))
-    assert searches(world) == [("00:00", 1, 5000)], "one of two has answered: nothing is new"
+    assert searches(world) == [("00:00", 1, 5000)], "one of two offers is still open: no new search"
     world.run(at("00:20"))
     assert searches(world)[1:] == [("00:20", 1, 5000), ("00:20", 2, 7500)]
 
@@ -234,7 +234,7 @@ def test_attempt_limit_starts_the_next_search(core: ModuleType) -> None:
     world = world_with(core, {1: 100, 2: 200, 3: 300}, max_attempts_per_search=2)
     world.request()
     world.run(at("01:00"))
-    assert asked(world) == [("00:00", 1), ("00:20", 2), ("00:40", 3)]
+    assert offers(world) == [("00:00", 1), ("00:20", 2), ("00:40", 3)]
     assert searches(world)[:3] == [("00:00", 1, 5000), ("00:20", 1, 5000), ("00:40", 2, 7500)]
     assert [offer.search for offer in world.offers_of(1)] == [1, 1, 2]
 
@@ -259,8 +259,8 @@ def test_given_up_ride_starts_a_new_round(core: ModuleType) -> None:
         ("01:30", "matching.retry", 3, 10_000, "01:30", "all_asked"),
         ("01:30", "matching.retry", 4, 12_500, "02:00", "nobody_near"),
         *(
-            (told_at, "matching.retry", 5 + n, 15_000, comes_at, "nobody_near")
-            for n, (told_at, comes_at) in enumerate(pairwise(HALF_MINUTES))
+            (published_at, "matching.retry", 5 + n, 15_000, comes_at, "nobody_near")
+            for n, (published_at, comes_at) in enumerate(pairwise(HALF_MINUTES))
         ),
         ("06:00", "ride.cancelled"),
         ("06:00", "matching.no_drivers_available"),
@@ -277,7 +277,7 @@ def test_passenger_can_cancel_at_any_moment(core: ModuleType) -> None:
         world.run()
         assert world.rides[ride_id].status == "CANCELED"
         assert world.rides[ride_id].ended_at == START + timedelta(seconds=second)
-        assert "ride.cancelled" in history(world)[-1], "nothing comes after it"
+        assert "ride.cancelled" in history(world)[-1], "no event follows"
         assert world.matchings[ride_id].phase == "ended"
         assert is_idle(world)
 
@@ -304,7 +304,7 @@ def test_driver_coming_online_wakes_a_waiting_search(core: ModuleType) -> None:
     world.set_online(1, online=True, at=7000)
     world.set_online(2, online=True, at=14000)
     world.run(at("00:29"))
-    assert asked(world) == [("00:10", 1)], "within the radius of the search to come"
+    assert offers(world) == [("00:10", 1)], "only the driver within the next search's radius"
 
 
 def test_repeated_event_does_not_shorten_a_wait(core: ModuleType) -> None:
@@ -329,7 +329,7 @@ def test_search_woken_without_candidates_keeps_its_time(core: ModuleType) -> Non
     world.run(at("00:34"))
     assert world.matchings[ride_id] == before
     assert searches(world)[-1] == ("00:10", 3, 10_000)
-    assert asked(world) == [("00:00", 1)]
+    assert offers(world) == [("00:00", 1)]
 
 
 def test_without_redis_the_search_repeats_soon(core: ModuleType) -> None:
@@ -354,7 +354,7 @@ def test_without_redis_known_drivers_are_asked_at_once(core: ModuleType) -> None
     world.lose_redis()
     world.request()
     world.run(at("00:00"))
-    assert asked(world) == [("00:00", 1)]
+    assert offers(world) == [("00:00", 1)]
 
 
 def test_no_search_if_operators_make_the_offers(core: ModuleType) -> None:
@@ -380,9 +380,9 @@ def test_operator_offer_counts_as_a_parallel_offer(core: ModuleType) -> None:
     ride_id = world.request()
     world.offer_by_hand(ride_id, 2, timedelta(seconds=40))
     world.run(at("00:39"))
-    assert asked(world) == [("00:00", 2)]
+    assert offers(world) == [("00:00", 2)]
     world.run(at("00:40"))
-    assert asked(world) == [("00:00", 2), ("00:40", 1)]
+    assert offers(world) == [("00:00", 2), ("00:40", 1)]
 
 
 @pytest.mark.parametrize(
@@ -396,7 +396,7 @@ def test_end_event_depends_on_an_open_offer(comes_at: str, expected: str, core: 
     world.run(at(comes_at))
     (offer,) = world.offers_of(ride_id)
     assert offer.expires_at == min(at(comes_at) + world.offer_ttl, at("05:00")), (
-        "an offer ends with the search"
+        "an offer ends with the search at the latest"
     )
     world.run()
     assert [line[:2] for line in history(world)[-2:]] == [("05:00", "ride.cancelled"), ("05:00", expected)]
@@ -429,7 +429,7 @@ def test_crash_at_any_effect_changes_nothing(core: ModuleType) -> None:
         world.deliver(fault=Fault(dies_before=dies_before))
         assert world.bus == [] or (world.offers, world.matchings) == ({}, {})
         world.run(at("00:00"))
-        assert asked(world) == [("00:00", 1)]
+        assert offers(world) == [("00:00", 1)]
         assert world.locks == {1: Lock(ride_id, at("00:25"))}
 
 
@@ -442,7 +442,7 @@ def test_lost_event_costs_two_seconds(core: ModuleType) -> None:
     assert [event.key for _, event in world.bus] == ["matching.driver_timeout"]
     world.bus.clear()
     world.run(at("00:30"))
-    assert asked(world) == [("00:00", 1), ("00:22", 2)]
+    assert offers(world) == [("00:00", 1), ("00:22", 2)]
 
 
 def test_repeated_refusal_and_timeout_ask_one_more_each(core: ModuleType) -> None:
@@ -452,12 +452,12 @@ def test_repeated_refusal_and_timeout_ask_one_more_each(core: ModuleType) -> Non
     world.refuse(1)
     for _ in range(3):
         world.deliver(again=True)
-    assert asked(world) == [("00:00", 1), ("00:05", 2)]
+    assert offers(world) == [("00:00", 1), ("00:05", 2)]
     refused = world.bus.copy()
     world.run(at("00:25"))
     world.bus += refused
     world.run(at("00:30"))
-    assert asked(world) == [("00:00", 1), ("00:05", 2), ("00:25", 3)]
+    assert offers(world) == [("00:00", 1), ("00:05", 2), ("00:25", 3)]
 
 
 def test_messages_of_an_earlier_round_change_nothing(core: ModuleType) -> None:
@@ -476,7 +476,7 @@ def test_messages_of_an_earlier_round_change_nothing(core: ModuleType) -> None:
     world.run(at("00:10"))
     world.give_up(2)
     world.run(at("00:12"))
-    assert asked(world)[2:] == [("00:10", 3)]
+    assert offers(world)[2:] == [("00:10", 3)]
     before = world.matchings[ride_id], dict(world.timers), dict(world.offers), dict(world.locks)
     world.bus += [message for message in late if message[1].round == 1]
     world.run(at("00:12"))

@@ -1,4 +1,4 @@
-"""The settings are what is searched by: how far, how often, how many, for how long."""
+"""The settings decide the search: radius, interval, number of offers and duration."""
 
 from dataclasses import fields
 from datetime import timedelta
@@ -33,15 +33,15 @@ def test_each_setting_reaches_its_rule() -> None:
     )
     assert terms.offer_ttl == timedelta(seconds=7.5)
     assert terms.offer_lease == terms.offer_ttl + LEASE_GRACE, (
-        "longer than the offer, for the lock is shorter"
+        "the lease outlives the offer, also with a short lock setting"
     )
     assert terms.fresh == timedelta(seconds=41)
 
 
 def test_settings_above_differ_from_all_defaults() -> None:
-    """So that the test above finds a setting that is not passed on."""
-    ours, default = matcher_of(SETTINGS, RedisClient(None)).terms.rules, Rules()
-    assert not [one.name for one in fields(Rules) if getattr(ours, one.name) == getattr(default, one.name)]
+    """Otherwise the test above would miss a setting that is not passed on."""
+    rules, default = matcher_of(SETTINGS, RedisClient(None)).terms.rules, Rules()
+    assert not [one.name for one in fields(Rules) if getattr(rules, one.name) == getattr(default, one.name)]
 
 
 def test_defaults_are_those_of_the_rfc() -> None:

@@ -67,7 +67,7 @@ async def test_timeline_of_a_ride_without_a_driver(harness: MatchingHarness) -> 
     assert [line["seen"] for line in lines if line["what"] == "searched"] == [2, 1, 1]
     waits = [line for line in lines if line["what"] == "waits"]
     assert moment(waits[0]["until"]) - moment(waits[0]["at"]) == RULES.search_retry_interval
-    assert waits[0]["until"] == waits[1]["until"], "woken in vain, it waits on for the same moment"
+    assert waits[0]["until"] == waits[1]["until"], "woken in vain, it waits until the same time"
 
 
 async def test_timeline_of_two_refusals_and_an_acceptance(harness: MatchingHarness) -> None:
@@ -186,14 +186,14 @@ async def test_timeline_shows_why_offers_ended(harness: MatchingHarness) -> None
 
 
 async def test_timeline_ends_with_the_passengers_cancellation(harness: MatchingHarness) -> None:
-    asked = await harness.town.new_driver(steps=1)
+    driver_id = await harness.town.new_driver(steps=1)
     passenger_id = uuid4()
     ride_id = await harness.town.rides.request(passenger_id)
     await harness.advance(ride_id)
     await harness.town.rides.cancel(ride_id, bearer("passenger", passenger_id), "changed_plans")
     lines = await story(harness, ride_id)
     assert fields_of(lines[-2:], "driver_id", "by", "reason") == [
-        ("withdrawn", str(asked), "ride_canceled"),
+        ("withdrawn", str(driver_id), "ride_canceled"),
         ("canceled", "passenger", "changed_plans"),
     ]
 
@@ -227,12 +227,12 @@ async def test_search_record_keeps_the_nearest_and_the_offered(harness: Matching
     for driver_id in crowd:
         await harness.town.go(driver_id, online=True, position=spot(steps=1))
     await harness.town.rides.offer(await harness.town.rides.request(), *crowd)
-    asked = await harness.town.new_driver(steps=9)
+    offered_id = await harness.town.new_driver(steps=9)
     ride_id = await harness.request_ride()
     (search,) = (await harness.town.rides.timeline(ride_id))["searches"]
     assert search["verdicts"] == {"held": count, "offered": 1}
     assert len(search["seen"]) == MAX_SEEN
-    assert search["seen"][-1]["driver_id"] == str(asked)
+    assert search["seen"][-1]["driver_id"] == str(offered_id)
 
 
 async def test_timeline_is_cut_to_the_last_searches(harness: MatchingHarness) -> None:

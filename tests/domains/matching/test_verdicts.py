@@ -36,9 +36,9 @@ async def test_driving(harness: MatchingHarness) -> None:
 
 
 async def test_held_by_another_rides_offer(harness: MatchingHarness) -> None:
-    asked, free = await harness.new_drivers(1, 2)
-    await harness.town.rides.offer(await harness.town.rides.request(), asked)
-    assert await harness.verdicts(await harness.request_ride()) == {asked: "held", free: "offered"}
+    held, free = await harness.new_drivers(1, 2)
+    await harness.town.rides.offer(await harness.town.rides.request(), held)
+    assert await harness.verdicts(await harness.request_ride()) == {held: "held", free: "offered"}
 
 
 async def test_asked_now_by_this_ride(harness: MatchingHarness) -> None:
@@ -144,9 +144,9 @@ async def test_snatched_by_a_faster_ride(harness: MatchingHarness) -> None:
     database = harness.town.parts.database
     async with database.transaction() as db:
         await make_offers(db, RideId(faster), [UserId(driver_id)], ttl=timedelta(minutes=1))
-        ours = asyncio.create_task(harness.advance(ride_id))
+        step = asyncio.create_task(harness.advance(ride_id))
         await until(lambda: insert_waits(harness))
-    await ours
+    await step
     assert await harness.verdicts(ride_id) == {driver_id: "snatched"}
     search = await harness.last_search(ride_id)
     assert (search["outcome"], search["next_at"] > search["at"]) == ("snatched", True)

@@ -19,7 +19,7 @@ FIRST, FURTHEST = 10, 20
 
 
 async def waiting(harness: MatchingHarness, *, steps: float = 0) -> UUID:
-    """Return a ride so many steps to the north whose search waits."""
+    """Return a ride `steps` to the north whose search waits."""
     way = {"pickup_lat": LAT + steps * STEP, "pickup_lon": LNG}
     ride_id = await harness.town.rides.request(way=way)
     await harness.deliver_all(ride_id)
@@ -67,30 +67,30 @@ async def test_only_searches_that_reach_the_driver_are_woken(harness: MatchingHa
 
 async def test_wider_searches_are_woken_from_farther_away(harness: MatchingHarness) -> None:
     ride_id = await waiting(harness)
-    looks_to = RULES.radius_of((await harness.row(ride_id))["search"])
-    assert looks_to == FIRST * 100 + 500
-    for steps, hears in ((looks_to / 100 + 1, False), (looks_to / 100 - 1, True)):
+    radius = RULES.radius_of((await harness.row(ride_id))["search"])
+    assert radius == FIRST * 100 + 500
+    for steps, is_woken in ((radius / 100 + 1, False), (radius / 100 - 1, True)):
         await come_online(harness, steps=steps)
-        assert await woken(harness, ride_id) == [ride_id] * hears
+        assert await woken(harness, ride_id) == [ride_id] * is_woken
 
 
 async def test_rides_with_an_offer_or_a_driver_are_not_woken(harness: MatchingHarness) -> None:
     drivers = await harness.new_drivers(1, 2)
-    asking, taken = await harness.request_ride(), await harness.request_ride()
-    assert [*await harness.asked_drivers(asking), *await harness.asked_drivers(taken)] == drivers
+    offered, taken = await harness.request_ride(), await harness.request_ride()
+    assert [*await harness.asked_drivers(offered), *await harness.asked_drivers(taken)] == drivers
     await harness.accept(taken, drivers[1])
     await harness.deliver_all(taken)
     await come_online(harness)
-    assert await woken(harness, asking, taken) == []
+    assert await woken(harness, offered, taken) == []
 
 
 async def test_wakeup_without_candidates_changes_nothing(harness: MatchingHarness) -> None:
     ride_id = await waiting(harness)
-    before, told = await harness.row(ride_id), await harness.messages(ride_id)
+    before, messages = await harness.row(ride_id), await harness.messages(ride_id)
     await harness.fire_timer(ride_id, woken=True)
     assert await harness.row(ride_id) == before
     assert await harness.timer_due_at(ride_id) == before["wake_at"]
-    assert len(await harness.messages(ride_id)) == len(told)
+    assert len(await harness.messages(ride_id)) == len(messages)
 
 
 async def test_ended_search_ignores_a_wakeup(harness: MatchingHarness) -> None:
@@ -129,9 +129,9 @@ async def test_refusal_wakes_other_searches(harness: MatchingHarness) -> None:
     refused = await harness.request_ride()
     other = await waiting(harness)
     await harness.refuse(refused, driver_id)
-    assert (await harness.row(refused))["next_search_at"] is not None, "it waits as well"
+    assert (await harness.row(refused))["next_search_at"] is not None, "its search waits too"
     assert await woken(harness, refused, other) == [other]
-    assert len(await harness.searches(refused)) == 3, "and is not searched for again in vain"
+    assert len(await harness.searches(refused)) == 3, "and makes no further search"
 
 
 async def test_given_up_ride_wakes_other_searches(harness: MatchingHarness) -> None:
@@ -146,11 +146,11 @@ async def test_given_up_ride_wakes_other_searches(harness: MatchingHarness) -> N
 
 async def test_completed_ride_wakes_other_searches(harness: MatchingHarness) -> None:
     driver_id = await harness.town.new_driver(steps=1)
-    done = await harness.request_ride()
-    await harness.accept(done, driver_id)
+    completed = await harness.request_ride()
+    await harness.accept(completed, driver_id)
     other = await waiting(harness)
-    await harness.town.rides.drive_to("COMPLETED", done, driver_id)
-    await harness.deliver_all(done)
+    await harness.town.rides.drive_to("COMPLETED", completed, driver_id)
+    await harness.deliver_all(completed)
     assert await woken(harness, other) == [other]
 
 

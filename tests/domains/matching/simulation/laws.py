@@ -18,20 +18,20 @@ def check(world: World) -> None:
 
 def driver_is_held_once(world: World) -> None:
     held = Counter(offer.driver for offer in world.offers.values() if offer.held)
-    assert all(count == 1 for count in held.values()), f"held twice: {held}"
+    assert all(count == 1 for count in held.values()), f"two held offers: {held}"
 
 
 def parallel_offers_are_limited(world: World) -> None:
     for ride_id in world.rides:
         found = [offer for offer in world.live(ride_id) if offer.search is not None]
-        assert len(found) <= world.rules.offers_at_once, f"{len(found)} have an offer at once"
+        assert len(found) <= world.rules.offers_at_once, f"{len(found)} offers are open at once"
 
 
 def no_driver_is_asked_again(world: World) -> None:
     for ride_id in world.rides:
         declined: set[int] = set()
         for offer in world.offers_of(ride_id):
-            assert offer.search is None or offer.driver not in declined, f"{offer.driver} is asked again"
+            assert offer.search is None or offer.driver not in declined, f"{offer.driver} got two offers"
             if offer.response in (None, *DECLINED):
                 declined.add(offer.driver)
 
@@ -67,7 +67,7 @@ def a_lock_outlives_its_offer(world: World) -> None:
         is_live = offer.response is None and offer.expires_at > world.now
         if world.redis_true and is_live and offer.search is not None:
             lock = world.locks.get(offer.driver)
-            assert lock is not None, f"{offer.driver} is asked and not locked"
+            assert lock is not None, f"{offer.driver} has no lock"
             assert lock.ride == offer.ride
             assert lock.until >= offer.expires_at
 
@@ -108,7 +108,7 @@ def check_rest(world: World, *, calm_since: datetime) -> None:
     check(world)
     assert world.timers == {}
     for ride in world.rides.values():
-        assert not ride.is_open, f"ride {ride.id} is forgotten"
+        assert not ride.is_open, f"ride {ride.id} has not ended"
         matching = world.matchings.get(ride.id)
         is_known = matching is not None and matching.round == ride.round
         if ride.ended_at is not None and ride.status != "COMPLETED":

@@ -36,7 +36,7 @@ SECONDS = (1, 2, 3, 5, 10, 15, 19, 20, 21, 31, 60, 285)
 numbers = st.integers(0, 11)
 drivers = st.integers(1, DRIVERS)
 effects = st.integers(1, 7)
-# Actions of others in the middle of a step.
+# Actions of other processes in the middle of a step.
 meanwhiles = st.sampled_from(("accept", "refuse", "offline", "recheck", "fire", "cancel", "wait", "forget"))
 faults = st.one_of(
     st.none(),
@@ -79,11 +79,11 @@ class Machine(RuleBasedStateMachine):
     def request(self, pickup: int) -> None:
         self.world.request(pickup)
 
-    @precondition(lambda self: self._asked())
+    @precondition(lambda self: self._offered())
     @rule(number=numbers, accepts=st.booleans())
     def answer(self, number: int, accepts: bool) -> None:
-        asked = self._asked()
-        (self.world.accept if accepts else self.world.refuse)(asked[number % len(asked)])
+        offered = self._offered()
+        (self.world.accept if accepts else self.world.refuse)(offered[number % len(offered)])
 
     @precondition(lambda self: self._driving())
     @rule(number=numbers, completes=st.booleans())
@@ -93,7 +93,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(number=numbers)
     def cancel(self, number: int) -> None:
-        if number < len(self.world.rides):  # not often
+        if number < len(self.world.rides):  # rarely true
             self.world.cancel(self._ride(number))
 
     @rule(number=numbers, driver=drivers, seconds=st.sampled_from((5, 60)))
@@ -166,7 +166,7 @@ class Machine(RuleBasedStateMachine):
             laws.check(self.world)
 
     def teardown(self) -> None:
-        """Stop the faults, let drivers answer or not, and check that every ride ended."""
+        """Stop the faults, answer all offers or none, and check that every ride ended."""
         if not hasattr(self, "world"):
             return
         world, calm_since = self.world, self.world.now
@@ -178,7 +178,7 @@ class Machine(RuleBasedStateMachine):
         world.run(calm_since + 3 * world.search)
         laws.check_rest(world, calm_since=calm_since)
 
-    def _asked(self) -> list[int]:
+    def _offered(self) -> list[int]:
         return sorted(offer.driver for offer in self.world.offers.values() if offer.response is None)
 
     def _driving(self) -> list[int]:
@@ -202,10 +202,10 @@ class Machine(RuleBasedStateMachine):
     def _fault(self, drawn: Any) -> Fault | None:
         if drawn is None:
             return None
-        dies_before, meanwhile_before, what, number = drawn
-        return Fault(dies_before, meanwhile_before, partial(self._meanwhile, what, number))
+        dies_before, meanwhile_before, act_name, number = drawn
+        return Fault(dies_before, meanwhile_before, partial(self._meanwhile, act_name, number))
 
-    def _meanwhile(self, what: str, number: int) -> None:
+    def _meanwhile(self, act_name: str, number: int) -> None:
         world, driver, ride_id = self.world, number % DRIVERS + 1, self._ride(number)
         acts: dict[str, Callable[[], None]] = {
             "accept": lambda: world.accept(driver),
@@ -219,7 +219,7 @@ class Machine(RuleBasedStateMachine):
             "forget": world.forget_locks if self.redis_fails else lambda: None,
         }
         with suppress(RowLocked):
-            acts[what]()
+            acts[act_name]()
 
 
 def run_core_storms(storms: int, *, seed: int) -> str:

@@ -1,7 +1,7 @@
 """Steps as in `search/service.py`, with drivers on a line and their locks in a simulated Redis.
 
 Between two effects of a step the process can die, which rolls the database back and leaves the locks; and
-others can act, as far as the row locks allow.
+other transactions can act, as far as the row locks allow.
 """
 
 from collections import deque
@@ -105,7 +105,7 @@ class Steps(Rides):
         """Run the faults that are set for the next effect."""
         self._effects += 1
         if self._effects == self._fault.meanwhile_before:
-            with suppress(RowLocked):  # others wait for the lock
+            with suppress(RowLocked):  # other transactions wait for the lock
                 self._fault.meanwhile()
         if self._effects == self._fault.dies_before:
             raise Crash
@@ -158,7 +158,7 @@ class Steps(Rides):
         core, ride = self.core, self.rides[ride_id]
         match effect:
             case core.FindCandidates(radius):
-                yield self._look(tx, ride, matching, radius)
+                yield self._find(tx, ride, matching, radius)
             case core.MakeOffers(candidates, wanted):
                 yield self._offer(tx, ride, matching, candidates, wanted)
             case core.PublishRetry(search, radius, at, reason):
@@ -167,32 +167,32 @@ class Steps(Rides):
                     self.set_due(tx, ride)
                 self.record_event(tx, "matching.retry", ride, more=(search, radius, at, reason))
             case core.EndRide():
-                was_asking = any(
+                had_open_offer = any(
                     offer.response == "EXPIRED" and offer.expires_at >= ride.deadline_at
                     for offer in self.offers_of(ride_id)
                     if offer.round == ride.round
                 )
-                searched = any(look.ride == ride_id for look in self.searches.values())
+                searched = any(search.ride == ride_id for search in self.searches.values())
                 ride = self.end_search(tx, ride, by="matching", searched=searched)
-                key = "matching.timeout" if was_asking else "matching.no_drivers_available"
+                key = "matching.timeout" if had_open_offer else "matching.no_drivers_available"
                 self.record_event(tx, key, ride)
             case _:
                 raise AssertionError(f"unknown effect {effect}")
 
-    def _look(self, tx: Transaction, ride: Ride, matching: Any, radius: int) -> Any:
-        not_these = {one.driver for one in self.offers_of(ride.id) if one.response in (None, *DECLINED)}
+    def _find(self, tx: Transaction, ride: Ride, matching: Any, radius: int) -> Any:
+        excluded = {one.driver for one in self.offers_of(ride.id) if one.response in (None, *DECLINED)}
         near = sorted(
             (abs(driver.at - ride.pickup), name)
             for name, driver in self.drivers.items()
             if driver.online
-            and name not in not_these
+            and name not in excluded
             and abs(driver.at - ride.pickup) <= radius
             and not self._is_busy(name)
             and (self.redis_up or driver.written)
         )[: self.rules.offers_at_once + SPARE]
         found = tuple(name for _, name in near)
-        look = SearchRun(ride.id, ride.round, matching.search, self.now, radius, found)
-        tx.put(self.searches, next(self._numbers), look)
+        search = SearchRun(ride.id, ride.round, matching.search, self.now, radius, found)
+        tx.put(self.searches, next(self._numbers), search)
         candidates = [self.core.Candidate(UUID(int=name), distance) for distance, name in near]
         return self.core.CandidatesFound(self.ride_state(ride.id), candidates, certain=self.redis_up)
 
@@ -213,7 +213,7 @@ class Steps(Rides):
                 left.pop(0)
             self._effect()
             names = [one.driver_id.int for one in batch]
-            radius = [look.radius for look in self.searches.values() if look.ride == ride.id][-1]
+            radius = [search.radius for search in self.searches.values() if search.ride == ride.id][-1]
             made = self.make_offers(
                 tx,
                 ride,

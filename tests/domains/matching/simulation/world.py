@@ -32,7 +32,7 @@ class World(Steps):
         )
         # Messages in the queues: handler and event.
         self.bus: list[tuple[str, PublishedEvent]] = []
-        # What drivers do after how many seconds when they get an offer; others do not answer.
+        # By driver: the answer to an offer and its delay in seconds; other drivers do not answer.
         self.answers: dict[int, tuple[Callable[[int], None], float]] = {}
         # Whether messages are delivered, and whether none was lost so far.
         self.delivers = self.bus_true = True
@@ -88,7 +88,7 @@ class World(Steps):
         self._acts.append((self.now + timedelta(seconds=seconds), lambda: act(*args)))
 
     def run(self, until: datetime | None = None) -> None:
-        """Let time pass and run what is due; without `until`, until nothing is left."""
+        """Advance the clock and run due actions; without `until`, until none is left."""
         while True:
             self._do_what_is_due()
             moments = [*self.timers.values(), *(at for at, _ in self._acts)]
