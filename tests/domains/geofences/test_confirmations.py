@@ -47,7 +47,7 @@ async def test_repeated_confirmation_returns_the_same_ride(village: Village) -> 
     (row,) = await village.sql("SELECT confirmation_id FROM rides WHERE id = $1", ride_of(first))
     confirmation = await village.confirmation(token)
     assert (confirmation["id"], confirmation["ride_id"]) == (row["confirmation_id"], ride_of(first))
-    assert await village.town.rides.told(ride_of(first)) == ["ride.requested"]
+    assert await village.town.rides.event_keys(ride_of(first)) == ["ride.requested"]
 
 
 async def test_ride_messages_in_english(village: Village) -> None:

@@ -93,11 +93,11 @@ async def test_expiry_is_published_once(village: Village) -> None:
     token = await village.request_token(passenger_id)
     confirmation = await village.confirmation(token)
     await village.expire(token)
-    assert await village.town.rides.told(confirmation["id"]) == [], "before the expiry"
+    assert await village.town.rides.event_keys(confirmation["id"]) == [], "before the expiry"
     await village.age(token)
     for _ in range(2):
         await village.expire(token)
-    assert await village.town.rides.told(confirmation["id"]) == ["ride.confirmation_expired"]
+    assert await village.town.rides.event_keys(confirmation["id"]) == ["ride.confirmation_expired"]
     (event,) = await village.sql("SELECT body FROM outbox WHERE aggregate_id = $1", confirmation["id"])
     assert f'"rider_id":"{passenger_id}"' in event["body"].replace(" ", "")
     assert not await village.sql("SELECT FROM timers WHERE subject_id = $1", confirmation["id"])
@@ -109,7 +109,7 @@ async def test_new_confirmation_expires_the_overdue_one(village: Village) -> Non
     confirmation = await village.confirmation(first)
     await village.age(first)
     second = await village.request_token(passenger_id)
-    assert await village.town.rides.told(confirmation["id"]) == ["ride.confirmation_expired"]
+    assert await village.town.rides.event_keys(confirmation["id"]) == ["ride.confirmation_expired"]
     assert not await village.sql("SELECT FROM timers WHERE subject_id = $1", confirmation["id"])
     (timer,) = await village.sql(
         "SELECT due_at FROM timers WHERE subject_id = $1", (await village.confirmation(second))["id"]
@@ -125,7 +125,7 @@ async def test_used_confirmation_never_expires(village: Village) -> None:
     assert not await village.sql("SELECT FROM timers WHERE subject_id = $1", confirmation["id"])
     await village.age(token)
     await village.expire(token)
-    assert await village.town.rides.told(confirmation["id"]) == []
+    assert await village.town.rides.event_keys(confirmation["id"]) == []
     assert (await village.confirmation(token))["expired_at"] is None
 
 

@@ -125,7 +125,7 @@ class Town:
 
     async def events(self, driver_id: UUID) -> list[str]:
         """The driver's location events, by the last part of their routing keys."""
-        keys = await self.rides.told(driver_id)
+        keys = await self.rides.event_keys(driver_id)
         return [key.removeprefix("location.driver.") for key in keys if key.startswith("location.")]
 
     async def row(self, driver_id: UUID) -> Any:

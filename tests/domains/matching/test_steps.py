@@ -41,7 +41,7 @@ async def test_deadline_ends_ride_and_search_together(harness: MatchingHarness) 
     await harness.pass_deadline(ride_id)
     await harness.fire_timer(ride_id)
     assert await harness.town.rides.status(ride_id) == "CANCELED"
-    keys = await harness.town.rides.told(ride_id)
+    keys = await harness.town.rides.event_keys(ride_id)
     assert keys == ["ride.requested", "matching.retry", "ride.cancelled", "matching.no_drivers_available"]
     assert (await harness.row(ride_id))["phase"] == "ended"
     assert await harness.timer_due_at(ride_id) is None

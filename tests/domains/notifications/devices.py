@@ -45,10 +45,10 @@ class Device:
 
     async def next(self) -> Frame:
         async with asyncio.timeout(TIMEOUT_SECONDS):
-            said = await self.socket.recv()
-        assert isinstance(said, str)
-        self.received.append(said)
-        return msgspec.json.decode(said)
+            text = await self.socket.recv()
+        assert isinstance(text, str)
+        self.received.append(text)
+        return msgspec.json.decode(text)
 
     async def notices(self, count: int) -> list[Frame]:
         """Return the next `count` notifications; only heartbeats may come between them."""
@@ -64,24 +64,24 @@ class Device:
     async def seqs(self, count: int) -> list[int]:
         return [one["seq"] for one in await self.notices(count)]
 
-    async def say(self, kind: str, data: object = None, message_id: str | None = "m") -> None:
-        said: dict[str, object] = {"type": kind, **({} if data is None else {"data": data})}
+    async def send_message(self, kind: str, data: object = None, message_id: str | None = "m") -> None:
+        message: dict[str, object] = {"type": kind, **({} if data is None else {"data": data})}
         await self.socket.send(
-            msgspec.json.encode(said | ({"id": message_id} if message_id else {})).decode()
+            msgspec.json.encode(message | ({"id": message_id} if message_id else {})).decode()
         )
 
     async def ask(self, kind: str, data: object = None) -> Frame:
         """Send a message and return its answer; other frames are skipped."""
-        await self.say(kind, data, message_id := uuid4().hex)
+        await self.send_message(kind, data, message_id := uuid4().hex)
         while (frame := await self.next()).get("id") != message_id:
             pass
         return frame
 
     async def is_silent(self) -> bool:
         """Return True if no frame was on its way: the reply comes after earlier frames."""
-        heard = len(self.received)
+        count = len(self.received)
         assert (await self.ask("ping"))["type"] == "reply"
-        return len(self.received) == heard + 1
+        return len(self.received) == count + 1
 
     async def closed(self) -> tuple[int | None, str]:
         """Read to the end; return the server's close code and reason."""
@@ -117,9 +117,9 @@ async def refusal(url: str, headers: Any = None, *, query: str = "", **options: 
         return answer.status_code, msgspec.json.decode(answer.body or b"")["code"]
 
 
-def started(someone: UUID) -> RideStarted:
+def started(user: UUID) -> RideStarted:
     """Return an event that notifies a passenger and needs no rows."""
-    return RideStarted(ride_id=uuid4(), round=1, rider_id=someone, driver_id=uuid4(), started_at=now())
+    return RideStarted(ride_id=uuid4(), round=1, rider_id=user, driver_id=uuid4(), started_at=now())
 
 
 @dataclass
@@ -147,10 +147,10 @@ class LiveServer:
         return self.parts.database
 
     async def newcomer(self, role: str = "passenger", **fields: str) -> Person:
-        someone = await Person(role).known_to(self.api)
+        user = await Person(role).known_to(self.api)
         if fields:
-            assert (await someone.change(self.api, **fields)).status_code == 200
-        return someone
+            assert (await user.change(self.api, **fields)).status_code == 200
+        return user
 
     def notifier(self, *, announced: bool = True) -> Notifier:
         async def announce(payload: bytes) -> object:
@@ -167,23 +167,23 @@ class LiveServer:
         notifier = self.notifier(announced=announced)
         return await self.database.run(lambda db: notifier.notify(db, sources))
 
-    async def notify_user(self, someone: Person, count: int, *, announced: bool = True) -> list[Notification]:
-        return await self.notify(*(started(someone.id) for _ in range(count)), announced=announced)
+    async def notify_user(self, user: Person, count: int, *, announced: bool = True) -> list[Notification]:
+        return await self.notify(*(started(user.id) for _ in range(count)), announced=announced)
 
-    def device(self, someone: Person, since: int | None = None, **options: Any) -> Any:
-        return opened(self.url, someone.headers, query="" if since is None else f"since={since}", **options)
+    def device(self, user: Person, since: int | None = None, **options: Any) -> Any:
+        return opened(self.url, user.headers, query="" if since is None else f"since={since}", **options)
 
-    async def frames_of(self, someone: Person) -> list[str]:
+    async def frames_of(self, user: Person) -> list[str]:
         """Return the user's rows as frames."""
         rows = await self.sql(
             "SELECT user_id, seq, type, data::text AS data, created_at, read_at FROM notifications"
             " WHERE user_id = $1 ORDER BY seq",
-            someone.id,
+            user.id,
         )
         return [Notification(**row).frame() for row in rows]
 
-    async def ticket(self, someone: Person) -> str:
-        answer = await self.api.post("/v1/ws/ticket", headers=someone.headers)
+    async def ticket(self, user: Person) -> str:
+        answer = await self.api.post("/v1/ws/ticket", headers=user.headers)
         assert answer.status_code == 201, answer.text
         return answer.json()["ticket"]
 

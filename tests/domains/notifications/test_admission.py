@@ -31,7 +31,7 @@ def prompt(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hub, "SWEEP_SECONDS", 0.05)
 
 
-async def is_let_in(url: str, headers: dict[str, str], query: str = "") -> bool:
+async def connects(url: str, headers: dict[str, str], query: str = "") -> bool:
     async with opened(url, headers, query=query) as device:
         return await device.is_silent()
 
@@ -63,18 +63,18 @@ async def test_page_of_another_site_is_refused(live_server: LiveServer, origin: 
 async def test_own_pages_and_programs_are_admitted(live_server: LiveServer) -> None:
     place = f"127.0.0.1:{live_server.served.port}"
     for origin in (f"http://{place}", f"https://{place}", f"HTTP://{place}"):
-        assert await is_let_in(live_server.url, bearer() | {"origin": origin})
-    assert await is_let_in(live_server.url, bearer())
+        assert await connects(live_server.url, bearer() | {"origin": origin})
+    assert await connects(live_server.url, bearer())
 
 
 async def test_only_configured_origins_are_admitted(parts: Parts) -> None:
     async with served(parts, cors_origins=["https://app.example"]) as here:
         url = f"http://127.0.0.1:{here.port}"
-        assert await is_let_in(url, bearer() | {"origin": "https://app.example"})
+        assert await connects(url, bearer() | {"origin": "https://app.example"})
         for other in ("http://app.example", "https://app.example:8443", "https://app.example.evil.example"):
             assert await refusal(url, bearer() | {"origin": other}) == (403, "origin_refused")
     async with served(parts, cors_origins=["*"]) as here:
-        assert await is_let_in(f"http://127.0.0.1:{here.port}", bearer() | {"origin": "https://app.example"})
+        assert await connects(f"http://127.0.0.1:{here.port}", bearer() | {"origin": "https://app.example"})
 
 
 async def test_two_origins_or_no_host_are_refused(live_server: LiveServer) -> None:
@@ -100,13 +100,13 @@ async def test_ticket_works_once(live_server: LiveServer) -> None:
 async def test_concurrent_uses_of_a_ticket_admit_one(live_server: LiveServer) -> None:
     ticket = await live_server.ticket(await live_server.newcomer())
 
-    async def come() -> bool:
+    async def connect() -> bool:
         try:
-            return await is_let_in(live_server.url, {}, f"ticket={ticket}")
+            return await connects(live_server.url, {}, f"ticket={ticket}")
         except InvalidStatus:
             return False
 
-    assert sum(await asyncio.gather(*(come() for _ in range(10)))) == 1
+    assert sum(await asyncio.gather(*(connect() for _ in range(10)))) == 1
 
 
 async def test_refused_origin_does_not_use_the_ticket(live_server: LiveServer) -> None:
@@ -114,7 +114,7 @@ async def test_refused_origin_does_not_use_the_ticket(live_server: LiveServer) -
     evil = {"origin": "https://evil.example"}
     assert await refusal(live_server.url, evil, query=f"ticket={ticket}") == (403, "origin_refused")
     assert await refusal(live_server.url, query=f"ticket={ticket}&since=x") == (422, "request_invalid")
-    assert await is_let_in(live_server.url, {}, f"ticket={ticket}")
+    assert await connects(live_server.url, {}, f"ticket={ticket}")
 
 
 @pytest.mark.parametrize("ticket", ["x", "%00", "%ff%fe", "a" * 4000, "' OR true", "%F0%9F%8E%AB"])
@@ -133,8 +133,8 @@ async def test_expired_ticket_is_refused(live_server: LiveServer) -> None:
         assert await refusal(live_server.url, query=f"ticket={ticket}") == (401, code)
 
 
-async def sign_out(live_server: LiveServer, someone: Person) -> None:
-    path = f"/v1/users/{someone.id}/sign-out"
+async def sign_out(live_server: LiveServer, user: Person) -> None:
+    path = f"/v1/users/{user.id}/sign-out"
     answer = await live_server.api.post(path, headers=bearer("operator"))
     assert answer.status_code in (200, 204), answer.text
 
@@ -174,15 +174,15 @@ async def test_unauthenticated_attempts_are_rate_limited(parts: Parts) -> None:
             await refusal(url, query="ticket=nonsense"),
         ]
         assert [status for status, _ in found] == [401, 401, 401, 429, 429]
-        assert await is_let_in(url, bearer()), "whom we know is counted alone"
+        assert await connects(url, bearer()), "callers with a valid token are counted separately"
 
 
 async def test_sockets_count_in_the_callers_rate_limit(parts: Parts) -> None:
     async with served(parts, rate_limit_principal="3/minute") as here, here.client() as client:
         url, ana = f"http://127.0.0.1:{here.port}", Person()
         given = await client.post("/v1/ws/ticket", headers=ana.headers)
-        assert await is_let_in(url, ana.headers)
-        assert await is_let_in(url, {}, f"ticket={given.json()['ticket']}")
+        assert await connects(url, ana.headers)
+        assert await connects(url, {}, f"ticket={given.json()['ticket']}")
         assert await refusal(url, ana.headers) == (429, "too_many_requests")
 
 
@@ -245,7 +245,7 @@ async def test_concurrent_sockets_stay_within_the_maximum(
         try:
             async with live_server.device(ana) as device:
                 return (await device.closed())[1]
-        except ConnectionClosed as ended:  # before it was greeted
+        except ConnectionClosed as ended:  # before the greeting
             return ended.rcvd.reason if ended.rcvd else ""
 
     staying = [asyncio.create_task(stay()) for _ in range(9)]
@@ -282,7 +282,7 @@ async def test_subscriptions_have_a_limit(live_server: LiveServer, monkeypatch: 
     first, second = [{"ride_id": str(await desk.request())} for _ in range(2)]
     async with opened(live_server.url, bearer("operator")) as device:
         assert (await device.ask("subscribe", first))["type"] == "reply"
-        assert (await device.ask("subscribe", first))["type"] == "reply", "the same again is no more"
+        assert (await device.ask("subscribe", first))["type"] == "reply", "a repeat does not count"
         assert await code_of(device, "subscribe", second) == "too_many_subscriptions"
         await device.ask("unsubscribe", first)
         assert (await device.ask("subscribe", second))["type"] == "reply"

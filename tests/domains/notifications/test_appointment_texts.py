@@ -114,8 +114,8 @@ def test_booked_notice_uses_the_appointments_time_zone() -> None:
 def test_client_and_worker_read_each_change(
     event: Event, portuguese: tuple[str, str], english: tuple[str, str]
 ) -> None:
-    for language, said, when in (("pt-BR", portuguese, PORTUGUESE), ("en", english, ENGLISH)):
-        to_client, to_worker = (words.format(when) for words in said)
+    for language, templates, when in (("pt-BR", portuguese, PORTUGUESE), ("en", english, ENGLISH)):
+        to_client, to_worker = (template.format(when) for template in templates)
         assert messages(event, context(language)) == {CLIENT: [to_client], WORKER: [to_worker]}  # type: ignore[arg-type]
 
 
@@ -203,18 +203,18 @@ def test_own_actions_are_not_pushed(event: Event, woken: set[UUID]) -> None:
 def test_notices_link_the_user_they_name(language: Language) -> None:
     """An erasure clears notifications of others that name the user."""
     event = appointment(AppointmentRescheduled, previous_worker_id=RUI, previous_worker_user_id=BEFORE)
-    tellings = notifications_of(SourceEvent(uuid4(), event), context(language))
-    assert {one.user_id: one.about_id for one in tellings} == {CLIENT: WORKER, WORKER: None, BEFORE: WORKER}
+    notices = notifications_of(SourceEvent(uuid4(), event), context(language))
+    assert {one.user_id: one.about_id for one in notices} == {CLIENT: WORKER, WORKER: None, BEFORE: WORKER}
 
 
 @pytest.mark.parametrize(
     ("moment", "zone", "portuguese", "english"),
     [
         ("2026-01-05T17:00Z", "America/Bahia", "seg., 5 de jan., 14:00", "Mon, Jan 5, 2:00 PM"),
-        # By the clocks there it is another day already, or still.
+        # The local date is the next day, or the day before.
         ("2026-01-05T17:00Z", "Pacific/Kiritimati", "ter., 6 de jan., 07:00", "Tue, Jan 6, 7:00 AM"),
         ("2026-01-05T02:00Z", "Pacific/Niue", "dom., 4 de jan., 15:00", "Sun, Jan 4, 3:00 PM"),
-        # An hour before clocks are put back, and an hour after.
+        # Before and after clocks are set back.
         ("2025-11-02T05:30Z", "America/New_York", "dom., 2 de nov., 01:30", "Sun, Nov 2, 1:30 AM"),
         ("2025-11-02T07:30Z", "America/New_York", "dom., 2 de nov., 02:30", "Sun, Nov 2, 2:30 AM"),
         ("2026-03-14T18:30Z", "Asia/Kolkata", "dom., 15 de mar., 00:00", "Sun, Mar 15, 12:00 AM"),

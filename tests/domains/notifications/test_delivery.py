@@ -1,4 +1,4 @@
-"""Each number once and in order, over real sockets: whatever is lost, repeated, overtaken or cut off."""
+"""Each number arrives once and in order, over real sockets, also after losses, repeats and outages."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -32,7 +32,7 @@ def announced_only(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def polling(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows are looked at all the time."""
+    """Poll the rows all the time."""
     monkeypatch.setattr(hub, "POLL_SECONDS_WITH_REDIS", 0.05)
     monkeypatch.setattr(hub, "POLL_SECONDS", 0.05)
 
@@ -96,9 +96,9 @@ async def test_all_devices_of_a_user_get_all_and_only_theirs(live_server: LiveSe
         live_server.device(bia) as other,
     ):
         await asyncio.gather(*(live_server.notify_user(one, 3) for one in (ana, bia, ana)))
-        for device, someone, count in ((phone, ana, 6), (tablet, ana, 6), (other, bia, 3)):
+        for device, user, count in ((phone, ana, 6), (tablet, ana, 6), (other, bia, 3)):
             assert await device.seqs(count) == list(range(1, count + 1))
-            assert device.received[1:] == await live_server.frames_of(someone)
+            assert device.received[1:] == await live_server.frames_of(user)
             assert await device.is_silent()
 
 
@@ -221,9 +221,9 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(redis_pubsub, "RECONNECT_SECONDS", 0.05)
 
 
-async def next_arrives(live_server: LiveServer, device: Device, someone: object) -> None:
+async def next_arrives(live_server: LiveServer, device: Device, user: object) -> None:
     """Check that a new notification arrives next."""
-    (written,) = await live_server.notify_user(someone, 1)  # type: ignore[arg-type]
+    (written,) = await live_server.notify_user(user, 1)  # type: ignore[arg-type]
     assert await device.seqs(1) == [written.seq]
 
 
@@ -282,14 +282,14 @@ async def test_sockets_survive_a_database_outage(
     shaky.unannounced.clear()
     async with shaky.device(ana) as device:
         await listening(shaky)
-        (ours,) = shaky.hub._sessions[ana.id]
-        await until(lambda: ours._delivering is None)  # the greeting has read the rows
+        (own,) = shaky.hub._sessions[ana.id]
+        await until(lambda: own._delivering is None)  # the greeting has read the rows
         for _ in range(2):
             await shaky.notify_user(ana, 1, announced=False)
         await until(lambda: len(shaky.unannounced) == 2)
         async with away(stack, shaky.database):
             assert not await shaky.database.is_up()
-            # It shows a gap: the row before it must be read, and cannot be.
+            # The announcement shows a gap: the row before it must be read, which fails.
             shaky.hub._on_announcements(shaky.unannounced[1])
             answer = await device.ask("ack", {"seq": 1})
             assert (answer["type"], answer["data"]["code"]) == ("error", "database_unavailable")

@@ -46,19 +46,19 @@ async def test_drain_spreads_the_reconnect_times(parts: Parts) -> None:
 async def test_next_server_sends_the_rest_after_a_drain(live_server: LiveServer, parts: Parts) -> None:
     ana = await live_server.newcomer()
     async with served(parts) as here, open_live_server(parts, here) as leaving, leaving.device(ana) as device:
-        telling = asyncio.create_task(_tell_on(live_server, ana))
-        heard = [one["seq"] for one in await device.notices(3)]
+        notifying = asyncio.create_task(_keep_notifying(live_server, ana))
+        seqs = [one["seq"] for one in await device.notices(3)]
         _, (_, more) = await asyncio.gather(leaving.hub.drain(), farewell(device))
-        heard += [one["seq"] for one in more]
-        await telling
-    async with live_server.device(ana, since=heard[-1]) as device:
-        heard += await device.seqs(40 - heard[-1])
-    assert heard == list(range(1, 41))
+        seqs += [one["seq"] for one in more]
+        await notifying
+    async with live_server.device(ana, since=seqs[-1]) as device:
+        seqs += await device.seqs(40 - seqs[-1])
+    assert seqs == list(range(1, 41))
 
 
-async def _tell_on(live_server: LiveServer, someone: Any) -> None:
+async def _keep_notifying(live_server: LiveServer, user: Any) -> None:
     for _ in range(20):
-        await live_server.notify_user(someone, 2)
+        await live_server.notify_user(user, 2)
 
 
 async def test_draining_hub_refuses_an_admitted_socket(parts: Parts) -> None:

@@ -49,7 +49,7 @@ async def pushed(wire: Wire, *frames: bytes, most: int) -> int:
 
 @pytest.mark.parametrize("size", [0, 1, 1000, 16_000], ids=lambda size: f"fragments of {size} bytes")
 async def test_endless_message_is_refused(live_server: LiveServer, size: int) -> None:
-    """In pieces that each are small enough; empty ones never come to a message's size."""
+    """In fragments below the limit; empty fragments never reach the size limit."""
     async with wire_to(live_server.served.port) as wire:
         await wire.opened(bearer()["authorization"])
         wire.send(frame(TEXT, b"x", fin=False))
@@ -97,8 +97,8 @@ async def test_huge_declared_length_is_refused_at_once(live_server: LiveServer) 
         "half a character",
         "binary",
         "compressed",
-        "a continuation of nothing",
-        "a kind that does not exist",
+        "a continuation without a start",
+        "an unknown opcode",
         "a long ping",
         "not masked",
     ],
@@ -115,8 +115,8 @@ async def test_protocol_errors_close_the_socket(live_server: LiveServer, bytes_:
 async def test_fragmented_text_is_accepted(live_server: LiveServer) -> None:
     async with wire_to(live_server.served.port) as wire:
         await wire.opened(bearer()["authorization"])
-        said = '{"type":"ping","id":"é"}'.encode()
-        wire.send(frame(TEXT, said[:22], fin=False), frame(PING), frame(CONTINUED, said[22:]))
+        text = '{"type":"ping","id":"é"}'.encode()
+        wire.send(frame(TEXT, text[:22], fin=False), frame(PING), frame(CONTINUED, text[22:]))
         await wire.frame()
         assert msgspec.json.decode((await wire.frame())[1]) == {"type": "reply", "data": {}, "id": "é"}
 
@@ -126,21 +126,21 @@ async def test_compression_is_not_negotiated(live_server: LiveServer) -> None:
         assert device.socket.protocol.extensions == []
 
 
-NOT_UNDERSTOOD = {
+MALFORMED = {
     "not JSON": ("hello", "malformed_json"),
     "nothing": ("", "malformed_json"),
     "half": ('{"type": "ack"', "malformed_json"),
     "two": ('{"type": "ping"} {"type": "ping"}', "malformed_json"),
     "a list": ("[]", "wrong_shape"),
     "no type": ("{}", "wrong_shape"),
-    "a type that is none": ('{"type": 5}', "wrong_shape"),
+    "a type that is not text": ('{"type": 5}', "wrong_shape"),
     "an unknown type": ('{"type": "dance"}', "type_unknown"),
-    "data that is none": ('{"type": "ack", "data": 5}', "wrong_shape"),
+    "data that is not an object": ('{"type": "ack", "data": 5}', "wrong_shape"),
     "no number": ('{"type": "ack", "data": {}}', "wrong_shape"),
-    "a number in words": ('{"type": "ack", "data": {"seq": "1"}}', "wrong_shape"),
-    "a number below all": ('{"type": "ack", "data": {"seq": -1}}', "wrong_shape"),
-    "a number beyond all": ('{"type": "ack", "data": {"seq": 1%s}}' % ("0" * 30), "wrong_shape"),
-    "half a number": ('{"type": "ack", "data": {"seq": 1.5}}', "wrong_shape"),
+    "a number as text": ('{"type": "ack", "data": {"seq": "1"}}', "wrong_shape"),
+    "a negative number": ('{"type": "ack", "data": {"seq": -1}}', "wrong_shape"),
+    "a too large number": ('{"type": "ack", "data": {"seq": 1%s}}' % ("0" * 30), "wrong_shape"),
+    "a fraction": ('{"type": "ack", "data": {"seq": 1.5}}', "wrong_shape"),
     "no ride": ('{"type": "subscribe", "data": {"ride_id": "x"}}', "wrong_shape"),
     "a long id": ('{"type": "ping", "id": "%s"}' % ("x" * 65), "text_too_long"),
     "half a character": ('{"type": "ping", "id": "\\ud800"}', "malformed_json"),
@@ -149,12 +149,12 @@ NOT_UNDERSTOOD = {
 }
 
 
-@pytest.mark.parametrize(("said", "reason"), NOT_UNDERSTOOD.values(), ids=NOT_UNDERSTOOD)
+@pytest.mark.parametrize(("text", "reason"), MALFORMED.values(), ids=MALFORMED)
 async def test_malformed_messages_are_answered_with_a_reason(
-    live_server: LiveServer, said: str, reason: str
+    live_server: LiveServer, text: str, reason: str
 ) -> None:
     async with opened(live_server.url, bearer() | {"accept-language": "en"}) as device:
-        await device.socket.send(said)
+        await device.socket.send(text)
         answer = await device.next()
         assert answer["type"] == "error"
         assert (answer["data"]["code"], answer["data"]["status"]) == ("message_malformed", 400)
@@ -190,17 +190,17 @@ async def test_message_limit_closes_only_that_users_sockets(
         live_server.device(bia) as other,
     ):
         for _ in range(15):
-            await device.say("ping", message_id=None)
+            await device.send_message("ping", message_id=None)
         assert await device.is_silent()
         for _ in range(15):
-            await second.say("ping", message_id=None)
-        assert await second.closed() == (4429, "too_many_messages"), "a person's sockets are counted together"
+            await second.send_message("ping", message_id=None)
+        assert await second.closed() == (4429, "too_many_messages"), "one user's sockets are added up"
         assert await other.is_silent()
 
 
 @pytest.fixture
 async def narrow_server(parts: Parts):
-    """A server whose connections hold little that was not read."""
+    """A server with small send buffers."""
     async with served(parts) as here, open_live_server(parts, here) as live_server:
         for one in here.server.servers[0].sockets:
             one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
@@ -230,7 +230,7 @@ async def test_client_cut_off_for_not_reading_misses_nothing(
             await narrow_server.notify_user(ana, 200)
         (session,) = narrow_server.hub._sessions[ana.id]
         await until(lambda: cut_off("slow_reader") == before + 1)
-        assert session.seq < 1000, "it was not made to take what nobody reads"
+        assert session.seq < 1000, "rows are not queued without limit"
         assert len(session._queued) <= 32
         await until(lambda: not narrow_server.hub._sessions.get(ana.id))
     async with narrow_server.device(ana, since=0) as device:

@@ -35,19 +35,19 @@ pytestmark = on_one_stack
 MONTH = timedelta(days=30)
 
 
-async def seqs_of(live_server: LiveServer, someone: Person) -> list[int]:
-    rows = await live_server.sql("SELECT seq FROM notifications WHERE user_id = $1 ORDER BY seq", someone.id)
+async def seqs_of(live_server: LiveServer, user: Person) -> list[int]:
+    rows = await live_server.sql("SELECT seq FROM notifications WHERE user_id = $1 ORDER BY seq", user.id)
     return [row["seq"] for row in rows]
 
 
-async def ask(live_server: LiveServer, someone: Person, **query: Any) -> Any:
-    answer = await live_server.api.get("/v1/notifications", params=query, headers=someone.headers)
+async def get(live_server: LiveServer, user: Person, **query: Any) -> Any:
+    answer = await live_server.api.get("/v1/notifications", params=query, headers=user.headers)
     assert answer.status_code == 200, answer.text
     return answer.json()
 
 
-async def read(live_server: LiveServer, someone: Person, **body: Any) -> Any:
-    answer = await live_server.api.post("/v1/notifications/read", json=body, headers=someone.headers)
+async def mark(live_server: LiveServer, user: Person, **body: Any) -> Any:
+    answer = await live_server.api.post("/v1/notifications/read", json=body, headers=user.headers)
     assert answer.status_code == 200, answer.text
     return answer.json()
 
@@ -64,12 +64,12 @@ async def test_concurrent_inserts_leave_no_gap(live_server: LiveServer) -> None:
         some = [one for one in crowd for _ in range(dice.randint(0, 3))]
         dice.shuffle(some)
         await live_server.notify(*(started(one.id) for one in some), announced=False)
-        told.extend(some)
+        notified.extend(some)
 
-    told: list[Person] = []
+    notified: list[Person] = []
     await asyncio.gather(*(notify_in_some_order() for _ in range(40)))
     for one in crowd:
-        assert await seqs_of(live_server, one) == list(range(1, told.count(one) + 1))
+        assert await seqs_of(live_server, one) == list(range(1, notified.count(one) + 1))
 
 
 async def test_rollback_uses_no_number(live_server: LiveServer) -> None:
@@ -110,7 +110,7 @@ async def test_repeated_event_notifies_once(stack: Stack, settings: Settings) ->
             await parts.bus.publish([second, first])
             last = message_of(started(ana))
             await parts.bus.publish([last])
-            await until(lambda: _is_told(parts, last.id))
+            await until(lambda: _is_notified(parts, last.id))
             assert await _count(parts, 3)
 
 
@@ -119,7 +119,7 @@ async def _count(parts: Parts, count: int) -> bool:
         return await db.fetchval("SELECT count(*) FROM notifications") == count
 
 
-async def _is_told(parts: Parts, event_id: UUID) -> bool:
+async def _is_notified(parts: Parts, event_id: UUID) -> bool:
     async with parts.database.connection() as db:
         return await db.fetchval("SELECT EXISTS (SELECT FROM notifications WHERE event_id = $1)", event_id)
 
@@ -127,7 +127,7 @@ async def _is_told(parts: Parts, event_id: UUID) -> bool:
 async def test_ended_offer_is_not_notified(live_server: LiveServer) -> None:
     desk = Desk(live_server.api, live_server.database)
     ride_id, (late, quick) = await desk.offered(2)
-    offers = [event for event in await desk.news(ride_id) if isinstance(event, CandidateFound)]
+    offers = [event for event in await desk.events(ride_id) if isinstance(event, CandidateFound)]
     await desk.let_lapse(ride_id, late)
     written = await live_server.notify(*offers)
     assert [(one.user_id, one.seq) for one in written] == [(quick, 1)]
@@ -135,16 +135,16 @@ async def test_ended_offer_is_not_notified(live_server: LiveServer) -> None:
 
 async def test_erasure_excludes_concurrent_notifications(live_server: LiveServer) -> None:
     ana = await live_server.newcomer()
-    telling: asyncio.Task[Any] | None = None
+    notifying: asyncio.Task[Any] | None = None
     async with live_server.database.transaction() as db:
         await erase_user(db, people.UserId(ana.id), PERSONAL_DATA, by=ana.id)
-        telling = asyncio.create_task(live_server.notify_user(ana, 1))
-        await until(lambda: _is_waited_for(live_server))
-    assert await telling == []
+        notifying = asyncio.create_task(live_server.notify_user(ana, 1))
+        await until(lambda: _lock_is_waited_for(live_server))
+    assert await notifying == []
     assert await live_server.notify_user(ana, 1) == []
 
 
-async def _is_waited_for(live_server: LiveServer) -> bool:
+async def _lock_is_waited_for(live_server: LiveServer) -> bool:
     (row,) = await live_server.sql("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted) AS found")
     return row["found"]
 
@@ -160,17 +160,17 @@ async def test_erasure_deletes_rows_and_the_name_in_others(live_server: LiveServ
     assert (await desk.accept(ride_id, driver.id)).status_code == 200
     matched = replace_ids(example_of(RideMatched), ride_id, passenger.id, driver.id)
     await live_server.notify(matched, started(passenger.id))
-    assert "João" in str(await ask(live_server, passenger))
+    assert "João" in str(await get(live_server, passenger))
     await desk.drive_to("COMPLETED", ride_id, driver.id)
     exported = await live_server.api.get("/v1/me/export", headers=driver.headers)
     assert [one["type"] for one in exported.json()["sections"]["notifications"]] == ["ride.accepted"]
     assert (await live_server.api.delete("/v1/me", headers=driver.headers)).status_code == 204
     assert await seqs_of(live_server, driver) == []
-    left = await ask(live_server, passenger)
+    left = await get(live_server, passenger)
     assert numbers(left) == [3, 2, 1]
     assert "João" not in str(left)
     await live_server.database.run(lambda db: store.erase_notifications(db, driver.id))
-    assert await ask(live_server, passenger) == left, "once more changes nothing"
+    assert await get(live_server, passenger) == left, "a repeat changes nothing"
 
 
 def replace_ids(event: Any, ride_id: UUID, rider_id: UUID, driver_id: UUID) -> Any:
@@ -190,7 +190,7 @@ async def test_pruning_waits_for_a_locked_row(live_server: LiveServer) -> None:
         pruning = asyncio.create_task(
             live_server.database.run(lambda db: prune_notifications(db, older_than=MONTH))
         )
-        await until(lambda: pruning.done() or _is_waited_for(live_server))
+        await until(lambda: pruning.done() or _lock_is_waited_for(live_server))
     assert await pruning >= 4
     assert await seqs_of(live_server, ana) == [5, 6]
     await live_server.notify_user(ana, 1)
@@ -203,7 +203,7 @@ async def test_bounded_pruning_leaves_no_gap(
     monkeypatch.setattr(store, "PRUNED_AT_ONCE", 3)
     ana = await live_server.newcomer()
     await live_server.notify_user(ana, 5)
-    # Of one moment: only their numbers say which is older.
+    # The same time for all: only the numbers give the order.
     await live_server.sql("UPDATE notifications SET created_at = '2001-01-01' WHERE user_id = $1", ana.id)
     await live_server.sql(
         "UPDATE notifications SET read_at = created_at WHERE user_id = $1 AND seq = 1", ana.id
@@ -234,7 +234,7 @@ async def test_expired_tickets_are_pruned(live_server: LiveServer) -> None:
         "DELETE FROM notifications WHERE user_id = $1 AND seq = 3",
         "UPDATE notification_heads SET seq = seq + 1 WHERE user_id = $1",
     ],
-    ids=["a hole", "the last one gone", "a number nobody got"],
+    ids=["a hole", "the last row deleted", "a number without a row"],
 )
 async def test_doctor_finds_a_gap(stack: Stack, settings: Settings, damage: str) -> None:
     async with own_parts(stack, settings) as parts:
@@ -257,25 +257,25 @@ async def test_pages_go_down_from_the_newest_or_up_from_since(live_server: LiveS
     ana, bia = await live_server.newcomer(), await live_server.newcomer()
     await live_server.notify_user(ana, 7)
     await live_server.notify_user(bia, 1)
-    page = await ask(live_server, ana, limit=3)
+    page = await get(live_server, ana, limit=3)
     assert (numbers(page), page["next"], page["unread"]) == ([7, 6, 5], 5, 7)
-    page = await ask(live_server, ana, limit=3, before=page["next"])
+    page = await get(live_server, ana, limit=3, before=page["next"])
     assert (numbers(page), page["next"]) == ([4, 3, 2], 2)
-    page = await ask(live_server, ana, limit=3, before=page["next"])
+    page = await get(live_server, ana, limit=3, before=page["next"])
     assert (numbers(page), page["next"]) == ([1], None)
-    page = await ask(live_server, ana, limit=3, since=2)
+    page = await get(live_server, ana, limit=3, since=2)
     assert (numbers(page), page["next"]) == ([3, 4, 5], 5)
-    page = await ask(live_server, ana, limit=3, since=5)
+    page = await get(live_server, ana, limit=3, since=5)
     assert (numbers(page), page["next"]) == ([6, 7], None)
-    assert numbers(await ask(live_server, ana, since=7)) == []
-    assert numbers(await ask(live_server, ana, since=2, before=5)) == [3, 4]
-    assert numbers(await ask(live_server, bia)) == [1]
+    assert numbers(await get(live_server, ana, since=7)) == []
+    assert numbers(await get(live_server, ana, since=2, before=5)) == [3, 4]
+    assert numbers(await get(live_server, bia)) == [1]
 
 
 async def test_page_has_the_same_data_as_the_socket(live_server: LiveServer) -> None:
     ana = await live_server.newcomer(language="en")
     (written,) = await live_server.notify_user(ana, 1)
-    (shown,) = (await ask(live_server, ana))["items"]
+    (shown,) = (await get(live_server, ana))["items"]
     assert shown["data"]["message"] == "Your ride has begun. Have a good trip!"
     assert (shown["seq"], shown["type"], shown["read_at"]) == (1, "ride.started", None)
     assert written.frame() in await live_server.frames_of(ana)
@@ -285,14 +285,14 @@ async def test_marking_as_read_is_idempotent_and_per_user(live_server: LiveServe
     ana, bia = await live_server.newcomer(), await live_server.newcomer()
     await live_server.notify_user(ana, 5)
     await live_server.notify_user(bia, 5)
-    assert await read(live_server, ana, seqs=[4, 4, 99]) == {"marked": [4], "unread": 4}
-    assert await read(live_server, ana, up_to=2) == {"marked": [1, 2], "unread": 2}
-    first = (await ask(live_server, ana))["items"]
-    assert await read(live_server, ana, up_to=2, seqs=[4]) == {"marked": [], "unread": 2}
-    assert (await ask(live_server, ana))["items"] == first, "not even the moment changes"
-    assert numbers(await ask(live_server, ana, unread=True)) == [5, 3]
-    assert (await ask(live_server, bia))["unread"] == 5
-    both = await asyncio.gather(read(live_server, ana, up_to=5), read(live_server, ana, up_to=5))
+    assert await mark(live_server, ana, seqs=[4, 4, 99]) == {"marked": [4], "unread": 4}
+    assert await mark(live_server, ana, up_to=2) == {"marked": [1, 2], "unread": 2}
+    first = (await get(live_server, ana))["items"]
+    assert await mark(live_server, ana, up_to=2, seqs=[4]) == {"marked": [], "unread": 2}
+    assert (await get(live_server, ana))["items"] == first, "`read_at` does not change either"
+    assert numbers(await get(live_server, ana, unread=True)) == [5, 3]
+    assert (await get(live_server, bia))["unread"] == 5
+    both = await asyncio.gather(mark(live_server, ana, up_to=5), mark(live_server, ana, up_to=5))
     assert sorted(one["marked"] for one in both) == [[], [3, 5]]
 
 
@@ -309,7 +309,7 @@ async def test_concurrent_acknowledgements_publish_once(live_server: LiveServer)
     driver = await live_server.newcomer("driver")
     ride_id = await desk.request()
     await desk.offer(ride_id, driver.id)
-    offers = [event for event in await desk.news(ride_id) if isinstance(event, CandidateFound)]
+    offers = [event for event in await desk.events(ride_id) if isinstance(event, CandidateFound)]
     arriving = replace_ids(example_of(RideArriving), ride_id, driver.id, driver.id)
     async with live_server.device(driver) as phone, live_server.device(driver) as tablet:
         await live_server.notify(*offers, arriving)
@@ -317,23 +317,23 @@ async def test_concurrent_acknowledgements_publish_once(live_server: LiveServer)
             assert await device.seqs(2) == [1, 2]
         replies = await asyncio.gather(*(one.ask("ack", {"seq": 2}) for one in (phone, tablet)))
         assert [one["data"] for one in replies] == [{"seq": 2}] * 2
-        assert (await phone.ask("ack", {"seq": 1}))["data"] == {"seq": 2}, "it never goes back"
-        assert (await phone.ask("ack", {"seq": 99}))["data"] == {"seq": 2}, "nor beyond what there is"
-    told = [event for event in await desk.news(ride_id) if key_of(type(event)) == "matching.offer_sent"]
-    assert [event.offer_id for event in told] == [offers[0].offer_id]  # type: ignore[attr-defined]
+        assert (await phone.ask("ack", {"seq": 1}))["data"] == {"seq": 2}, "it never decreases"
+        assert (await phone.ask("ack", {"seq": 99}))["data"] == {"seq": 2}, "nor exceeds the last number"
+    sent = [event for event in await desk.events(ride_id) if key_of(type(event)) == "matching.offer_sent"]
+    assert [event.offer_id for event in sent] == [offers[0].offer_id]  # type: ignore[attr-defined]
 
 
 async def test_offer_is_acknowledged_once(live_server: LiveServer) -> None:
     desk = Desk(live_server.api, live_server.database)
     ride_id, (driver_id,) = await desk.offered()
-    offers = [event.offer_id for event in await desk.news(ride_id) if isinstance(event, CandidateFound)]
+    offers = [event.offer_id for event in await desk.events(ride_id) if isinstance(event, CandidateFound)]
     await asyncio.gather(
         *(
             live_server.database.run(lambda db: rides.acknowledge_offers(db, [*offers, uuid4()]))
             for _ in range(4)
         )
     )
-    sent = [event for event in await desk.news(ride_id) if isinstance(event, OfferSent)]
+    sent = [event for event in await desk.events(ride_id) if isinstance(event, OfferSent)]
     assert [(event.offer_id, event.driver_id) for event in sent] == [(offers[0], driver_id)]
 
 
@@ -342,11 +342,11 @@ async def test_acknowledging_lower_numbers_skips_the_offer(live_server: LiveServ
     driver = await live_server.newcomer("driver")
     ride_id = await desk.request()
     await desk.offer(ride_id, driver.id)
-    offers = [event for event in await desk.news(ride_id) if isinstance(event, CandidateFound)]
+    offers = [event for event in await desk.events(ride_id) if isinstance(event, CandidateFound)]
     async with live_server.device(driver) as device:
         await live_server.notify(started(driver.id), *offers)
         assert await device.seqs(2) == [1, 2]
         assert (await device.ask("ack", {"seq": 1}))["data"] == {"seq": 1}
-        assert "matching.offer_sent" not in [key_of(type(event)) for event in await desk.news(ride_id)]
+        assert "matching.offer_sent" not in [key_of(type(event)) for event in await desk.events(ride_id)]
         await device.ask("ack", {"seq": 2})
-        assert "matching.offer_sent" in [key_of(type(event)) for event in await desk.news(ride_id)]
+        assert "matching.offer_sent" in [key_of(type(event)) for event in await desk.events(ride_id)]

@@ -50,10 +50,10 @@ class Peer:
             self.hub.leave(self.session)
 
         async def send(frame: str) -> None:
-            said = msgspec.json.decode(frame)
-            if "seq" in said:
+            message = msgspec.json.decode(frame)
+            if "seq" in message:
                 await self.reads.wait()
-                self.seqs.append(said["seq"])
+                self.seqs.append(message["seq"])
 
         async def close(code: int, reason: str) -> None:
             raise AssertionError(reason)
@@ -62,11 +62,11 @@ class Peer:
         await self.hub.join(self.session, since=self.seqs[-1] if self.seqs else 0)
 
 
-async def step(live_server: LiveServer, someone: Person, peer: Peer, what: str, number: int) -> None:
+async def step(live_server: LiveServer, user: Person, peer: Peer, action: str, number: int) -> None:
     assert peer.session is not None
-    match what:
+    match action:
         case "notify":
-            await live_server.notify_user(someone, number, announced=False)
+            await live_server.notify_user(user, number, announced=False)
         case "announce":
             if live_server.unannounced:
                 peer.hub._on_announcements(live_server.unannounced[number % len(live_server.unannounced)])
@@ -98,26 +98,26 @@ async def step(live_server: LiveServer, someone: Person, peer: Peer, what: str, 
 async def test_each_number_arrives_once_and_in_order(
     live_server: LiveServer, steps: list[tuple[str, int]], kept: int, page: int
 ) -> None:
-    async def no_one_connected(principals: Any) -> list[bool]:
+    async def none_revoked(principals: Any) -> list[bool]:
         return [False for _ in principals]
 
     with pytest.MonkeyPatch.context() as patch:
-        # Small, so that all that happens beyond them does happen.
+        # Small limits, so that they are exceeded.
         patch.setattr(sessions, "MAX_QUEUED", kept)
         patch.setattr(sessions, "PAGE_ROWS", page)
         patch.setattr("catraca.domains.notifications.sockets.hub.PAGE_ROWS", page)
         live_server.unannounced.clear()
         ana = await live_server.newcomer()
         principal = Principal(ana.id, frozenset({"passenger"}), now(), now().replace(year=9999))
-        peer = Peer(Hub(live_server.database, None, revoked=no_one_connected), principal)
+        peer = Peer(Hub(live_server.database, None, revoked=none_revoked), principal)
         await peer.connect()
-        for what, number in steps:
-            await step(live_server, ana, peer, what, number)
-        count = sum(number for what, number in steps if what == "notify")
+        for action, number in steps:
+            await step(live_server, ana, peer, action, number)
+        count = sum(number for action, number in steps if action == "notify")
         peer.reads.set()
         session = peer.session
         assert session is not None
-        # What it was going to send by itself comes first: a look would make it forget that.
+        # First send the queued frames: `catch_up` would drop them from the queue.
         await until(lambda: session._delivering is None)
         session.catch_up()
         await until(lambda: session._delivering is None, seconds=20)

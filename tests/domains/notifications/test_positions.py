@@ -1,4 +1,4 @@
-"""Where a driver is: to that ride's passenger and to operators who follow it, the newest, and never late."""
+"""Positions of drivers: only the newest and fresh ones, and only to the passenger of the ride."""
 
 from datetime import datetime, timedelta
 from uuid import UUID, uuid4
@@ -42,8 +42,8 @@ async def show(live_server: LiveServer, *positions: ShownPosition) -> None:
     assert await redis_pubsub.publish(live_server.parts.redis, POSITIONS_CHANNEL, encode_positions(positions))
 
 
-async def hears_positions(live_server: LiveServer) -> None:
-    """Announcements are for who listens; a hub begins to with its first socket."""
+async def until_subscribed(live_server: LiveServer) -> None:
+    """Wait until the hub is subscribed, which it does with its first socket."""
     await until(lambda: live_server.hub._listener.connected)
 
 
@@ -56,11 +56,11 @@ async def seen(device: Device) -> dict[str, object]:
 
 async def test_passenger_sees_only_their_own_driver(live_server: LiveServer) -> None:
     ana, bia = await live_server.newcomer(), await live_server.newcomer()
-    async with live_server.device(ana) as hers, live_server.device(bia) as others:
-        await hears_positions(live_server)
+    async with live_server.device(ana) as device, live_server.device(bia) as other:
+        await until_subscribed(live_server)
         shown = position(ana.id)
         await show(live_server, shown)
-        assert await seen(hers) == {
+        assert await seen(device) == {
             "ride_id": str(shown.ride_id),
             "driver_id": str(shown.driver_id),
             "lat": -12.97,
@@ -69,14 +69,14 @@ async def test_passenger_sees_only_their_own_driver(live_server: LiveServer) -> 
             "heading_degrees": 90.0,
             "speed_mps": 9.5,
         }
-        assert await others.is_silent()
+        assert await other.is_silent()
 
 
 async def test_stale_and_superseded_positions_are_not_sent(live_server: LiveServer) -> None:
     ana = await live_server.newcomer()
     ride_id, driver_id = uuid4(), uuid4()
     async with live_server.device(ana) as device:
-        await hears_positions(live_server)
+        await until_subscribed(live_server)
         at = now()
         newest = position(ana.id, ride_id=ride_id, driver_id=driver_id, lat=-12.5, taken_at=at)
         overtaken = position(
@@ -91,7 +91,7 @@ async def test_stale_and_superseded_positions_are_not_sent(live_server: LiveServ
 async def test_unreadable_positions_are_ignored(live_server: LiveServer) -> None:
     ana = await live_server.newcomer()
     async with live_server.device(ana) as device:
-        await hears_positions(live_server)
+        await until_subscribed(live_server)
         await redis_pubsub.publish(live_server.parts.redis, POSITIONS_CHANNEL, b"\xff not a position")
         await show(live_server, position(ana.id))
         assert await seen(device)

@@ -24,7 +24,7 @@ from tests.storms.processes import is_ready
 pytestmark = [on_one_stack, pytest.mark.xdist_group("live process")]
 
 MEGABYTE = 2**20
-# Generous: what is sent is many times that.
+# A generous limit: the clients send many times as much.
 GROWTH_BYTES = 48 * MEGABYTE
 
 
@@ -74,8 +74,8 @@ async def server(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Asyn
         process.wait()
 
 
-async def pour(server: Server, data: bytes, most: int, *, first: bytes = b"") -> None:
-    """As much of it as is taken, on a socket of one's own."""
+async def flood(server: Server, data: bytes, most: int, *, first: bytes = b"") -> None:
+    """Send `data` repeatedly on a new socket, up to `most` bytes, until the server closes it."""
     async with wire_to(server.port) as wire:
         await wire.opened(bearer()["authorization"])
         wire._writer.transport.pause_reading()
@@ -86,7 +86,7 @@ async def pour(server: Server, data: bytes, most: int, *, first: bytes = b"") ->
 
 
 async def test_unauthenticated_clients_do_not_grow_memory(server: Server) -> None:
-    await pour(server, frame(PING, b"x" * 125) * 2000, MEGABYTE)
+    await flood(server, frame(PING, b"x" * 125) * 2000, MEGABYTE)
     before = server.resident_bytes()
     large = frame(TEXT, b"x" * 10 * MEGABYTE)
     nothing = frame(CONTINUED, fin=False) * 50_000
@@ -94,10 +94,10 @@ async def test_unauthenticated_clients_do_not_grow_memory(server: Server) -> Non
     started = frame(TEXT, b"x", fin=False)
     for _ in range(3):
         await asyncio.gather(
-            *(pour(server, large, 10 * MEGABYTE) for _ in range(4)),
-            *(pour(server, nothing, 60 * MEGABYTE, first=started) for _ in range(2)),
-            *(pour(server, pieces, 60 * MEGABYTE, first=started) for _ in range(2)),
-            *(pour(server, frame(PING, b"x" * 125) * 2000, 60 * MEGABYTE) for _ in range(2)),
+            *(flood(server, large, 10 * MEGABYTE) for _ in range(4)),
+            *(flood(server, nothing, 60 * MEGABYTE, first=started) for _ in range(2)),
+            *(flood(server, pieces, 60 * MEGABYTE, first=started) for _ in range(2)),
+            *(flood(server, frame(PING, b"x" * 125) * 2000, 60 * MEGABYTE) for _ in range(2)),
         )
     assert server.resident_bytes() - before < GROWTH_BYTES
     async with opened(server.url, bearer()) as device:
@@ -128,8 +128,8 @@ async def test_logs_and_metrics_contain_no_personal_data(server: Server) -> None
     assert 'catraca_ws_refused_total{code="origin_refused"} 1.0' in figures
     assert 'catraca_ws_ended_total{reason="message_malformed"} 1.0' in figures
     for text in (server.log.read_text(), figures):
-        for told in (ticket, token, secret, str(ana.id)):
-            assert told not in text
+        for secret_text in (ticket, token, secret, str(ana.id)):
+            assert secret_text not in text
     assert '"level":"error"' not in server.log.read_text()
 
 

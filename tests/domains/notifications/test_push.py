@@ -35,19 +35,17 @@ class PushHarness:
     api: httpx.AsyncClient
     service: PushService
 
-    async def subscribed(self, someone: Person) -> tuple[Browser, str]:
+    async def subscribed(self, user: Person) -> tuple[Browser, str]:
         browser = Browser(f"{self.service.origin}/send/{uuid4()}")
-        answer = await self.subscribe(someone, browser)
+        answer = await self.subscribe(user, browser)
         assert answer.status_code == 201, answer.text
         return browser, answer.json()["id"]
 
-    async def subscribe(self, someone: Person, browser: Browser) -> httpx.Response:
-        return await self.api.post(
-            "/v1/push/subscriptions", headers=someone.headers, json=browser.subscription
-        )
+    async def subscribe(self, user: Person, browser: Browser) -> httpx.Response:
+        return await self.api.post("/v1/push/subscriptions", headers=user.headers, json=browser.subscription)
 
-    async def devices(self, someone: Person) -> list[str]:
-        answer = await self.api.get("/v1/push/subscriptions", headers=someone.headers)
+    async def devices(self, user: Person) -> list[str]:
+        answer = await self.api.get("/v1/push/subscriptions", headers=user.headers)
         return [device["id"] for device in answer.json()["items"]]
 
     async def notify(self, *events: Event) -> None:
@@ -67,7 +65,7 @@ class PushHarness:
 
 
 async def _not_announced(_payload: bytes) -> None:
-    """No socket is open."""
+    """Drop the announcement: no socket is open."""
 
 
 @pytest.fixture(scope="module")
@@ -90,10 +88,10 @@ async def fresh(harness: PushHarness) -> None:
 
 
 async def new_passenger(harness: PushHarness, **fields: object) -> Person:
-    someone = await Person().known_to(harness.api)
+    user = await Person().known_to(harness.api)
     if fields:
-        assert (await someone.change(harness.api, **fields)).status_code == 200
-    return someone
+        assert (await user.change(harness.api, **fields)).status_code == 200
+    return user
 
 
 def no_drivers(rider_id: UUID, at: datetime | None = None) -> NoDriversAvailable:
@@ -124,10 +122,10 @@ async def test_each_device_of_the_user_gets_the_push(
         await until(lambda: len(harness.service.taken) == 2)
         await until(harness.all_sent)
     endpoints = {one.subscription["endpoint"]: one for one in (phone, tablet)}
-    said = [
+    payloads = [
         endpoints[harness.service.origin + pushed.path].read(pushed.body) for pushed in harness.service.taken
     ]
-    assert {(one["title"], one["type"], one["seq"]) for one in said} == {
+    assert {(one["title"], one["type"], one["seq"]) for one in payloads} == {
         ("No driver available", "matching.no_drivers_available", 1)
     }
     assert len(harness.service.taken) == 2
@@ -145,10 +143,10 @@ async def test_acknowledged_and_quiet_types_are_not_pushed(harness: PushHarness)
     assert harness.service.taken == []
 
 
-async def new_appointment(
+async def new_cancellation(
     harness: PushHarness, client: Person, worker: Person, starts_in: timedelta
 ) -> Event:
-    """The client has called it off."""
+    """Insert a service and a worker; return the event of a cancellation by the client."""
     service_id, worker_id = uuid4(), uuid4()
     async with harness.parts.database.transaction() as db:
         await db.execute(
@@ -175,21 +173,21 @@ async def test_own_cancellation_is_notified_but_not_pushed(harness: PushHarness)
     client, worker = await new_passenger(harness), await new_passenger(harness)
     await harness.subscribed(client)
     browser, _ = await harness.subscribed(worker)
-    event = await new_appointment(harness, client, worker, timedelta(days=2))
+    event = await new_cancellation(harness, client, worker, timedelta(days=2))
     async with working(harness.parts, ["relay", "notifier"]):
         await harness.notify(event)
         await until(lambda: harness.service.taken)
         await until(harness.all_sent)
     (pushed,) = harness.service.taken
     assert browser.read(pushed.body)["message"].startswith("O cliente cancelou: Consulta, ")
-    told = await harness.api.get("/v1/notifications", headers=client.headers)
-    assert [one["type"] for one in told.json()["items"]] == ["appointment.canceled"]
+    page = await harness.api.get("/v1/notifications", headers=client.headers)
+    assert [one["type"] for one in page.json()["items"]] == ["appointment.canceled"]
 
 
 async def test_appointment_pushes_expire_at_its_start(harness: PushHarness) -> None:
     client, worker = await new_passenger(harness), await new_passenger(harness)
     await harness.subscribed(worker)
-    await harness.notify(await new_appointment(harness, client, worker, timedelta(seconds=-1)))
+    await harness.notify(await new_cancellation(harness, client, worker, timedelta(seconds=-1)))
     async with working(harness.parts, ["relay", "notifier"]):
         await until(harness.all_sent)
     assert harness.service.taken == []
@@ -254,8 +252,8 @@ async def test_user_has_ten_devices_and_a_device_one_user(harness: PushHarness) 
 async def test_only_the_owner_can_unsubscribe(harness: PushHarness) -> None:
     ana, bia = await new_passenger(harness), await new_passenger(harness)
     _, device = await harness.subscribed(ana)
-    for someone, left in ((bia, [device]), (ana, []), (ana, [])):
-        answer = await harness.api.delete(f"/v1/push/subscriptions/{device}", headers=someone.headers)
+    for user, left in ((bia, [device]), (ana, []), (ana, [])):
+        answer = await harness.api.delete(f"/v1/push/subscriptions/{device}", headers=user.headers)
         assert answer.status_code == 204
         assert await harness.devices(ana) == left
 

@@ -100,10 +100,10 @@ def notified(event: Event, place: MessageContext) -> list[tuple[UUID, str, dict[
 
 
 def messages(event: Event, place: MessageContext) -> dict[UUID, list[str]]:
-    said: dict[UUID, list[str]] = {}
+    texts: dict[UUID, list[str]] = {}
     for user_id, _, data in notified(event, place):
-        said.setdefault(user_id, []).append(data["message"])
-    return said
+        texts.setdefault(user_id, []).append(data["message"])
+    return texts
 
 
 def offer(**fields: Any) -> Event:
@@ -232,9 +232,9 @@ def test_acceptance_notifies_both_parties_as_the_contract_says() -> None:
 def test_passenger_and_driver_read_their_own_language() -> None:
     mixed = context()
     mixed = replace(mixed, people={**mixed.people, UserId(DRIVER): person(DRIVER, "en", name="João")})
-    said = messages(of(RideMatched), mixed)
-    assert said[RIDER][0] == "Um motorista aceitou sua corrida!"
-    assert said[DRIVER] == ["You have accepted the ride! Go to the pickup point."]
+    texts = messages(of(RideMatched), mixed)
+    assert texts[RIDER][0] == "Um motorista aceitou sua corrida!"
+    assert texts[DRIVER] == ["You have accepted the ride! Go to the pickup point."]
 
 
 @pytest.mark.parametrize(
@@ -267,11 +267,13 @@ def test_no_driver_notice_proposes_actions(kind: type[Event]) -> None:
         "message": "We found no drivers in your area at the moment."
         " Try again in a few minutes, or search farther out.",
     }
-    for language, said in (("pt-BR", portuguese), ("en", english)):
+    for language, texts in (("pt-BR", portuguese), ("en", english)):
         assert notified(of(kind), context(language)) == [  # type: ignore[arg-type]
-            (RIDER, "matching.no_drivers_available", {"ride_id": str(RIDE), "actions": actions, **said})
+            (RIDER, "matching.no_drivers_available", {"ride_id": str(RIDE), "actions": actions, **texts})
         ]
-    assert notified(of(RideCancelled, reason="no_drivers_available"), context()) == [], "that says it already"
+    assert notified(of(RideCancelled, reason="no_drivers_available"), context()) == [], (
+        "`matching.no_drivers_available` notifies already"
+    )
 
 
 @pytest.mark.parametrize(
@@ -291,8 +293,8 @@ def test_no_driver_notice_proposes_actions(kind: type[Event]) -> None:
     ],
 )
 def test_canceled_offer_has_its_reason(reason: str, portuguese: str, english: str) -> None:
-    for language, said in (("pt-BR", portuguese), ("en", english)):
-        data = {"ride_id": str(RIDE), "offer_id": str(OFFER), "reason": reason, "message": said}
+    for language, message in (("pt-BR", portuguese), ("en", english)):
+        data = {"ride_id": str(RIDE), "offer_id": str(OFFER), "reason": reason, "message": message}
         assert notified(of(OfferCanceled, reason=reason), context(language)) == [  # type: ignore[arg-type]
             (DRIVER, "offer.canceled", data)
         ]
@@ -366,36 +368,34 @@ def test_both_parties_read_who_canceled_in_english(by: str, to_rider: str, to_dr
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_all_texts_exist_and_are_used(language: Language, monkeypatch: pytest.MonkeyPatch) -> None:
-    said: set[str] = set()
+    used: set[str] = set()
 
-    def listening(key: str, *rest: Any) -> str:
-        said.add(key)
+    def recorded(key: str, *rest: Any) -> str:
+        used.add(key)
         return text(key, *rest)
 
-    monkeypatch.setattr(model, "text", listening)
+    monkeypatch.setattr(model, "text", recorded)
     place = context(language)
     nameless = replace(place, people={**place.people, UserId(DRIVER): person(DRIVER, language)})
     for event in NOTIFYING_EVENTS:
         assert notified(event, place)
         assert notified(event, nameless)
-    assert said == {key for key in words(language) if key.startswith("notifications.")}
+    assert used == {key for key in words(language) if key.startswith("notifications.")}
 
 
 def test_recipients_match_the_catalogue() -> None:
-    tellings: list[NewNotification] = [
+    notices: list[NewNotification] = [
         one for event in NOTIFYING_EVENTS for one in notifications_of(SourceEvent(uuid4(), event), context())
     ]
-    assert {type(one.notice) for one in tellings} == set(NOTICES)
+    assert {type(one.notice) for one in notices} == set(NOTICES)
     parties = {RIDER: "passenger", DRIVER: "driver", CLIENT: "client", WORKER: "worker", BEFORE: "worker"}
-    for one in tellings:
+    for one in notices:
         assert parties[one.user_id] in one.notice.to
 
 
 def test_other_events_notify_no_user() -> None:
-    assert notified(of(RideAccepted), context()) == [], (
-        "`ride.matched` says it, and when the driver will be there"
-    )
-    assert notified(offer(), context(open_offers=())) == [], "it is too late to accept it"
+    assert notified(of(RideAccepted), context()) == [], "`ride.matched` notifies, with the time of arrival"
+    assert notified(offer(), context(open_offers=())) == [], "the offer has ended"
 
 
 def test_erased_users_are_not_notified() -> None:

@@ -13,7 +13,7 @@ from tests.servers import until
 
 
 async def test_stale_positions_are_dropped_after_a_stall() -> None:
-    """The client did not read for a while: of the positions only the newest and fresh are sent."""
+    """After a time without reads, only the newest fresh position of a ride is sent."""
     sent, reading = list[str](), asyncio.Event()
 
     async def send(frame: str) -> None:
@@ -23,11 +23,11 @@ async def test_stale_positions_are_dropped_after_a_stall() -> None:
     async def close(code: int, reason: str) -> None:
         raise AssertionError(reason)
 
-    async def nothing(_asked: tuple[UUID, int]) -> list[Notification]:
+    async def no_rows(_since: tuple[UUID, int]) -> list[Notification]:
         return []
 
     ana = Principal(uuid4(), frozenset({"passenger"}), now(), now() + timedelta(hours=1))
-    session = Session(ana, "en", send, close, nothing, seq=0)
+    session = Session(ana, "en", send, close, no_rows, seq=0)
     session.announce(1, "a notification that the peer does not read")
     await asyncio.sleep(0)
     ended, driving = uuid4(), uuid4()
@@ -50,11 +50,11 @@ async def test_failed_delivery_closes_the_socket_with_1011() -> None:
     async def close(code: int, reason: str) -> None:
         ends.append((code, reason))
 
-    async def nothing(_asked: tuple[UUID, int]) -> list[Notification]:
+    async def no_rows(_since: tuple[UUID, int]) -> list[Notification]:
         return []
 
     ana = Principal(uuid4(), frozenset({"passenger"}), now(), now() + timedelta(hours=1))
-    session = Session(ana, "en", send, close, nothing, seq=0)
+    session = Session(ana, "en", send, close, no_rows, seq=0)
     session.announce(1, "never sent")
     await until(lambda: bool(ends))
     assert ends == [(1011, "internal_error")]

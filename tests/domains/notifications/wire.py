@@ -17,13 +17,13 @@ UPGRADE = (
 
 
 def head(*lines: str, target: str = "/v1/ws", host: str = "catraca.test") -> bytes:
-    """A handshake with these headers as well."""
+    """A handshake with these additional headers."""
     more = "".join(f"{line}\r\n" for line in lines)
     return f"GET {target} HTTP/1.1\r\nHost: {host}\r\n".encode() + UPGRADE + more.encode() + b"\r\n"
 
 
 def frame(opcode: int, payload: bytes = b"", *, fin: bool = True, first_bits: int = 0) -> bytes:
-    """Masked with nothing, which is a mask as well."""
+    """A client frame, masked with zeros."""
     length = len(payload)
     if length < 126:
         size = bytes([0x80 | length])
@@ -35,7 +35,7 @@ def frame(opcode: int, payload: bytes = b"", *, fin: bool = True, first_bits: in
 
 
 class Wire(Line):
-    """A connection on which a socket is opened by hand."""
+    """A connection on which the test opens a WebSocket itself."""
 
     async def opened(self, authorization: str) -> None:
         self.send(head(f"Authorization: {authorization}"))
@@ -53,7 +53,7 @@ class Wire(Line):
         return first & 0x0F, await self._reader.readexactly(length)
 
     async def closed(self) -> tuple[int, str]:
-        """With which code and reason the server closes; it then hangs up."""
+        """Wait until the server closes the connection; returns its code and reason."""
         while (found := await self.frame())[0] != CLOSE:
             pass
         payload = found[1]

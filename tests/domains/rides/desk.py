@@ -20,7 +20,7 @@ from tests.conftest import bearer
 SE = {"pickup_lat": -12.9777, "pickup_lon": -38.5016}
 BARRA = {"dropoff_lat": -13.0102, "dropoff_lon": -38.5326}
 WAY = SE | BARRA
-# The verb that leads on from each status, and its body.
+# The next verb in each status, and its body.
 NEXT: dict[str, tuple[str, Any]] = {
     "ACCEPTED": ("arrive", None),
     "ARRIVING": ("start", None),
@@ -178,7 +178,7 @@ class Desk:
         )
         return answer.json()["attempts"]
 
-    async def told(self, *aggregate_ids: UUID) -> list[str]:
+    async def event_keys(self, *aggregate_ids: UUID) -> list[str]:
         """The routing keys of these aggregates' events, sent or not."""
         rows = await self.sql(
             f"SELECT * FROM ({EVENTS_SQL}) AS o WHERE aggregate_id = ANY ($1::uuid[])"
@@ -187,7 +187,7 @@ class Desk:
         )
         return [row["routing_key"] for row in rows]
 
-    async def news(self, ride_id: UUID) -> list[Event]:
+    async def events(self, ride_id: UUID) -> list[Event]:
         """The events of the ride and its offers, decoded as consumers decode them."""
         rows = await self.sql(
             f"SELECT * FROM ({EVENTS_SQL}) AS o WHERE body->>'ride_id' = $1 ORDER BY aggregate_id, seq",

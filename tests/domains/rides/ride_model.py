@@ -30,7 +30,7 @@ class RideModel:
     offers: dict[UUID, str | None] = field(default_factory=dict)
     gave_up: set[UUID] = field(default_factory=set)
     attempts: int = 0
-    told: Counter[str] = field(default_factory=lambda: Counter({"ride.requested": 1}))
+    events: Counter[str] = field(default_factory=lambda: Counter({"ride.requested": 1}))
 
     @property
     def live(self) -> list[UUID]:
@@ -45,10 +45,10 @@ class RideModel:
         self.status = status
         self.steps += 1
 
-    def _end_live(self, answer: str, news: str) -> None:
+    def _end_live(self, answer: str, key: str) -> None:
         for driver in self.live:
             self.offers[driver] = answer
-            self.told[news] += 1
+            self.events[key] += 1
 
     def _back_to_search(self) -> None:
         if self.status == "OFFERED" and not self.live:
@@ -59,7 +59,7 @@ class RideModel:
             return 409, "ride_not_open"
         made = [driver for driver in drivers if driver not in busy | self.gave_up]
         self.offers |= dict.fromkeys(made)
-        self.told["matching.candidate_found"] += len(made)
+        self.events["matching.candidate_found"] += len(made)
         if made and self.status != "OFFERED":
             self._move("OFFERED")
         return 201, None
@@ -75,7 +75,7 @@ class RideModel:
         if self.status != "OFFERED" or self.offers[driver] is not None:
             return 400, "ride_cannot_be_accepted"
         self.offers[driver], self.driver_id = "ACCEPTED", driver
-        self.told += Counter({"ride.accepted": 1, "matching.driver_accepted": 1})
+        self.events += Counter({"ride.accepted": 1, "matching.driver_accepted": 1})
         self._end_live("CANCELED", "offer.canceled")
         self._move("ACCEPTED")
         return 200, None
@@ -86,7 +86,7 @@ class RideModel:
         match self.offers[driver]:
             case None:
                 self.offers[driver] = "REJECTED"
-                self.told["matching.driver_rejected"] += 1
+                self.events["matching.driver_rejected"] += 1
                 self._back_to_search()
                 return 200, None
             case "REJECTED":
@@ -103,7 +103,7 @@ class RideModel:
         start, end = NEXT[verb]
         if self.status != start:
             return NOT_NOW
-        self.told[f"ride.{end.lower()}"] += 1
+        self.events[f"ride.{end.lower()}"] += 1
         self._move(end)
         return 200, None
 
@@ -112,7 +112,7 @@ class RideModel:
         if self.status not in (*OPEN, "ACCEPTED", "ARRIVING"):
             return NOT_NOW
         self._end_live("CANCELED", "offer.canceled")
-        self.told["ride.cancelled"] += 1
+        self.events["ride.cancelled"] += 1
         self._move("EXPIRED" if reason == "expired" else "CANCELED")
         return 200, None
 
@@ -123,7 +123,7 @@ class RideModel:
             return NOT_NOW
         self.gave_up.add(driver)
         self.driver_id, self.round = None, self.round + 1
-        self.told["ride.reassigning"] += 1
+        self.events["ride.reassigning"] += 1
         self._move("SEARCHING")
         return 200, None
 
@@ -134,7 +134,7 @@ class RideModel:
     def withdraw(self, driver: UUID) -> None:
         if self.offers.get(driver, "none") is None:
             self.offers[driver] = "EXPIRED"
-            self.told["matching.driver_timeout"] += 1
+            self.events["matching.driver_timeout"] += 1
             self._back_to_search()
 
     def end_search(self) -> None:

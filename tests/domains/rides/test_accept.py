@@ -26,9 +26,9 @@ async def test_one_of_a_hundred_drivers_gets_the_ride(desk: Desk) -> None:
     attempts = await desk.attempts(ride_id)
     assert Counter(attempt["status"] for attempt in attempts) == {"SUCCESS": 1, "FAILED": 99}
     assert {attempt["failure_reason"] for attempt in attempts} == {None, "ride_already_accepted"}
-    assert await desk.told(ride_id) == ["ride.requested", "ride.accepted"]
-    told = Counter(type(event).__name__ for event in await desk.news(ride_id))
-    assert (told["DriverAccepted"], told["OfferCanceled"]) == (1, 99)
+    assert await desk.event_keys(ride_id) == ["ride.requested", "ride.accepted"]
+    counts = Counter(type(event).__name__ for event in await desk.events(ride_id))
+    assert (counts["DriverAccepted"], counts["OfferCanceled"]) == (1, 99)
 
 
 async def test_ride_from_request_to_completion(desk: Desk) -> None:
@@ -43,9 +43,9 @@ async def test_ride_from_request_to_completion(desk: Desk) -> None:
     assert (other.status_code, other.json()["accepted_by_you"]) == (409, True)
     for verb in ("arrive", "start"):
         assert (await desk.act(ride_id, verb, headers=driver)).status_code == 200
-    done = await desk.act(ride_id, "complete", headers=driver, json={})
-    assert done.json()["final_fare_cents"] == done.json()["estimated_fare_cents"]
-    assert UUID(done.json()["ride_id"]) == ride_id
+    completed = await desk.act(ride_id, "complete", headers=driver, json={})
+    assert completed.json()["final_fare_cents"] == completed.json()["estimated_fare_cents"]
+    assert UUID(completed.json()["ride_id"]) == ride_id
 
 
 @pytest.mark.parametrize(("verb", "path"), PATHS)
@@ -108,7 +108,7 @@ async def test_repeated_attempts_at_once_have_one_answer(desk: Desk) -> None:
     assert {answer.status_code for answer in answers} == {200}
     assert len({answer.content for answer in answers}) == 1
     assert len(await desk.attempts(ride_id)) == 1
-    assert (await desk.told(ride_id)).count("ride.accepted") == 1
+    assert (await desk.event_keys(ride_id)).count("ride.accepted") == 1
 
 
 async def test_attempt_records_request_agent_and_address(desk: Desk) -> None:
@@ -124,7 +124,7 @@ async def test_attempt_records_request_agent_and_address(desk: Desk) -> None:
 
 
 async def test_caller_address_is_stored_without_its_zone(desk: Desk, parts: Parts) -> None:
-    """Sockets add the network card to link-local addresses; the type `inet` has no such zone."""
+    """Sockets add the interface to link-local addresses; the type `inet` has no such zone."""
     ride_id, (driver_id,) = await desk.offered()
     transport = httpx.ASGITransport(app=build_app(parts, Health()), client=("fe80::1%eth0", 4321))
     async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:

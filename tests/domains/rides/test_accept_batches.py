@@ -70,13 +70,13 @@ async def test_attempt_refused_at_commit_fails_alone(desk: Desk, acceptance: Acc
         desk.database.transaction() as db
     ):  # the acceptance waits for the timer's row, past its offer's end
         await db.execute("SELECT FROM timers WHERE subject_id = $1 FOR UPDATE", late)
-        asked = asyncio.create_task(
+        attempts = asyncio.create_task(
             all_at_once(acceptance, attempt_at(late, late_id), attempt_at(good, good_id))
         )
         await until(lambda: _lapsed(desk, late))
-    assert codes(await asked) == ["offer_expired", "AcceptedRide"]
+    assert codes(await attempts) == ["offer_expired", "AcceptedRide"]
     assert await desk.status(late) == "OFFERED"
-    assert await desk.told(late) == ["ride.requested"]
+    assert await desk.event_keys(late) == ["ride.requested"]
     (attempt,) = await desk.attempts(late)
     assert attempt["failure_reason"] == "offer_expired"
 
@@ -138,13 +138,13 @@ async def test_ride_locked_too_long_is_busy_and_not_recorded(desk: Desk, stack: 
     ride_id, (driver_id,) = await desk.offered()
     hasty = await Database.open(stack.database_url, limits=HASTY)
     async with served(replace(parts, database=hasty)) as api, api.client() as client:
-        at_hand = Desk(client, desk.database)
+        hasty_desk = Desk(client, desk.database)
         async with ride_locked(desk.database, ride_id):
-            answer = await at_hand.accept(ride_id, driver_id, "k")
+            answer = await hasty_desk.accept(ride_id, driver_id, "k")
         assert (answer.status_code, answer.json()["code"]) == (503, "busy")
         assert int(answer.headers["retry-after"]) > 0
         assert await desk.attempts(ride_id) == []
-        assert (await at_hand.accept(ride_id, driver_id, "k")).status_code == 200
+        assert (await hasty_desk.accept(ride_id, driver_id, "k")).status_code == 200
     await hasty.close()
 
 
@@ -154,7 +154,7 @@ async def test_attempt_that_waited_sees_the_committed_change(desk: Desk, accepta
     async with ride_locked(desk.database, ride_id):
         canceling = asyncio.create_task(desk.act(ride_id, "cancel", headers=headers, json=body))
         await until(lambda: waiting_for_locks(desk))
-        asked = asyncio.create_task(
+        attempts = asyncio.create_task(
             all_at_once(acceptance, *(attempt_at(ride_id, driver) for driver in drivers))
         )
 
@@ -163,7 +163,7 @@ async def test_attempt_that_waited_sees_the_committed_change(desk: Desk, accepta
 
         await until(both_wait)
     assert (await canceling).status_code == 200
-    assert codes(await asked) == ["ride_cannot_be_accepted"] * 3
+    assert codes(await attempts) == ["ride_cannot_be_accepted"] * 3
     assert {one["ride_status"] for one in await desk.attempts(ride_id)} == {"CANCELED"}
 
 
@@ -189,8 +189,8 @@ async def test_disconnected_caller_affects_no_other_attempt(desk: Desk, acceptan
     with pytest.raises(asyncio.CancelledError):
         await gone
     # The attempt was already sent: its outcome is recorded, and a repeat returns it.
-    told = codes([*await stays, *await all_at_once(acceptance, attempt_at(ride_id, gone_id))])
-    assert sorted(told) == ["AcceptedRide", "ride_already_accepted"]
+    outcomes = codes([*await stays, *await all_at_once(acceptance, attempt_at(ride_id, gone_id))])
+    assert sorted(outcomes) == ["AcceptedRide", "ride_already_accepted"]
     assert len(await desk.attempts(ride_id)) == 2
 
 
@@ -210,5 +210,5 @@ async def test_win_without_a_recorded_attempt_is_rolled_back(desk: Desk, accepta
         await desk.sql("DROP FUNCTION leave_out")
     assert not isinstance(outcomes[0], AcceptedRide)
     assert await desk.status(ride_id) == "OFFERED"
-    assert await desk.told(ride_id) == ["ride.requested"]
+    assert await desk.event_keys(ride_id) == ["ride.requested"]
     assert (await desk.accept(ride_id, driver_id, key)).status_code == 200

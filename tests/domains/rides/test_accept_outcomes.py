@@ -162,7 +162,7 @@ async def test_accept_with_another_key_returns_accepted_by_you(desk: Desk) -> No
     refusal = await refused_twice(desk, ride_id, driver_id, "another")
     assert (refusal["status"], refusal["code"]) == (409, "ride_already_accepted")
     assert refusal["accepted_by_you"] is True
-    assert await desk.told(ride_id) == ["ride.requested", "ride.accepted"]
+    assert await desk.event_keys(ride_id) == ["ride.requested", "ride.accepted"]
 
 
 async def test_canceled_ride_cannot_be_accepted(desk: Desk) -> None:

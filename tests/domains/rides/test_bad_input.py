@@ -12,7 +12,7 @@ from tests.conftest import bearer
 from tests.domains.rides.desk import SE, WAY, Desk
 from tests.servers import on_one_stack
 
-# Refused before any server is used.
+# These requests are refused before a server is used.
 pytestmark = on_one_stack
 PLACES = ["pickup_lat", "pickup_lon", "dropoff_lat", "dropoff_lon"]
 TOO_FAR = {"pickup_lat": 90.0001, "pickup_lon": -180.0001, "dropoff_lat": -91, "dropoff_lon": 181}
@@ -58,7 +58,7 @@ async def test_places_at_the_edge_of_the_map_are_valid(desk: Desk, place: tuple[
 @pytest.mark.parametrize("text", NOT_IDS)
 async def test_invalid_id_is_refused(desk: Desk, text: str) -> None:
     driver, body = bearer("driver"), {"reason": "other"}
-    asked = [
+    requests = [
         desk.api.get(f"/v1/rides/{text}", headers=driver),
         desk.api.post(f"/rides/{text}/accept", json={}, headers=driver),
         desk.api.patch(f"/rides/{text}/reject", json={}, headers=driver),
@@ -69,7 +69,7 @@ async def test_invalid_id_is_refused(desk: Desk, text: str) -> None:
         desk.api.get(f"/drivers/{text}/active-ride", headers=driver),
         desk.api.get("/v1/rides", params={"before": text}, headers=driver),
     ]
-    for answer in asked:
+    for answer in requests:
         refused(await answer, 400, 404, 422)
 
 
@@ -183,7 +183,7 @@ async def test_id_of_another_driver_is_refused(desk: Desk) -> None:
     ride_id, driver_id = await desk.accepted()
     stranger = bearer("driver")
     named = {"driver_id": str(driver_id)}
-    asked = {
+    requests = {
         403: [
             desk.api.post(f"/rides/{ride_id}/accept", json=named, headers=stranger),
             desk.api.patch(f"/rides/{ride_id}/reject", json=named, headers=stranger),
@@ -196,7 +196,7 @@ async def test_id_of_another_driver_is_refused(desk: Desk) -> None:
         ],
     }
     before = await desk.timeline(ride_id)
-    for status, answers in asked.items():
+    for status, answers in requests.items():
         for answer in answers:
             refused(await answer, status)
     assert await desk.timeline(ride_id) == before

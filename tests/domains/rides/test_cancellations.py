@@ -37,12 +37,12 @@ class Ride:
         return self
 
     async def canceled_by(self, actor: Actor, reason: str) -> httpx.Response:
-        who = {
+        headers = {
             "passenger": bearer("passenger", self.passenger_id),
             "driver": bearer("driver", self.driver_id),
             "operator": self.desk.operator,
         }
-        return await self.desk.cancel(self.id, who[actor], reason)
+        return await self.desk.cancel(self.id, headers[actor], reason)
 
 
 @pytest.mark.parametrize("actor", BY_PEOPLE)
@@ -69,10 +69,10 @@ async def test_cancel_reason_decides_the_next_status(desk: Desk, actor: Actor, r
     assert (answer.status_code, answer.json()["status"]) == (200, "SEARCHING" if gives_up else "CANCELED")
     step = (await desk.timeline(ride.id))["steps"][-1]
     assert (step["actor"], step["reason"]) == (actor, reason)
-    (told,) = (
-        event for event in await desk.news(ride.id) if isinstance(event, RideCancelled | RideReassigning)
+    (ended,) = (
+        event for event in await desk.events(ride.id) if isinstance(event, RideCancelled | RideReassigning)
     )
-    assert told.reason == reason
+    assert ended.reason == reason
     made = await desk.offer(await desk.request(), ride.driver_id)
     assert len(made["offers"]) == 1, "the driver is free"
 
@@ -93,7 +93,7 @@ async def test_ride_can_be_canceled_until_it_starts(desk: Desk, status: str, act
         "other",
     )
     driver = str(ride.driver_id) if status in ("ACCEPTED", "ARRIVING") else None
-    assert canceled["driver_id"] == driver, "whoever had it is kept"
+    assert canceled["driver_id"] == driver, "the driver of the ride is kept"
     responses = [one["response"] for one in (await desk.timeline(ride.id))["offers"]]
     assert responses == [{"SEARCHING": "REJECTED", "OFFERED": "CANCELED"}.get(status, "ACCEPTED")]
     again = await ride.canceled_by(actor, "other")
@@ -110,7 +110,7 @@ async def test_driver_can_give_a_ride_up_until_it_starts(desk: Desk, status: str
     given_up = await desk.read(ride.id)
     assert (given_up["status"], given_up["round"]) == ("SEARCHING", 2)
     assert given_up["driver_id"] is given_up["accepted_at"] is given_up["arrived_at"] is None
-    # For this driver the ride does not exist any more.
+    # This driver cannot see the ride any more.
     assert verdict(await ride.canceled_by("driver", "unsafe")) == (404, "ride_not_found")
 
 
@@ -120,8 +120,8 @@ async def test_no_show_needs_an_arrived_driver(desk: Desk) -> None:
     await desk.drive_to("ARRIVING", ride.id, ride.driver_id)
     answer = await ride.canceled_by("driver", "passenger_no_show")
     assert answer.json()["status"] == "CANCELED"
-    (told,) = (event for event in await desk.news(ride.id) if isinstance(event, RideCancelled))
-    assert (told.cancelled_by, told.driver_id) == ("driver", ride.driver_id)
+    (sent,) = (event for event in await desk.events(ride.id) if isinstance(event, RideCancelled))
+    assert (sent.cancelled_by, sent.driver_id) == ("driver", ride.driver_id)
     await desk.request(ride.passenger_id)
 
 
@@ -156,7 +156,7 @@ async def test_simultaneous_cancellations_publish_one_event(desk: Desk) -> None:
         ride.canceled_by("passenger", "changed_plans"), ride.canceled_by("operator", "operator_decision")
     )
     assert sorted(answer.status_code for answer in answers) == [200, 409]
-    assert sum(isinstance(event, RideCancelled) for event in await desk.news(ride.id)) == 1
+    assert sum(isinstance(event, RideCancelled) for event in await desk.events(ride.id)) == 1
 
 
 async def test_operator_cancellation_is_audited_and_its_note_hidden(desk: Desk) -> None:

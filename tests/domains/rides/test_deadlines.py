@@ -43,12 +43,12 @@ async def test_offers_expire_by_their_timer(desk: Desk) -> None:
     offers = (await desk.timeline(ride_id))["offers"]
     assert [one["response"] for one in offers] == ["EXPIRED", "EXPIRED"]
     assert all(one["responded_at"] >= one["expires_at"] for one in offers)
-    told = [event for event in await desk.news(ride_id) if isinstance(event, DriverTimeout)]
-    assert {(event.driver_id, event.ttl_expired) for event in told} == {(one, True) for one in drivers}
+    timeouts = [event for event in await desk.events(ride_id) if isinstance(event, DriverTimeout)]
+    assert {(event.driver_id, event.ttl_expired) for event in timeouts} == {(one, True) for one in drivers}
     step = (await desk.timeline(ride_id))["steps"][-1]
     assert (step["to_status"], step["actor"], step["reason"]) == ("SEARCHING", "system", "expired")
     made = await desk.offer(await desk.request(), *drivers)
-    assert len(made["offers"]) == 2, "and their drivers are free"
+    assert len(made["offers"]) == 2, "the drivers are free"
 
 
 async def test_timer_expires_only_lapsed_offers(desk: Desk) -> None:
@@ -74,8 +74,8 @@ async def test_ride_without_a_search_expires(desk: Desk) -> None:
         await becomes(desk, ride_id, "EXPIRED")
     ride = await desk.read(ride_id)
     assert (ride["canceled_by"], ride["driver_id"]) == (None, None)
-    (told,) = (event for event in await desk.news(ride_id) if isinstance(event, RideCancelled))
-    assert (told.cancelled_by, told.reason) == ("system", "expired")
+    (canceled,) = (event for event in await desk.events(ride_id) if isinstance(event, RideCancelled))
+    assert (canceled.cancelled_by, canceled.reason) == ("system", "expired")
     assert await timer_of(desk, ride_id) is None
     await desk.request(passenger_id)
 
@@ -88,8 +88,8 @@ async def test_search_without_a_driver_is_canceled_by_the_system(desk: Desk) -> 
         await becomes(desk, ride_id, "CANCELED")
     ride = await desk.read(ride_id)
     assert (ride["canceled_by"], ride["cancel_reason"]) == ("system", "no_drivers_available")
-    (told,) = (event for event in await desk.news(ride_id) if isinstance(event, RideCancelled))
-    assert (told.cancelled_by, told.reason) == ("system", "no_drivers_available")
+    (canceled,) = (event for event in await desk.events(ride_id) if isinstance(event, RideCancelled))
+    assert (canceled.cancelled_by, canceled.reason) == ("system", "no_drivers_available")
 
 
 async def test_live_offer_is_canceled_at_the_end_of_the_search(desk: Desk) -> None:
@@ -97,7 +97,7 @@ async def test_live_offer_is_canceled_at_the_end_of_the_search(desk: Desk) -> No
     await desk.end_time_of_search(ride_id)
     await desk.settle(ride_id)
     assert await desk.status(ride_id) == "CANCELED"
-    (lost,) = (event for event in await desk.news(ride_id) if isinstance(event, OfferCanceled))
+    (lost,) = (event for event in await desk.events(ride_id) if isinstance(event, OfferCanceled))
     assert (lost.driver_id, lost.reason) == (driver_id, "no_drivers_available")
     answer = await desk.accept(ride_id, driver_id)
     assert (answer.status_code, answer.json()["ride_status"]) == (400, "CANCELED")
@@ -110,7 +110,7 @@ async def test_offer_that_lapses_with_the_search_is_a_timeout(desk: Desk) -> Non
     await desk.settle(ride_id)
     steps = [step["to_status"] for step in (await desk.timeline(ride_id))["steps"]]
     assert steps == ["REQUESTED", "OFFERED", "SEARCHING", "CANCELED"]
-    kinds = {type(event) for event in await desk.news(ride_id)}
+    kinds = {type(event) for event in await desk.events(ride_id)}
     assert {DriverTimeout, RideCancelled} <= kinds
     assert OfferCanceled not in kinds
 
@@ -148,7 +148,7 @@ async def test_early_or_repeated_timer_changes_nothing(desk: Desk) -> None:
     await desk.let_lapse(ride_id)
     for _ in range(2):
         await desk.settle(ride_id)
-    assert sum(isinstance(event, DriverTimeout) for event in await desk.news(ride_id)) == 1
+    assert sum(isinstance(event, DriverTimeout) for event in await desk.events(ride_id)) == 1
     await desk.settle(uuid4())  # of an unknown ride
     assert (await desk.accept(ride_id, driver_id)).status_code == 410
 

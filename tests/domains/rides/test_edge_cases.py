@@ -1,4 +1,4 @@
-"""The six edge cases of acceptance a ride, numbered as in the specification."""
+"""The six edge cases of accepting a ride, numbered as in the specification."""
 
 import asyncio
 from collections import Counter
@@ -83,33 +83,33 @@ async def test_1_stale_redis_key_does_not_block_the_ride(hint_desk: HintDesk) ->
 async def test_2_death_before_commit_changes_nothing(gate: BehindGate, desk: Desk) -> None:
     ride_id, (driver_id, other_id) = await desk.offered(2)
     stop = gate.commits.stop_commit("before", of=KEY.encode())
-    asking = asyncio.create_task(gate.accept(ride_id, driver_id, KEY))
-    await stop.reached_by(asking)
+    accepting = asyncio.create_task(gate.accept(ride_id, driver_id, KEY))
+    await stop.reached_by(accepting)
     stop.lose()
-    lost = await asking
+    lost = await accepting
     assert (lost.status_code, lost.json()["code"]) == (503, "outcome_unknown")
     assert await desk.status(ride_id) == "OFFERED"
     assert await desk.attempts(ride_id) == []
-    assert await desk.told(ride_id) == ["ride.requested"]
+    assert await desk.event_keys(ride_id) == ["ride.requested"]
     assert (await gate.accept(ride_id, driver_id, KEY)).status_code == 200
     assert (await gate.accept(ride_id, other_id)).status_code == 409
-    assert await desk.told(ride_id) == ["ride.requested", "ride.accepted"]
+    assert await desk.event_keys(ride_id) == ["ride.requested", "ride.accepted"]
 
 
 async def test_2_death_after_commit_changes_the_ride_once(gate: BehindGate, desk: Desk) -> None:
     ride_id, (driver_id, other_id) = await desk.offered(2)
     stop = gate.commits.stop_commit("after", of=KEY.encode())
-    asking = asyncio.create_task(gate.accept(ride_id, driver_id, KEY))
-    await stop.reached_by(asking)
+    accepting = asyncio.create_task(gate.accept(ride_id, driver_id, KEY))
+    await stop.reached_by(accepting)
     stop.lose()
-    assert (await asking).json()["code"] == "outcome_unknown"
+    assert (await accepting).json()["code"] == "outcome_unknown"
     ride = await desk.read(ride_id)
     assert (ride["status"], ride["driver_id"]) == ("ACCEPTED", str(driver_id))
     again = await gate.accept(ride_id, driver_id, KEY)
     assert (again.status_code, again.json()["accepted_at"]) == (200, ride["accepted_at"])
     assert (await gate.accept(ride_id, other_id)).status_code == 409
     assert [one["status"] for one in await desk.attempts(ride_id)] == ["SUCCESS", "FAILED"]
-    assert await desk.told(ride_id) == ["ride.requested", "ride.accepted"]
+    assert await desk.event_keys(ride_id) == ["ride.requested", "ride.accepted"]
 
 
 async def test_commit_gate_stops_the_transaction_that_decides(gate: BehindGate, desk: Desk) -> None:
@@ -118,12 +118,12 @@ async def test_commit_gate_stops_the_transaction_that_decides(gate: BehindGate, 
     stop = gate.commits.stop_commit("after", of=KEY.encode())
     async with desk.database.transaction() as db:
         await db.execute("SELECT FROM rides WHERE id = $1 FOR NO KEY UPDATE", ride_id)
-        asking = asyncio.create_task(gate.accept(ride_id, driver_id, KEY))
+        accepting = asyncio.create_task(gate.accept(ride_id, driver_id, KEY))
         await until(lambda: waiting_for_locks(desk))
         assert not stop.is_reached
-    await stop.reached_by(asking)
+    await stop.reached_by(accepting)
     stop.lose()
-    assert (await asking).json()["code"] == "outcome_unknown"
+    assert (await accepting).json()["code"] == "outcome_unknown"
     assert (await desk.accept(ride_id, other_id)).status_code == 409
     assert (await desk.accept(ride_id, driver_id, KEY)).status_code == 200
 

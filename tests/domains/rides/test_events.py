@@ -34,7 +34,7 @@ class Undone(Exception):
 
 
 async def only_event(desk: Desk, ride_id: UUID, kind: type) -> Any:
-    (event,) = (event for event in await desk.news(ride_id) if isinstance(event, kind))
+    (event,) = (event for event in await desk.events(ride_id) if isinstance(event, kind))
     return event
 
 
@@ -46,8 +46,8 @@ async def test_rolled_back_accept_leaves_no_rows(desk: Desk) -> None:
             judged = await accepting_module.claim_rides(db, [attempt_at(ride_id, driver_id)])
             assert [one.outcome for one in judged.values()] == ["accepted"]
             raise Undone
-    assert await desk.told(ride_id) == ["ride.requested"]
-    assert Counter(type(event) for event in await desk.news(ride_id)) == {RideRequested: 1, CandidateFound: 2}
+    assert await desk.event_keys(ride_id) == ["ride.requested"]
+    assert Counter(type(one) for one in await desk.events(ride_id)) == {RideRequested: 1, CandidateFound: 2}
     assert await desk.attempts(ride_id) == []
     timeline = await desk.timeline(ride_id)
     assert timeline["steps"] == steps
@@ -58,19 +58,19 @@ async def test_accept_is_invisible_before_its_commit(desk: Desk) -> None:
     ride_id, (driver_id,) = await desk.offered()
     async with desk.database.transaction() as db:
         await accepting_module.claim_rides(db, [attempt_at(ride_id, driver_id)])
-        assert await desk.told(ride_id) == ["ride.requested"]
+        assert await desk.event_keys(ride_id) == ["ride.requested"]
         assert await desk.status(ride_id) == "OFFERED"
-    assert await desk.told(ride_id) == ["ride.requested", "ride.accepted"]
+    assert await desk.event_keys(ride_id) == ["ride.requested", "ride.accepted"]
 
 
 async def test_refused_attempt_publishes_no_event(desk: Desk) -> None:
     ride_id, (winner_id, loser_id) = await desk.offered(2)
     await desk.accept(ride_id, winner_id)
-    before = await desk.news(ride_id)
+    before = await desk.events(ride_id)
     await desk.accept(ride_id, loser_id)
     await desk.accept(ride_id, await desk.new_driver())
     await desk.accept(ride_id, winner_id, "again")
-    assert await desk.news(ride_id) == before
+    assert await desk.events(ride_id) == before
 
 
 async def test_acceptance_events_reach_winner_and_losers(desk: Desk) -> None:
@@ -84,7 +84,7 @@ async def test_acceptance_events_reach_winner_and_losers(desk: Desk) -> None:
     assert accepted.accepted_at == moment((await desk.read(ride_id))["accepted_at"])
     matched = await only_event(desk, ride_id, DriverAccepted)
     assert str(accepted.offer_id) == str(matched.offer_id) == offers[winner_id]["offer_id"]
-    lost = [event for event in await desk.news(ride_id) if isinstance(event, OfferCanceled)]
+    lost = [event for event in await desk.events(ride_id) if isinstance(event, OfferCanceled)]
     assert {event.driver_id for event in lost} == set(losers)
     for event in lost:
         offer = offers[event.driver_id]
@@ -97,7 +97,7 @@ async def test_every_step_of_a_ride_publishes_its_event(desk: Desk) -> None:
     ride_id, driver_id = await desk.accepted(passenger_id)
     await desk.drive_to("COMPLETED", ride_id, driver_id)
     keys = ["ride.requested", "ride.accepted", "ride.arriving", "ride.started", "ride.completed"]
-    assert await desk.told(ride_id) == keys
+    assert await desk.event_keys(ride_id) == keys
     ride = await desk.read(ride_id)
     requested = await only_event(desk, ride_id, RideRequested)
     assert requested.rider_id == passenger_id
@@ -129,7 +129,7 @@ async def test_every_step_names_its_event(desk: Desk) -> None:
         "matching.driver_timeout",
         "ride.cancelled",
     ]
-    assert await desk.told(ride_id) == [news for news in steps if news.startswith("ride.")]
+    assert await desk.event_keys(ride_id) == [key for key in steps if key.startswith("ride.")]
 
 
 async def test_event_of_a_ride_given_up_has_the_new_round(desk: Desk) -> None:
@@ -153,7 +153,7 @@ async def test_offer_events_have_rounded_places(desk: Desk) -> None:
     assert (rejected.driver_id, rejected.reason, rejected.attempt) == (refuses_id, "too_far", 1)
     silent = await only_event(desk, ride_id, DriverTimeout)
     assert (silent.driver_id, silent.ttl_expired, silent.attempt) == (silent_id, True, 2)
-    found = [event for event in await desk.news(ride_id) if isinstance(event, CandidateFound)]
+    found = [event for event in await desk.events(ride_id) if isinstance(event, CandidateFound)]
     (event,) = (event for event in found if event.driver_id == third_id)
     assert (event.previous_rejections, event.previous_timeout) == ((refuses_id,), (silent_id,))
     assert (event.pickup.lat, event.pickup.lng) == (-12.978, -38.502)
@@ -166,7 +166,7 @@ async def test_cancellation_event_reaches_every_offered_driver(desk: Desk) -> No
     await desk.cancel(ride_id, bearer("passenger", passenger_id), "changed_plans")
     event = await only_event(desk, ride_id, RideCancelled)
     assert (event.cancelled_by, event.reason, event.driver_id) == ("passenger", "changed_plans", None)
-    lost = [event for event in await desk.news(ride_id) if isinstance(event, OfferCanceled)]
+    lost = [event for event in await desk.events(ride_id) if isinstance(event, OfferCanceled)]
     assert {(event.driver_id, event.reason) for event in lost} == {
         (driver_id, "ride_canceled") for driver_id in drivers
     }
@@ -188,8 +188,8 @@ async def test_two_wins_in_one_statement_publish_both_events(desk: Desk) -> None
     offered = [await desk.offered(2) for _ in range(2)]
     attempts = [attempt_at(ride, driver) for ride, drivers in offered for driver in drivers]
     await all_at_once(Acceptance(desk.database, RedisClient(None)), *attempts)
-    told = await asyncio.gather(*(desk.news(ride) for ride, _ in offered))
-    for (ride_id, (winner_id, loser_id)), events in zip(offered, told, strict=True):
+    per_ride = await asyncio.gather(*(desk.events(ride) for ride, _ in offered))
+    for (ride_id, (winner_id, loser_id)), events in zip(offered, per_ride, strict=True):
         (accepted,) = (event for event in events if isinstance(event, RideAccepted))
         (lost,) = (event for event in events if isinstance(event, OfferCanceled))
         assert (accepted.ride_id, accepted.driver_id) == (ride_id, winner_id)

@@ -33,5 +33,5 @@ async def test_driver_lost_to_another_ride_leaves_no_number_gap(desk: Desk) -> N
     assert made.skipped == {snatched: "busy"}
     assert [(offer.driver_id, offer.attempt) for offer in made.offers] == [(left, 1)]
     assert [offer["attempt"] for offer in (await desk.timeline(other))["offers"]] == [1]
-    told = [event for event in await desk.news(other) if isinstance(event, CandidateFound)]
-    assert [event.attempt for event in told] == [1]
+    found = [event for event in await desk.events(other) if isinstance(event, CandidateFound)]
+    assert [event.attempt for event in found] == [1]

@@ -62,7 +62,7 @@ async def test_more_offers_can_be_made_while_others_are_live(desk: Desk) -> None
     second_id = await desk.new_driver()
     assert served(await desk.offer(ride_id, second_id)) == [second_id]
     assert [one["attempt"] for one in (await desk.timeline(ride_id))["offers"]] == [1, 2]
-    assert len((await desk.timeline(ride_id))["steps"]) == 2, "it was offered already: no new step"
+    assert len((await desk.timeline(ride_id))["steps"]) == 2, "the ride is offered already: no new step"
     assert (await desk.accept(ride_id, first_id)).status_code == 200
 
 
@@ -90,7 +90,7 @@ async def test_skipped_drivers_have_a_reason(desk: Desk) -> None:
     }
     made = await desk.offer(ride_id, *reasons, free_id, free_id)
     assert skipped(made) == reasons
-    assert served(made) == [free_id], "named twice, asked once"
+    assert served(made) == [free_id], "named twice, one offer"
 
 
 async def test_ride_is_unchanged_if_no_driver_gets_an_offer(desk: Desk) -> None:
@@ -99,7 +99,7 @@ async def test_ride_is_unchanged_if_no_driver_gets_an_offer(desk: Desk) -> None:
     made = await desk.offer(ride_id, driving_id)
     assert (made["offers"], skipped(made)) == ([], {driving_id: "busy"})
     assert await desk.status(ride_id) == "REQUESTED"
-    assert [type(event) for event in await desk.news(ride_id) if isinstance(event, CandidateFound)] == []
+    assert [type(event) for event in await desk.events(ride_id) if isinstance(event, CandidateFound)] == []
 
 
 async def test_lapsed_offer_ends_when_its_driver_gets_another(desk: Desk) -> None:
@@ -110,7 +110,7 @@ async def test_lapsed_offer_ends_when_its_driver_gets_another(desk: Desk) -> Non
     assert served(await desk.offer(second, driver_id)) == [driver_id]
     assert await response_of(desk, first, driver_id) == "EXPIRED"
     assert await desk.status(first) == "SEARCHING"
-    (timeout,) = (event for event in await desk.news(first) if isinstance(event, DriverTimeout))
+    (timeout,) = (event for event in await desk.events(first) if isinstance(event, DriverTimeout))
     assert timeout.driver_id == driver_id
     assert (await desk.accept(first, driver_id)).status_code == 410
     assert (await desk.accept(second, driver_id)).status_code == 200
@@ -176,7 +176,7 @@ async def test_unknown_ride_cannot_be_offered(desk: Desk) -> None:
 async def test_one_request_offers_to_at_most_a_thousand_drivers(desk: Desk) -> None:
     ride_id, drivers = await desk.request(), await desk.new_drivers(1000)
     made = await desk.offer(ride_id, *drivers)
-    assert served(made) == drivers, "in the order in which they were named"
+    assert served(made) == drivers, "in the order of the request"
     assert [one["attempt"] for one in made["offers"]] == list(range(1, 1001))
     assert (await desk.try_offer(ride_id, *drivers, uuid4())).status_code == 422
 
@@ -222,7 +222,7 @@ async def test_offer_of_an_offline_driver_is_withdrawn(desk: Desk) -> None:
     for _ in range(2):
         await desk.database.run(lambda db: withdraw_offers(db, gone_id))
     assert await desk.status(ride_id) == "OFFERED"
-    (timeout,) = (event for event in await desk.news(ride_id) if isinstance(event, DriverTimeout))
+    (timeout,) = (event for event in await desk.events(ride_id) if isinstance(event, DriverTimeout))
     assert (timeout.driver_id, timeout.ttl_expired) == (gone_id, False)
     assert (await desk.accept(ride_id, gone_id)).status_code == 410
     await desk.database.run(lambda db: withdraw_offers(db, stays_id))

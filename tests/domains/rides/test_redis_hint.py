@@ -20,7 +20,7 @@ async def one_wins(desk: Desk, ride_id: UUID, drivers: list[UUID]) -> None:
     assert Counter(answer.status_code for answer in answers) == {200: 1, 409: len(drivers) - 1}
     attempts = await desk.attempts(ride_id)
     assert Counter(one["status"] for one in attempts) == {"SUCCESS": 1, "FAILED": len(drivers) - 1}
-    assert (await desk.told(ride_id)).count("ride.accepted") == 1
+    assert (await desk.event_keys(ride_id)).count("ride.accepted") == 1
 
 
 async def test_hint_steers_later_attempts_aside(hint_desk: HintDesk) -> None:
@@ -140,10 +140,10 @@ async def test_hint_is_deleted_when_a_ride_is_given_up(hint_desk: HintDesk) -> N
     await hint_desk.until_hinted(ride_id)
     await hint_desk.give_up(ride_id, winner_id)
 
-    async def says_nothing() -> bool:
+    async def is_deleted() -> bool:
         return await hint_desk.read_hint(ride_id) is None
 
-    await until(says_nothing)
+    await until(is_deleted)
     await hint_desk.offer(ride_id, loser_id)
     claims = steered("to_the_claim")
     assert (await hint_desk.accept(ride_id, loser_id)).status_code == 200

@@ -19,7 +19,7 @@ def verdict(answer: httpx.Response) -> tuple[int, str]:
 
 
 async def rejections(desk: Desk, ride_id: UUID) -> int:
-    return sum(isinstance(event, DriverRejected) for event in await desk.news(ride_id))
+    return sum(isinstance(event, DriverRejected) for event in await desk.events(ride_id))
 
 
 async def test_rejected_offer_returns_the_ride_to_searching(desk: Desk) -> None:

@@ -15,11 +15,11 @@ pytestmark = on_one_stack
 
 async def test_new_ride_has_the_requested_values(desk: Desk) -> None:
     passenger_id = uuid4()
-    asked = WAY | {"pickup_address": "Praça da Sé, 3", "dropoff_address": "Farol da Barra"}
-    answer = await desk.api.post("/v1/rides", json=asked, headers=bearer("passenger", passenger_id))
+    body = WAY | {"pickup_address": "Praça da Sé, 3", "dropoff_address": "Farol da Barra"}
+    answer = await desk.api.post("/v1/rides", json=body, headers=bearer("passenger", passenger_id))
     assert answer.status_code == 201
     ride = answer.json()
-    assert asked.items() <= ride.items()
+    assert body.items() <= ride.items()
     assert (ride["status"], ride["round"], ride["seen_as"]) == ("REQUESTED", 1, "passenger")
     assert ride["passenger_id"] == str(passenger_id)
     assert ride["driver_id"] is ride["accepted_at"] is ride["final_fare_cents"] is None
@@ -48,18 +48,18 @@ async def test_fare_without_destination_is_by_distance_driven(desk: Desk) -> Non
     answer = await desk.act(ride_id, "complete", headers=driver, json={})
     assert (answer.status_code, answer.json()["code"]) == (422, "distance_missing")
     assert await desk.status(ride_id) == "STARTED"
-    done = await desk.act(ride_id, "complete", headers=driver, json={"distance_meters": 10_000})
+    completed = await desk.act(ride_id, "complete", headers=driver, json={"distance_meters": 10_000})
     # 5.00 base and 1.80 per kilometre; the trip takes less than a minute.
-    assert done.json()["final_fare_cents"] in range(2300, 2330)
+    assert completed.json()["final_fare_cents"] in range(2300, 2330)
 
 
 async def test_quoted_fare_ignores_the_distance_driven(desk: Desk) -> None:
     ride_id, driver_id = await desk.accepted()
     await desk.drive_to("STARTED", ride_id, driver_id)
-    done = await desk.act(
+    completed = await desk.act(
         ride_id, "complete", headers=bearer("driver", driver_id), json={"distance_meters": 1_000_000}
     )
-    assert done.json()["final_fare_cents"] == done.json()["estimated_fare_cents"]
+    assert completed.json()["final_fare_cents"] == completed.json()["estimated_fare_cents"]
 
 
 async def test_second_ride_is_refused_with_the_id_of_the_first(desk: Desk) -> None:
@@ -86,7 +86,7 @@ async def test_simultaneous_requests_make_one_ride(desk: Desk) -> None:
     assert Counter(answer.status_code for answer in answers) == {201: 1, 409: 19}
     (ride,) = (await desk.api.get("/v1/rides", headers=passenger)).json()["rides"]
     assert {answer.json()["ride_id"] for answer in answers} == {ride["ride_id"]}
-    assert await desk.told(UUID(ride["ride_id"])) == ["ride.requested"]
+    assert await desk.event_keys(UUID(ride["ride_id"])) == ["ride.requested"]
 
 
 async def test_repeated_request_with_a_key_is_one_ride(desk: Desk) -> None:
@@ -110,7 +110,7 @@ async def test_half_a_destination_is_refused(desk: Desk, half: dict[str, float])
     assert (answer.status_code, answer.json()["errors"][0]["code"]) == (422, "place_incomplete")
 
 
-async def finished(desk: Desk, passenger_id: UUID) -> UUID:
+async def canceled_ride(desk: Desk, passenger_id: UUID) -> UUID:
     ride_id = await desk.request(passenger_id)
     await desk.cancel(ride_id, bearer("passenger", passenger_id))
     return ride_id
@@ -118,7 +118,7 @@ async def finished(desk: Desk, passenger_id: UUID) -> UUID:
 
 async def test_rides_are_listed_newest_first_a_page_at_a_time(desk: Desk) -> None:
     passenger_id = uuid4()
-    made = [await finished(desk, passenger_id) for _ in range(5)]
+    made = [await canceled_ride(desk, passenger_id) for _ in range(5)]
     seen: list[UUID] = []
     before: dict[str, str] = {}
     while True:
@@ -136,7 +136,7 @@ async def test_rides_are_listed_newest_first_a_page_at_a_time(desk: Desk) -> Non
 
 async def test_list_can_be_filtered_by_status(desk: Desk) -> None:
     passenger_id = uuid4()
-    canceled, open_ride = await finished(desk, passenger_id), await desk.request(passenger_id)
+    canceled, open_ride = await canceled_ride(desk, passenger_id), await desk.request(passenger_id)
     for statuses, rides in (
         (["CANCELED"], [canceled]),
         (["REQUESTED"], [open_ride]),
@@ -158,6 +158,6 @@ async def test_list_shows_own_rides_and_all_to_operators(desk: Desk) -> None:
     for headers in (bearer("passenger", passenger_id), bearer("driver", driver_id)):
         listed = (await desk.api.get("/v1/rides", headers=headers)).json()["rides"]
         assert [UUID(ride["ride_id"]) for ride in listed] == [ride_id]
-    everybodys = (await desk.api.get("/v1/rides", headers=desk.operator)).json()["rides"]
-    assert len(everybodys) > 1
+    all_rides = (await desk.api.get("/v1/rides", headers=desk.operator)).json()["rides"]
+    assert len(all_rides) > 1
     assert (await desk.api.get("/v1/rides", headers=bearer("driver"))).json()["rides"] == []

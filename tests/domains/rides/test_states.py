@@ -93,15 +93,15 @@ REACHED = [state for state in STATES if state not in ("PAID", "PAYMENT_EXPIRED")
 async def test_api_refuses_every_move_not_in_the_table(desk: Desk, status: Status) -> None:
     ride_id, driver_id = await ride_in(desk, status)
     timeline = await desk.timeline(ride_id)
-    theirs = (await desk.read(ride_id))["driver_id"] == str(driver_id)
+    is_driver = (await desk.read(ride_id))["driver_id"] == str(driver_id)
     for verb, end in VERBS.items():
         if end in MOVES[status]:
             continue
         body = {} if verb == "complete" else None
         answer = await desk.act(ride_id, verb, headers=bearer("driver", driver_id), json=body)
-        expected = (409, "ride_move_not_allowed") if theirs else (404, "ride_not_found")
+        expected = (409, "ride_move_not_allowed") if is_driver else (404, "ride_not_found")
         assert (answer.status_code, answer.json()["code"]) == expected
-        if theirs:
+        if is_driver:
             assert answer.json()["ride_status"] == status
     if "CANCELED" not in MOVES[status]:
         answer = await desk.cancel(ride_id, desk.operator)

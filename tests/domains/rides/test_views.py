@@ -1,4 +1,4 @@
-"""What each caller sees of a ride: parties what they need, other callers nothing."""
+"""The view of a ride for each caller: passenger and driver see what they need, others nothing."""
 
 from typing import Any
 from uuid import UUID
@@ -42,18 +42,18 @@ class Meeting:
         assert answer.status_code == 200
         return self
 
-    async def seen_by(self, someone: Person) -> httpx.Response:
-        return await self.desk.api.get(f"/v1/rides/{self.ride_id}", headers=someone.headers)
+    async def seen_by(self, caller: Person) -> httpx.Response:
+        return await self.desk.api.get(f"/v1/rides/{self.ride_id}", headers=caller.headers)
 
-    async def everything_for(self, someone: Person) -> str:
+    async def everything_for(self, caller: Person) -> str:
         """Everything the API returns to this caller about the ride."""
         paths = [
             f"/v1/rides/{self.ride_id}",
             "/v1/rides",
-            f"/v1/drivers/{someone.id}/active-ride",
+            f"/v1/drivers/{caller.id}/active-ride",
             "/v1/me/export",
         ]
-        return " ".join([(await self.desk.api.get(path, headers=someone.headers)).text for path in paths])
+        return " ".join([(await self.desk.api.get(path, headers=caller.headers)).text for path in paths])
 
 
 def secrets_in(text: str) -> list[str]:
@@ -122,7 +122,7 @@ async def test_parties_do_not_see_each_other_after_the_ride(desk: Desk, how: str
     passengers = await meeting.everything_for(meeting.passenger)
     assert "+5571933334444" not in passengers
     assert "Severino" not in passengers
-    assert "Ladeira da Preguiça" in passengers, "their own address stays theirs"
+    assert "Ladeira da Preguiça" in passengers, "passengers see their own address"
 
 
 async def test_verbs_show_a_driver_no_more_than_reading_does(desk: Desk) -> None:
@@ -175,16 +175,16 @@ async def test_operators_and_services_always_see_both_parties(desk: Desk) -> Non
 async def test_attempts_and_timelines_are_for_operators(desk: Desk) -> None:
     meeting = await Meeting(desk).accepted()
     for part in ("attempts", "timeline"):
-        for someone in (meeting.passenger, meeting.driver, Person("service")):
-            answer = await desk.api.get(f"/v1/rides/{meeting.ride_id}/{part}", headers=someone.headers)
+        for caller in (meeting.passenger, meeting.driver, Person("service")):
+            answer = await desk.api.get(f"/v1/rides/{meeting.ride_id}/{part}", headers=caller.headers)
             assert answer.status_code == 403
 
 
 async def test_active_ride_is_visible_to_driver_and_operator(desk: Desk) -> None:
     meeting = await Meeting(desk).accepted()
     path = f"/v1/drivers/{meeting.driver.id}/active-ride"
-    for someone in (meeting.passenger, Person("driver"), Person("passenger")):
-        assert (await desk.api.get(path, headers=someone.headers)).status_code == 403
+    for caller in (meeting.passenger, Person("driver"), Person("passenger")):
+        assert (await desk.api.get(path, headers=caller.headers)).status_code == 403
     answer = await desk.api.get(path, headers=desk.operator)
     assert UUID(answer.json()["ride_id"]) == meeting.ride_id
 
@@ -204,11 +204,11 @@ async def test_export_leaves_out_the_other_party(desk: Desk) -> None:
 
 async def test_erasure_is_refused_during_a_ride(desk: Desk) -> None:
     meeting = await Meeting(desk).accepted()
-    for who in (meeting.passenger.headers, meeting.driver.headers):
-        answer = await desk.api.delete("/v1/me", headers=who)
+    for headers in (meeting.passenger.headers, meeting.driver.headers):
+        answer = await desk.api.delete("/v1/me", headers=headers)
         assert (answer.status_code, answer.json()["code"]) == (409, "ride_under_way")
         assert answer.json()["ride_id"] == str(meeting.ride_id)
-        assert (await desk.api.get("/v1/me", headers=who)).status_code == 200
+        assert (await desk.api.get("/v1/me", headers=headers)).status_code == 200
 
 
 async def test_erasure_removes_addresses_from_rides(desk: Desk) -> None:

@@ -172,7 +172,7 @@ class Steps(Rides):
                     for offer in self.offers_of(ride_id)
                     if offer.round == ride.round
                 )
-                searched = any(search.ride == ride_id for search in self.searches.values())
+                searched = any(run.ride == ride_id for run in self.searches.values())
                 ride = self.end_search(tx, ride, by="matching", searched=searched)
                 key = "matching.timeout" if had_open_offer else "matching.no_drivers_available"
                 self.record_event(tx, key, ride)
