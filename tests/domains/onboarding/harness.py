@@ -157,7 +157,7 @@ class SignUpHarness:
         assert await self.left() == {SIGN_UP_QUEUE: count}
 
     async def empty(self) -> None:
-        """Delete what other tests have left."""
+        """Delete all sign-ups, messages, events and dead letters."""
         tables = "bus_messages, bus_delayed, dead_letters, sign_ups, outbox, outbox_sent"
         async with self.parts.database.transaction() as db:
             await db.execute(f"TRUNCATE {tables}")

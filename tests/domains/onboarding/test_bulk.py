@@ -207,9 +207,9 @@ async def test_command_imports_a_file_twice_and_adds_users_once(
     file.write_text(f"nome;email\nRosa;{rosa}\nNinguém;no-address\n")
     async with harness.ingesting():
         for _ in range(2):
-            done = await in_thread(lambda: run(harness, str(file), "--refused", str(refused)))
-            assert done.returncode == 1, done.stderr
-            assert done.stdout.decode() == "1 queued, 1 refused, of 3 lines.\n"
+            result = await in_thread(lambda: run(harness, str(file), "--refused", str(refused)))
+            assert result.returncode == 1, result.stderr
+            assert result.stdout.decode() == "1 queued, 1 refused, of 3 lines.\n"
             await until(harness.is_empty)
     assert refused.read_text() == "line 3: email_malformed\n"
     assert await names(harness, rosa) == ["Rosa"]
@@ -219,8 +219,8 @@ async def test_command_imports_a_file_twice_and_adds_users_once(
 @on_one_bus
 async def test_command_reads_a_pipe_and_asks_for_a_format(harness: SignUpHarness) -> None:
     line = json.dumps({"name": "Ana", "email": new_address()}).encode()
-    done = await in_thread(lambda: run(harness, "-", "--format", "jsonl", given=line))
-    assert (done.returncode, done.stdout) == (0, b"1 queued, 0 refused, of 1 lines.\n")
+    result = await in_thread(lambda: run(harness, "-", "--format", "jsonl", given=line))
+    assert (result.returncode, result.stdout) == (0, b"1 queued, 0 refused, of 1 lines.\n")
     lost = await in_thread(lambda: run(harness, "-"))
     assert lost.returncode == 2
     assert b"give --format csv or jsonl" in lost.stderr
@@ -228,7 +228,7 @@ async def test_command_reads_a_pipe_and_asks_for_a_format(harness: SignUpHarness
 
 @on_one_bus
 async def test_command_reports_a_bad_file_in_one_line(harness: SignUpHarness) -> None:
-    done = await in_thread(lambda: run(harness, "-", "--format", "csv", given=b"first,second\nRosa,x\n"))
-    assert done.returncode == 2
-    assert b'The first line of a CSV file must name the columns "name" and "email".' in done.stderr
-    assert b"Traceback" not in done.stderr
+    result = await in_thread(lambda: run(harness, "-", "--format", "csv", given=b"first,second\nRosa,x\n"))
+    assert result.returncode == 2
+    assert b'The first line of a CSV file must name the columns "name" and "email".' in result.stderr
+    assert b"Traceback" not in result.stderr

@@ -23,7 +23,7 @@ def operator(harness: SignUpHarness) -> dict[str, str]:
 
 
 async def died(harness: SignUpHarness, operator: dict[str, str]) -> tuple[Receipt, str, dict[str, str]]:
-    """A sign-up that the database would not take: itself, its letter's id and its body."""
+    """A sign-up that the database refused; returns its receipt, its letter's id and its body."""
     receipt = await harness.sign_up("Doomed Dora", new_address())
     async with harness.refusing("Doomed Dora"), harness.ingesting(*ROLES):
         await until(harness.dead_letters)

@@ -1,4 +1,4 @@
-"""Straight into the queue: whatever lies there ends in its right own_servers, and harms nothing beside it."""
+"""Messages published to the queue: each becomes a user, a rejection or a dead letter on its own."""
 
 from collections import Counter
 from dataclasses import replace
@@ -32,8 +32,8 @@ MB = 1024 * 1024
 SEAL = Seal(SECRET)
 
 
-def bodies_that_never_will() -> dict[str, list[bytes]]:
-    """By the reason they end with."""
+def invalid_bodies() -> dict[str, list[bytes]]:
+    """Invalid bodies by the reason of their dead letter."""
     return {
         "malformed_json": [b"", b"{", b"\x00\xff", b'{"id": "x', body_of()[:-1]],
         "wrong_shape": [
@@ -54,7 +54,7 @@ def bodies_that_never_will() -> dict[str, list[bytes]]:
 async def test_invalid_sign_ups_die_and_others_of_the_batch_succeed(
     harness: SignUpHarness,
 ) -> None:
-    bad = bodies_that_never_will()
+    bad = invalid_bodies()
     neighbours = [uuid4() for _ in range(sum(map(len, bad.values())))]
     mixed: list[Message] = []
     for body, neighbour in zip((body for bodies in bad.values() for body in bodies), neighbours, strict=True):
@@ -64,9 +64,9 @@ async def test_invalid_sign_ups_die_and_others_of_the_batch_succeed(
     assert Counter(await harness.reasons()) == {reason: len(bodies) for reason, bodies in bad.items()}
     for letter in await harness.dead_letters():
         assert letter["queue"] == SIGN_UP_QUEUE
-        assert bytes(letter["body"]) in bad[letter["reason"]], "kept as it was, for review"
+        assert bytes(letter["body"]) in bad[letter["reason"]], "the body is kept unchanged"
         assert letter["times"] == 1
-        assert "retries" not in letter["headers"], "it was not tried again"
+        assert "retries" not in letter["headers"], "it was not retried"
     assert [await harness.outcome(one) for one in neighbours] == ["created"] * len(neighbours)
     assert await harness.event_keys(*neighbours) == ["user.created"] * len(neighbours)
 
@@ -74,15 +74,15 @@ async def test_invalid_sign_ups_die_and_others_of_the_batch_succeed(
 async def test_repeated_sign_up_adds_one_user(harness: SignUpHarness) -> None:
     one, other = uuid4(), uuid4()
     again = valid_message(one)
-    # The same message, and the same words in another message.
+    # The same message, and the same body in another message.
     await harness.put(again, again, replace(again, id=uuid4()), valid_message(other))
     await harness.ingested(one, other)
-    # Again, and other words under the same id.
+    # The same message again, and another body with the same id.
     await harness.put(again, valid_message(one, name="Rui"))
     await harness.ingested()
     person = await harness.person(one)
     assert person is not None
-    assert person["name"] == "Ana Moura", "whoever came first has the id"
+    assert person["name"] == "Ana Moura", "the first message has the id"
     assert await harness.event_keys(one, other) == ["user.created"] * 2
 
 
@@ -156,7 +156,7 @@ async def test_valid_sign_up_with_retries_in_its_headers_succeeds(
 
 
 async def test_edited_sign_up_keeps_its_request(harness: SignUpHarness) -> None:
-    """As a replay of an edited dead letter: another body under the same id."""
+    """Like a replay of an edited dead letter: another body under the same id."""
     receipt = await harness.sign_up("Ana", new_address())
     request_id = SEAL.open_token(receipt.id, receipt.token)
     await harness.empty()
@@ -183,7 +183,7 @@ async def test_discard_rejects_only_unhandled_sign_ups(harness: SignUpHarness) -
     assert await harness.event_keys(receipt.id) == ["user.rejected"]
     await harness.put(valid_message(receipt.id))
     await harness.ingested()
-    assert await harness.person(receipt.id) is None, "a late copy of it changes nothing"
+    assert await harness.person(receipt.id) is None, "a late copy changes nothing"
     assert await harness.outcome(handled) == "created"
     assert await harness.event_keys(handled) == ["user.created"]
 
@@ -195,24 +195,24 @@ async def test_retry_headers_hold_a_count_and_a_code(harness: SignUpHarness) -> 
     async with open_parts(slow) as parts, harness.refusing("Doomed Dora"):
         patient = SignUpHarness(parts, harness.api)
 
-        async def it_alone_waits() -> bool:
+        async def one_retry_waits() -> bool:
             waiting = sum((await parts.bus.retrying()).values())
             return waiting == 1 and await harness.outcome(neighbour) == "created"
 
         async with patient.ingesting("ingester"):
-            await until(it_alone_waits)
+            await until(one_retry_waits)
         if slow.servers.amqp_url is None:
             (waiting,) = await harness.fetch("SELECT headers, body FROM bus_delayed")
             headers, body = msgspec.json.decode(waiting["headers"]), waiting["body"]
             found = headers["retries"], headers["retry_reason"], bytes(body)
         else:
-            waiting = await take_one(slow.servers.amqp_url, "raffle_retry_600s")
+            waiting = await get_message(slow.servers.amqp_url, "raffle_retry_600s")
             table = waiting.header.properties.headers
             found = table["x-retries"], table["x-retry-reason"], waiting.body
     assert found == (1, "RaiseError", doomed.body)
 
 
-async def take_one(amqp_url: str, queue: str) -> DeliveredMessage:
+async def get_message(amqp_url: str, queue: str) -> DeliveredMessage:
     connection = await aiormq.connect(amqp_url)
     try:
         return await (await connection.channel()).basic_get(queue, no_ack=True)

@@ -16,7 +16,7 @@ SEAL = Seal("one secret, long enough to seal with")
 OTHER_SEAL = Seal("another secret, just as long as that one")
 KEYS = st.text(st.characters(min_codepoint=0x21, max_codepoint=0x7E), min_size=1, max_size=255)
 TEXTS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)
-# As the door lets them in.
+# Names that the API accepts.
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=20)
 EMAILS = st.from_regex(r"[a-zA-Zäßİ0-9.+]{1,20}@[a-z]{1,9}\.[a-z]{2,3}", fullmatch=True)
 REQUESTS = st.tuples(st.uuids(), NAMES, EMAILS)
@@ -28,7 +28,7 @@ def sealed(request: tuple[UUID, str, str], seal: Seal = SEAL) -> SignUp:
     return SignUp(id=sign_up_id, name=name, email=email, language="en", request_id=request_id)
 
 
-def asked_for(request: tuple[UUID, str, str]) -> tuple[UUID, str, str]:
+def identity_of(request: tuple[UUID, str, str]) -> tuple[UUID, str, str]:
     return request[0], request[1], fold_email(request[2])
 
 
@@ -36,7 +36,7 @@ def asked_for(request: tuple[UUID, str, str]) -> tuple[UUID, str, str]:
 def test_different_requests_have_different_ids_and_tokens(
     one: tuple[UUID, str, str], other: tuple[UUID, str, str]
 ) -> None:
-    is_same = asked_for(one) == asked_for(other)
+    is_same = identity_of(one) == identity_of(other)
     assert (sealed(one).request_id == sealed(other).request_id) == is_same
     assert (SEAL.status_token(sealed(one)) == SEAL.status_token(sealed(other))) == is_same
 

@@ -26,7 +26,7 @@ def sign_up(sign_up_id: UUID, email: str) -> SignUp:
 @pytest.mark.parametrize("shared", ["sign-ups", "addresses"])
 async def test_batches_with_the_same_sign_ups_never_deadlock(harness: SignUpHarness, shared: str) -> None:
     dice = random.Random(7)
-    everybody: list[UUID] = []
+    all_ids: list[UUID] = []
     before = RETRIED_TRANSACTIONS._value.get()
     for _ in range(6):
         emails = [new_address() for _ in range(30)]
@@ -36,14 +36,14 @@ async def test_batches_with_the_same_sign_ups_never_deadlock(harness: SignUpHarn
             if shared == "addresses":
                 ids = [uuid4() for _ in emails]
             batches.append(dice.sample([sign_up(*both) for both in zip(ids, emails, strict=True)], 30))
-            everybody += ids
+            all_ids += ids
         await asyncio.gather(*(written(harness, batch) for batch in batches))
-    assert RETRIED_TRANSACTIONS._value.get() == before, "a deadlock would have been tried again"
+    assert RETRIED_TRANSACTIONS._value.get() == before, "a deadlock would have been retried"
     fates = Counter([row["rejected"] for row in await harness.fetch("SELECT rejected FROM sign_ups")])
     rivals = {} if shared == "sign-ups" else {"email_taken": 6 * 30 * 7}
     assert fates == {None: 6 * 30, **rivals}
-    told = Counter(await harness.event_keys(*everybody))
-    assert told == {"user.created": 6 * 30} | ({"user.rejected": 6 * 30 * 7} if rivals else {})
+    keys = Counter(await harness.event_keys(*all_ids))
+    assert keys == {"user.created": 6 * 30} | ({"user.rejected": 6 * 30 * 7} if rivals else {})
 
 
 async def written(harness: SignUpHarness, batch: list[SignUp]) -> None:
@@ -53,7 +53,7 @@ async def written(harness: SignUpHarness, batch: list[SignUp]) -> None:
 async def test_two_ingesters_add_each_user_once(harness: SignUpHarness) -> None:
     dice = random.Random(11)
     ids, emails = [uuid4() for _ in range(150)], [new_address() for _ in range(50)]
-    firsts = [valid_message(one, emails[own_servers % 50]) for own_servers, one in enumerate(ids)]
+    firsts = [valid_message(one, emails[place % 50]) for place, one in enumerate(ids)]
     storm = firsts * 3
     dice.shuffle(storm)
     await harness.put(*storm)
@@ -101,11 +101,11 @@ async def test_second_handler_waits_and_takes_over_on_failure(
             await database.run(lambda db: write_sign_ups(db, [kept]))
             waiting = asyncio.create_task(second())
 
-            async def a_request_waits() -> bool:
+            async def a_transaction_waits() -> bool:
                 query = "SELECT 1 FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'"
                 return bool(await harness.fetch(query))
 
-            await until(a_request_waits)
+            await until(a_transaction_waits)
             raise RuntimeError("the first fails")  # noqa: TRY301
     except RuntimeError:
         await waiting

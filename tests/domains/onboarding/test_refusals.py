@@ -73,27 +73,27 @@ WRONG_BODIES = {
 
 
 async def only_one_more_is_queued(harness: SignUpHarness) -> None:
-    """A valid sign-up follows the refused ones; it alone is in the queue."""
+    """Send a valid sign-up; only this one is in the queue."""
     await harness.sign_up()
     await harness.until_waiting(1)
 
 
 async def test_invalid_fields_are_named_and_nothing_is_queued(harness: SignUpHarness) -> None:
-    for (what, body), path in zip(WRONG_FIELDS.items(), cycle(PATHS)):
+    for (name, body), path in zip(WRONG_FIELDS.items(), cycle(PATHS)):
         answer = await harness.api.post(path, content=msgspec.json.encode(body), headers=JSON)
-        assert answer.status_code == 422, what
-        assert answer.json()["code"] == "request_invalid", what
-        assert answer.json()["errors"], what
-        assert "example.com" not in answer.text, "what was sent is not repeated"
+        assert answer.status_code == 422, name
+        assert answer.json()["code"] == "request_invalid", name
+        assert answer.json()["errors"], name
+        assert "example.com" not in answer.text, "sent values are not in the response"
     await only_one_more_is_queued(harness)
 
 
 async def test_invalid_bodies_are_refused_and_nothing_is_queued(harness: SignUpHarness) -> None:
-    for (what, (body, headers, status)), path in zip(WRONG_BODIES.items(), cycle(PATHS)):
+    for (name, (body, headers, status)), path in zip(WRONG_BODIES.items(), cycle(PATHS)):
         answer = await harness.api.post(path, content=body, headers=headers)
-        assert answer.status_code == status, (what, answer.text)
-        assert answer.headers["content-type"] == "application/problem+json", what
-        assert "Ana" not in answer.text, what
+        assert answer.status_code == status, (name, answer.text)
+        assert answer.headers["content-type"] == "application/problem+json", name
+        assert "Ana" not in answer.text, name
     await only_one_more_is_queued(harness)
 
 
@@ -159,21 +159,21 @@ async def test_full_queue_refuses_until_there_is_room(harness: SignUpHarness, br
         narrowed, key, email = SignUpHarness(parts, api), uuid4().hex, new_address()
         receipt: list[Receipt] = []
         answer = await narrowed.post(email=email, key=key)
-        while answer.status_code == 200 and len(receipt) < 20:  # a broker lets in one or two more
+        while answer.status_code == 200 and len(receipt) < 20:  # a broker accepts one or two more
             receipt.append(Receipt(UUID(answer.json()["id"]), answer.json()["status_token"]))
             answer = await narrowed.post(email=email, key=(key := uuid4().hex))
         assert (answer.status_code, answer.json()["code"]) == (503, "sign_ups_full")
         assert answer.headers["retry-after"] == "30"
-        assert await narrowed.left() == {SIGN_UP_QUEUE: len(receipt)}, "what was refused is not there"
+        assert await narrowed.left() == {SIGN_UP_QUEUE: len(receipt)}, "the refused one is not queued"
         headers = {"accept-language": "pt-BR", "idempotency-key": key}
         em_portugues = await api.post("/v1/users", json={"name": "Ana", "email": email}, headers=headers)
         assert em_portugues.json()["detail"] != answer.json()["detail"]
         await narrowed.ingested(*(one.id for one in receipt))
 
-        async def is_taken() -> bool:
+        async def is_accepted() -> bool:
             return (await narrowed.post(email=email, key=key)).status_code == 200
 
-        await until(is_taken)
+        await until(is_accepted)
     if broker_url is not None:
         await delete_queue(broker_url)
 

@@ -31,17 +31,17 @@ async def test_no_personal_data_leaks_wherever_a_sign_up_ends(harness: SignUpHar
     answers.append(await harness.api.get(f"/v1/users/{id_}/status", headers=bearer))
     answers.append(await harness.api.get(f"/v1/users/{rejected}/status", headers=bearer))
 
-    told = [f"{answer.headers} {answer.text}" for answer in answers]
-    told += [render(None, "", dict(event)).decode() for event in harness.log]
-    told.append((await harness.api.get("/metrics")).text)
+    texts = [f"{answer.headers} {answer.text}" for answer in answers]
+    texts += [render(None, "", dict(event)).decode() for event in harness.log]
+    texts.append((await harness.api.get("/metrics")).text)
     headers = await harness.fetch(
         "SELECT headers::text FROM dead_letters UNION ALL SELECT headers::text FROM outbox"
     )
-    told += [row["headers"] for row in headers]
+    texts += [row["headers"] for row in headers]
     bodies = await harness.fetch("SELECT body::text FROM outbox")
-    told += [row["body"] for row in bodies]
-    for text in told:
+    texts += [row["body"] for row in bodies]
+    for text in texts:
         assert not [trace for trace in TRACES if trace in text.lower()], text
-    assert token in told.pop(0)
-    assert not [text for text in told if token in text]
-    assert any("message_dead" in text for text in told), "else the logs were not looked at"
+    assert token in texts.pop(0)
+    assert not [text for text in texts if token in text]
+    assert any("message_dead" in text for text in texts), "the logs were searched too"

@@ -36,7 +36,7 @@ async def test_repeat_with_the_same_key_is_the_same_sign_up(harness: SignUpHarne
     key, email = uuid4().hex, new_address()
     answers = await asyncio.gather(
         *(harness.post("Ana", email, key=key, path=path) for path in PATHS for _ in range(4)),
-        # Nor does it matter how the same name and address are spelt this time.
+        # Another spelling of the same name and address.
         harness.post("Ana ", email.upper(), key=key),
     )
     assert {answer.status_code for answer in answers} == {200}
@@ -79,11 +79,11 @@ async def test_concurrent_bodies_with_one_key_have_one_winner(harness: SignUpHar
     key = uuid4().hex
     both = [await harness.sign_up(name, key=key) for name in ("Ana", "Rui")]
     await harness.ingested(both[0].id)
-    told = [await harness.ask(receipt) for receipt in both]
-    assert sorted(told) == [("created", None), ("rejected", "key_reused")]
+    statuses = [await harness.ask(receipt) for receipt in both]
+    assert sorted(statuses) == [("created", None), ("rejected", "key_reused")]
     person = await harness.person(both[0].id)
     assert person is not None
-    assert person["name"] == ("Ana", "Rui")[told.index(("created", None))]
+    assert person["name"] == ("Ana", "Rui")[statuses.index(("created", None))]
 
 
 async def test_requests_without_a_key_are_separate_sign_ups(harness: SignUpHarness) -> None:

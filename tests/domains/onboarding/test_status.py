@@ -12,11 +12,11 @@ pytestmark = on_both_buses
 
 
 async def test_only_its_own_token_reads_the_status(harness: SignUpHarness) -> None:
-    mine, theirs = await harness.sign_up(), await harness.sign_up()
-    token = mine.token
+    own, other = await harness.sign_up(), await harness.sign_up()
+    token = own.token
     raw = base64.urlsafe_b64decode(token)
     bearers = [
-        f"Bearer {theirs.token}",
+        f"Bearer {other.token}",
         f"Bearer {token[:-1]}",
         f"Bearer {token[:-4]}",
         f"Bearer {token[4:]}",
@@ -33,20 +33,20 @@ async def test_only_its_own_token_reads_the_status(harness: SignUpHarness) -> No
         f"Basic {token}",
         token,
         "",
-        bearer("passenger", mine.id)["authorization"],
+        bearer("passenger", own.id)["authorization"],
         bearer("operator")["authorization"],
     ]
     refusals = [
-        await harness.api.get(f"/v1/users/{mine.id}/status", headers={"authorization": value.encode("utf-8")})
+        await harness.api.get(f"/v1/users/{own.id}/status", headers={"authorization": value.encode("utf-8")})
         for value in bearers
     ]
-    refusals.append(await harness.api.get(f"/v1/users/{mine.id}/status"))
+    refusals.append(await harness.api.get(f"/v1/users/{own.id}/status"))
     refusals.append(await harness.status(Receipt(uuid4(), token)))
-    told = [{**answer.json(), "request_id": "", "instance": ""} for answer in refusals]
+    problems = [{**answer.json(), "request_id": "", "instance": ""} for answer in refusals]
     assert [answer.status_code for answer in refusals] == [404] * len(refusals)
-    assert all(one == told[0] for one in told), "whatever is wrong, the answer is the same"
-    assert told[0]["code"] == "not_found"
-    assert await harness.ask(mine) == ("queued", None)
+    assert all(one == problems[0] for one in problems), "all refusals are the same"
+    assert problems[0]["code"] == "not_found"
+    assert await harness.ask(own) == ("queued", None)
 
 
 async def test_token_has_one_spelling(harness: SignUpHarness) -> None:
@@ -74,16 +74,16 @@ async def test_erased_user_has_no_status_and_repeats_add_none(harness: SignUpHar
     key, email = uuid4().hex, f"{uuid4().hex}@example.com"
     receipt = await harness.sign_up("Ana", email, key=key)
     await harness.ingested(receipt.id)
-    me = bearer("passenger", receipt.id)
-    exported = await harness.api.get("/v1/me/export", headers=me)
+    headers = bearer("passenger", receipt.id)
+    exported = await harness.api.get("/v1/me/export", headers=headers)
     assert exported.json()["sections"]["sign_up"]["rejected"] is None
     assert exported.json()["sections"]["sign_up"]["handled_at"]
     assert receipt.token not in exported.text
-    assert (await harness.api.delete("/v1/me", headers=me)).status_code == 204
+    assert (await harness.api.delete("/v1/me", headers=headers)).status_code == 204
     gone = await harness.status(receipt)
     assert (gone.status_code, gone.json()["code"]) == (404, "not_found")
     (kept,) = await harness.fetch("SELECT * FROM sign_ups WHERE id = $1", receipt.id)
-    assert kept["request_id"] is None, "what is left cannot be compared with a name and an address"
+    assert kept["request_id"] is None, "the row cannot be matched with a name and an address"
     again, another = await harness.sign_up("Ana", email, key=key), await harness.sign_up("Ana", email)
     await harness.ingested(another.id)
     assert (await harness.status(again)).status_code == 404

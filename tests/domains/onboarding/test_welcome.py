@@ -48,7 +48,7 @@ async def test_welcome_link_sets_the_first_password(harness: SignUpHarness, post
     (letter,) = post.letters
     text = letter.get_content()
     assert letter["To"] == address
-    assert "Rosa" not in text, "whoever signs somebody else up must not put words into our letters"
+    assert "Rosa" not in text, "a caller could sign up another person with any text as the name"
     found = re.search(re.escape(PAGE) + r"#token=(\S+)", text)
     assert found is not None
     password = "seven quiet turnstiles"

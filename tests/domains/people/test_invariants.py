@@ -14,7 +14,7 @@ from tests.servers import Stack
 
 @pytest.fixture
 async def own(stack: Stack):
-    """A database of its own, for breaking."""
+    """A private database that the test breaks."""
     url = await stack.migrated_database(f"people-{uuid4()}")
     database = await Database.open(url)
     yield database

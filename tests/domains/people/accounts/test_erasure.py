@@ -60,16 +60,16 @@ async def test_export_contains_all_personal_data(api: httpx.AsyncClient) -> None
     assert kept["driver"]["approval_reason"] == "Seguro vencido"
     assert len(kept["password_links"]) == 2
     assert "argon2" not in answer.text
-    done = [entry["action"] for entry in answer.json()["sections"]["audit"]]
-    assert done == ["password_link_issued", "password_link_issued", "driver_suspended"]
+    actions = [entry["action"] for entry in answer.json()["sections"]["audit"]]
+    assert actions == ["password_link_issued", "password_link_issued", "driver_suspended"]
 
 
 async def test_operator_export_is_the_same_and_audited(api: httpx.AsyncClient, database: Database) -> None:
     ana, operator = await Person().with_email(api), Person("operator")
-    mine = await api.get("/v1/me/export", headers=ana.headers)
-    theirs = await api.get(f"/v1/users/{ana.id}/export", headers=operator.headers)
-    assert theirs.json()["sections"]["people"] == mine.json()["sections"]["people"]
-    assert [entry["action"] for entry in theirs.json()["sections"]["audit"]] == ["person_exported"]
+    own = await api.get("/v1/me/export", headers=ana.headers)
+    by_operator = await api.get(f"/v1/users/{ana.id}/export", headers=operator.headers)
+    assert by_operator.json()["sections"]["people"] == own.json()["sections"]["people"]
+    assert [entry["action"] for entry in by_operator.json()["sections"]["audit"]] == ["person_exported"]
     async with database.connection() as db:
         audited = await db.fetch("SELECT actor_id, action FROM audit_log WHERE subject_id = $1", str(ana.id))
     assert [tuple(row.values()) for row in audited] == [(operator.id, "person_exported")]
@@ -80,7 +80,7 @@ async def test_operator_export_is_the_same_and_audited(api: httpx.AsyncClient, d
 async def test_erased_user_leaves_no_trace(api: httpx.AsyncClient, database: Database, by: str) -> None:
     driver = await a_driver_with_everything(api)
     before = await everything_on(database, driver.id)
-    assert all(trace in before for trace in TRACES), "else the check below proves nothing"
+    assert all(trace in before for trace in TRACES), "the tables have the data before"
     if by == "themselves":
         answer = await api.delete("/v1/me", headers=driver.headers)
     else:
@@ -118,7 +118,7 @@ async def test_erased_user_cannot_return(api: httpx.AsyncClient, database: Datab
     ana.headers = bearer("passenger", ana.id)
     assert (await api.delete("/v1/me", headers=ana.headers)).status_code == 204
     at_once = await api.get("/v1/me", headers=ana.headers)
-    assert at_once.status_code == 401, "not even while the token's standing is remembered"
+    assert at_once.status_code == 401, "also while the token's standing is cached"
     assert (await ana.change(api, name="Ana")).status_code == 401
 
     for role in ("passenger", "driver"):
@@ -203,12 +203,12 @@ async def test_all_sections_are_erased_together_or_none(database: Database) -> N
         raise RideOpen
 
     rides = people.PersonalData("rides", export, erase)
-    stubborn = people.PersonalData("stubborn", export, refuse)
+    refusing = people.PersonalData("stubborn", export, refuse)
     async with database.connection() as db:
-        told = await service.export_user(db, ana, [people.PERSONAL_DATA, rides], by=ana)
-    assert list(told) == ["people", "rides"]
+        sections = await service.export_user(db, ana, [people.PERSONAL_DATA, rides], by=ana)
+    assert list(sections) == ["people", "rides"]
     with pytest.raises(RideOpen):
-        await database.run(lambda db: service.erase_user(db, ana, [people.PERSONAL_DATA, stubborn], by=ana))
+        await database.run(lambda db: service.erase_user(db, ana, [people.PERSONAL_DATA, refusing], by=ana))
     async with database.connection() as db:
         assert (await people.get_user(db, ana)).erased_at is None
     await database.run(lambda db: service.erase_user(db, ana, [people.PERSONAL_DATA, rides], by=ana))

@@ -21,44 +21,44 @@ async def test_fifty_first_requests_add_one_driver(api: httpx.AsyncClient, datab
     async with database.connection() as db:
         assert await db.fetchval("SELECT count(*) FROM users WHERE id = $1", driver.id) == 1
         assert await db.fetchval("SELECT count(*) FROM drivers WHERE user_id = $1", driver.id) == 1
-        told = await db.fetch("SELECT routing_key, body FROM outbox WHERE aggregate_id = $1", driver.id)
-    assert [row["routing_key"] for row in told] == ["user.created"]
-    event = msgspec.json.decode(told[0]["body"], type=UserCreated)
+        rows = await db.fetch("SELECT routing_key, body FROM outbox WHERE aggregate_id = $1", driver.id)
+    assert [row["routing_key"] for row in rows] == ["user.created"]
+    event = msgspec.json.decode(rows[0]["body"], type=UserCreated)
     assert (event.user_id, event.roles) == (driver.id, ("driver",))
 
 
 async def test_user_created_is_published_only_if_the_user_is_added(database: Database) -> None:
     """Not after a rollback, and not again for a known user with another role."""
-    undone, known = uuid4(), uuid4()
+    rolled_back, known = uuid4(), uuid4()
 
-    class Undone(Exception):
+    class RolledBack(Exception):
         pass
 
-    async def meet(db: Db, user_id: UUID, *roles: str) -> None:
+    async def ensure(db: Db, user_id: UUID, *roles: str) -> None:
         await people.ensure_user(db, user_id, roles=roles, driver_approval="automatic")
 
-    with pytest.raises(Undone):
+    with pytest.raises(RolledBack):
         async with database.transaction() as db:
-            await meet(db, undone, "passenger")
-            raise Undone
-    await database.run(lambda db: meet(db, known, "passenger"))
-    await database.run(lambda db: meet(db, known, "passenger", "driver"))
+            await ensure(db, rolled_back, "passenger")
+            raise RolledBack
+    await database.run(lambda db: ensure(db, known, "passenger"))
+    await database.run(lambda db: ensure(db, known, "passenger", "driver"))
     async with database.connection() as db:
-        told = await db.fetch(
-            "SELECT aggregate_id, seq FROM outbox WHERE aggregate_id = ANY ($1::uuid[])", [undone, known]
+        rows = await db.fetch(
+            "SELECT aggregate_id, seq FROM outbox WHERE aggregate_id = ANY ($1::uuid[])", [rolled_back, known]
         )
-    assert [tuple(row.values()) for row in told] == [(known, 1)]
+    assert [tuple(row.values()) for row in rows] == [(known, 1)]
 
 
 async def test_concurrent_first_uses_add_one_driver(database: Database) -> None:
     """Without the cache of the API: every call reaches the database, all at the same time."""
 
-    async def meet(db: Db, driver: UUID) -> None:
+    async def ensure(db: Db, driver: UUID) -> None:
         await people.ensure_user(db, driver, roles=["driver"], driver_approval="automatic")
 
     for _ in range(20):
         driver = uuid4()
-        await asyncio.gather(*(database.run(lambda db, who=driver: meet(db, who)) for _ in range(10)))
+        await asyncio.gather(*(database.run(lambda db, one=driver: ensure(db, one)) for _ in range(10)))
     async with database.connection() as db:
         assert await db.fetchval("SELECT count(*) FROM outbox WHERE aggregate_id = $1", driver) == 1
         row = await db.fetchrow(

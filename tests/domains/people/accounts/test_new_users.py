@@ -19,10 +19,10 @@ def newcomer(email: str | None = None, *, user_id: UUID | None = None, language:
     )
 
 
-async def told_of(database: Database, *newcomers: NewUser) -> list[dict[str, object]]:
+async def events_of(database: Database, *newcomers: NewUser) -> list[dict[str, object]]:
     async with database.connection() as db:
         rows = await db.fetch(
-            "SELECT body->>'event_type' AS told, body->>'signed_up' AS signed_up FROM outbox"
+            "SELECT body->>'event_type' AS key, body->>'signed_up' AS signed_up FROM outbox"
             " WHERE aggregate_id = ANY ($1::uuid[])",
             [one.id for one in newcomers],
         )
@@ -36,24 +36,24 @@ async def test_new_users_are_added_and_published_once(database: Database) -> Non
         found = await people.get_users(db, [one.id for one in both])
     assert [found[one.id].language for one in both] == ["en", "pt-BR"]
     assert [found[one.id].roles for one in both] == [("passenger",)] * 2
-    assert await told_of(database, *both) == [{"told": "user.created", "signed_up": "true"}] * 2
+    assert await events_of(database, *both) == [{"key": "user.created", "signed_up": "true"}] * 2
     assert await database.run(lambda db: people.add_users(db, both)) == set()
     assert await database.run(lambda db: people.add_users(db, [])) == set()
-    assert len(await told_of(database, *both)) == 2
+    assert len(await events_of(database, *both)) == 2
 
 
 async def test_taken_ids_and_addresses_are_left_out(api, database) -> None:
     rui = await Person().with_email(api)
     fresh, rival = newcomer(), newcomer()
-    asked = [
+    users = [
         newcomer(rui.email.upper()),
         newcomer(user_id=rui.id),
         fresh,
         newcomer(fresh.email.title()),
         rival,
     ]
-    new = await database.run(lambda db: people.add_users(db, asked))
+    new = await database.run(lambda db: people.add_users(db, users))
     assert rival.id in new
     assert len(new) == 2
-    assert len(new & {asked[2].id, asked[3].id}) == 1, "of two who want one address, one has it"
-    assert len(await told_of(database, *(one for one in asked if one.id != rui.id))) == 2
+    assert len(new & {users[2].id, users[3].id}) == 1, "one of two users gets the address"
+    assert len(await events_of(database, *(one for one in users if one.id != rui.id))) == 2

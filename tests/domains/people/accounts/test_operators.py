@@ -1,4 +1,4 @@
-"""What operators do with accounts: read, list, set roles, sign out."""
+"""Operators read and list accounts, set roles and sign users out."""
 
 from uuid import uuid4
 

@@ -123,13 +123,13 @@ async def test_driver_changes_the_car(api: httpx.AsyncClient) -> None:
 async def test_home_must_be_an_existing_community(api: httpx.AsyncClient) -> None:
     driver, home = Person("driver"), (await post_community(api))["community_id"]
     await driver.change(api, driver={"plate": "ABC1D23", "home_community_id": home})
-    told: dict[str, str] = {}
+    details: dict[str, str] = {}
     for language in ("en", "pt-BR"):
         driver.headers["accept-language"] = language
         answer = await driver.change(api, name="Ana", driver={"home_community_id": str(uuid4())})
         assert (answer.status_code, answer.json()["code"]) == (422, "home_community_unknown")
-        told[language] = answer.json()["detail"]
-    assert told == {
+        details[language] = answer.json()["detail"]
+    assert details == {
         "en": 'There is no community with the id in "home_community_id".',
         "pt-BR": 'Não há comunidade com o id em "home_community_id".',
     }
@@ -157,9 +157,9 @@ async def test_address_belongs_to_one_user_in_every_spelling(api: httpx.AsyncCli
     assert answer.status_code == 409
     assert answer.json()["code"] == "email_taken"
     assert (await api.get("/v1/me", headers=joao.headers)).json()["name"] is None
-    assert (await ana.change(api, email=ana.email.title())).status_code == 200, "one's own may be respelled"
+    assert (await ana.change(api, email=ana.email.title())).status_code == 200, "the same address respelled"
     assert (await ana.change(api, email=None)).status_code == 200
-    assert (await joao.change(api, email=ana.email)).status_code == 200, "a given-up address is free"
+    assert (await joao.change(api, email=ana.email)).status_code == 200, "a cleared address is free"
 
 
 async def test_concurrent_claims_of_one_address_have_one_winner(api: httpx.AsyncClient) -> None:
@@ -190,7 +190,7 @@ async def test_concurrent_changes_do_not_undo_each_other(api: httpx.AsyncClient)
 async def test_field_errors_are_in_the_callers_language(api: httpx.AsyncClient) -> None:
     ana = Person()
     wrong = {"name": None, "email": "nowhere", "phone": "123", "driver": {"plate": "x"}}
-    told: dict[str, dict[str, str]] = {}
+    messages: dict[str, dict[str, str]] = {}
     for language in ("en", "pt-BR"):
         headers = {**ana.headers, "accept-language": language}
         errors = (await api.patch("/v1/me", headers=headers, json=wrong)).json()["errors"]
@@ -200,6 +200,6 @@ async def test_field_errors_are_in_the_callers_language(api: httpx.AsyncClient) 
             "body.phone": "phone_malformed",
             "body.driver.plate": "plate_malformed",
         }
-        told[language] = {error["where"]: error["message"] for error in errors}
-    assert told["en"]["body.driver.plate"] == "This is not a licence plate."
-    assert told["pt-BR"]["body.email"] == "Isto não é um endereço de e-mail."
+        messages[language] = {error["where"]: error["message"] for error in errors}
+    assert messages["en"]["body.driver.plate"] == "This is not a licence plate."
+    assert messages["pt-BR"]["body.email"] == "Isto não é um endereço de e-mail."

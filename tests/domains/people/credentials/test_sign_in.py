@@ -1,4 +1,4 @@
-"""Passwords: set with a one-use link, checked at sign-in, never to be guessed at speed."""
+"""Passwords: set with a one-use link, checked at sign-in, with limited attempts."""
 
 import asyncio
 from datetime import timedelta
@@ -138,7 +138,7 @@ async def test_concurrent_uses_of_a_link_have_one_winner(api: httpx.AsyncClient)
 
 
 async def test_database_lets_one_use_of_a_link_win(database: Database) -> None:
-    """After the hashing: every call has found the link unused."""
+    """Calls without the check before the hashing: only the database decides."""
     owner = await _person(database)
     link = await database.run(
         lambda db: service.issue_password_link(db, owner, lifetime=timedelta(hours=1), by=owner)
@@ -172,7 +172,7 @@ async def test_link_that_expires_during_hashing_is_refused(database: Database) -
 
 
 async def test_unknown_link_is_refused_like_a_used_one(api: httpx.AsyncClient) -> None:
-    answer = await use_link(api, "a link that never was")
+    answer = await use_link(api, "an unknown link")
     assert answer.status_code == 404
     assert answer.json()["code"] == "password_link_invalid"
 
@@ -210,7 +210,7 @@ async def test_link_token_is_not_stored(api: httpx.AsyncClient, database: Databa
     operator = Person("operator")
     headers = {**operator.headers, "idempotency-key": str(uuid4())}
     answers = [await api.post(f"/v1/users/{ana.id}/password-link", headers=headers) for _ in range(2)]
-    assert answers[0].json()["token"] != answers[1].json()["token"], "an answer with a secret is not kept"
+    assert answers[0].json()["token"] != answers[1].json()["token"], "a response with a secret is not stored"
     async with database.connection() as db:
         stored = await db.fetch("SELECT l::text AS row FROM password_links l")
         audited = await db.fetch("SELECT a::text AS row FROM audit_log a WHERE subject_id = $1", str(ana.id))

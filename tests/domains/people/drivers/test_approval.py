@@ -30,8 +30,8 @@ async def test_operator_decides_whether_a_driver_may_drive(
     answer = await decide(strict_api, driver.id, operator, approval="suspended", reason="Seguro vencido")
     assert answer.json()["driver"]["approval"] == "suspended"
     assert not await may_drive(database, driver)
-    mine = (await strict_api.get("/v1/me", headers=driver.headers)).json()["driver"]
-    assert (mine["approval"], mine["approval_reason"]) == ("suspended", "Seguro vencido")
+    profile = (await strict_api.get("/v1/me", headers=driver.headers)).json()["driver"]
+    assert (profile["approval"], profile["approval_reason"]) == ("suspended", "Seguro vencido")
     assert await actions_on(database, driver) == [
         (operator.id, "driver_approved"),
         (operator.id, "driver_suspended"),
@@ -74,8 +74,8 @@ async def test_concurrent_changes_cannot_keep_the_approval(
             driver.change(strict_api, driver={"vehicle": "Fiat Uno"}),
             driver.change(strict_api, driver={"home_community_id": home}),
         )
-        mine = (await strict_api.get("/v1/me", headers=driver.headers)).json()["driver"]
-        assert (mine["plate"], mine["approval"]) == (f"NEW{number}A11", "pending")
+        profile = (await strict_api.get("/v1/me", headers=driver.headers)).json()["driver"]
+        assert (profile["plate"], profile["approval"]) == (f"NEW{number}A11", "pending")
 
 
 @pytest.mark.parametrize(
@@ -96,6 +96,6 @@ async def test_invalid_approval_is_refused(api: httpx.AsyncClient, verdict: dict
 
 async def test_only_drivers_can_be_approved(api: httpx.AsyncClient) -> None:
     passenger, operator = await Person().known_to(api), Person("operator")
-    for nobody in (passenger.id, uuid4()):
-        answer = await decide(api, nobody, operator, approval="approved")
+    for user_id in (passenger.id, uuid4()):
+        answer = await decide(api, user_id, operator, approval="approved")
         assert answer.status_code == 404
