@@ -216,7 +216,7 @@ def at_a_clinic(body: Wanted | None = None) -> Prepare:
         await owner.known_to(api)
         clinic = await open_clinic(api, cast(Parts, None))
         worker_id, room_id = await clinic.worker(user_id=str(owner.id)), await clinic.room()
-        off = await clinic.done("POST", f"/workers/{worker_id}/time-off", a_day_off(clinic))
+        off = await clinic.call("POST", f"/workers/{worker_id}/time-off", a_day_off(clinic))
         path = {"worker_id": str(worker_id), "service_id": str(clinic.service_id), "room_id": str(room_id)}
         day = {"from": clinic.at("00:00"), "to": clinic.at("00:00", days=1)}
         return Prepared(path | {"time_off_id": off["time_off_id"]}, body and body(clinic), query=day)
@@ -231,7 +231,7 @@ def a_day_off(clinic: Clinic, days: int = 7) -> dict[str, str]:
 async def a_closed_room(api: httpx.AsyncClient, owner: Person) -> Prepared:
     clinic = await open_clinic(api, cast(Parts, None))
     room_id = await clinic.room()
-    closed = await clinic.done("POST", f"/rooms/{room_id}/time-off", a_day_off(clinic))
+    closed = await clinic.call("POST", f"/rooms/{room_id}/time-off", a_day_off(clinic))
     return Prepared({"room_id": str(room_id), "time_off_id": closed["time_off_id"]})
 
 

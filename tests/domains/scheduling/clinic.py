@@ -32,7 +32,7 @@ class Clinic:
         return datetime.now(ZoneInfo(self.zone)).date() + timedelta(days=3)
 
     def at(self, clock: str, *, days: int = 0) -> str:
-        """A moment of that day, or of another so many days later, as clocks there show it."""
+        """A local time on `day`, or `days` later, as an ISO string."""
         local = datetime.combine(self.day + timedelta(days=days), time.fromisoformat(clock))
         return local.replace(tzinfo=ZoneInfo(self.zone)).isoformat()
 
@@ -41,26 +41,26 @@ class Clinic:
     ) -> UUID:
         """Add a worker to the clinic's service."""
         body = {"name": "Ana", "time_zone": zone, **more}
-        worker_id = UUID((await self.done("POST", "/workers", body))["worker_id"])
-        await self.done("PUT", f"/workers/{worker_id}/rules", list(rules))
+        worker_id = UUID((await self.call("POST", "/workers", body))["worker_id"])
+        await self.call("PUT", f"/workers/{worker_id}/rules", list(rules))
         await self.serves(worker_id, self.service_id)
         return worker_id
 
     async def serves(self, worker_id: UUID, *service_ids: UUID) -> None:
-        await self.done(
+        await self.call(
             "PUT", f"/workers/{worker_id}/services", {"service_ids": [str(one) for one in service_ids]}
         )
 
     async def service(self, **terms: Any) -> UUID:
-        made = await self.done("POST", "/services", service_body(**terms))
+        made = await self.call("POST", "/services", service_body(**terms))
         return UUID(made["service_id"])
 
     async def room(self, name: str = "Sala 1") -> UUID:
-        return UUID((await self.done("POST", "/rooms", {"name": name}))["room_id"])
+        return UUID((await self.call("POST", "/rooms", {"name": name}))["room_id"])
 
     async def rooms_for(self, service_id: UUID, *room_ids: UUID) -> None:
         body = {"room_ids": [str(one) for one in room_ids]}
-        await self.done("PUT", f"/services/{service_id}/rooms", body)
+        await self.call("PUT", f"/services/{service_id}/rooms", body)
 
     async def book(
         self, client: UUID, starts_at: str, *, headers: dict[str, str] | None = None, **more: Any
@@ -92,7 +92,7 @@ class Clinic:
         return UUID(answer.json()["hold_id"])
 
     async def give_back(self, client: UUID, hold_id: object) -> httpx.Response:
-        return await self.asked("DELETE", f"/holds/{hold_id}", by=bearer("passenger", client))
+        return await self.send("DELETE", f"/holds/{hold_id}", by=bearer("passenger", client))
 
     def wish(self, starts_at: str, **more: Any) -> dict[str, Any]:
         body = {
@@ -114,7 +114,7 @@ class Clinic:
         headers: dict[str, str] | None = None,
         **body: Any,
     ) -> httpx.Response:
-        """`reschedule`, `cancel`, `confirm`, `no-show`, `swap`."""
+        """Send a verb: `reschedule`, `cancel`, `confirm`, `no-show` or `swap`."""
         return await self.api.post(
             f"{BASE}/appointments/{appointment_id}/{verb}",
             json={name: str(value) if isinstance(value, UUID) else value for name, value in body.items()}
@@ -123,12 +123,12 @@ class Clinic:
         )
 
     async def swap(self, one: dict[str, Any], other: dict[str, Any]) -> httpx.Response:
-        """As an operator."""
+        """Swap two appointments as an operator."""
         ids = one["appointment_id"], other["appointment_id"]
         return await self.act(self.operator, ids[0], "swap", role="operator", appointment_id=ids[1])
 
     async def slots(self, *, days: int = 1, **query: Any) -> list[dict[str, Any]]:
-        """The free slots of `day`, or of so many days from then on."""
+        """The free slots of `days` days from `day`."""
         params = {
             "service_id": self.service_id,
             "worker_id": self.worker_id,
@@ -145,12 +145,12 @@ class Clinic:
         return answer.json()["slots"]
 
     async def starts(self, **query: Any) -> list[str]:
-        """The same as clocks in `zone` show them: `09:00`."""
+        """The local starts of the free slots, like `09:00`."""
         zone = ZoneInfo(self.zone)
         found = [datetime.fromisoformat(slot["starts_at"]) for slot in await self.slots(**query)]
         return [moment.astimezone(zone).strftime("%H:%M") for moment in found]
 
-    async def asked(
+    async def send(
         self, method: str, path: str, body: Any = None, *, by: dict[str, str] | None = None, **query: Any
     ) -> httpx.Response:
         """Send a request as an operator, or with the given headers."""
@@ -162,19 +162,19 @@ class Clinic:
             headers=by or bearer("operator", self.operator),
         )
 
-    async def done(self, method: str, path: str, body: Any = None, **query: Any) -> Any:
+    async def call(self, method: str, path: str, body: Any = None, **query: Any) -> Any:
         """Send an operator's request, which must succeed."""
-        answer = await self.asked(method, path, body, **query)
+        answer = await self.send(method, path, body, **query)
         assert answer.status_code < 300, answer.text
         return answer.json() if answer.content else None
 
     async def sql(self, query: str, *args: object) -> Sequence[Any]:
-        """Straight into the database, committed."""
+        """Run a statement and commit it."""
         async with self.parts.database.transaction() as db:
             return await db.fetch(query, *args)
 
     async def overlaps(self) -> list[Any]:
-        """Claims that overlap, found by comparing each with each, not by trust in the constraint."""
+        """Overlapping claims, found by comparing all pairs, independent of the constraint."""
         rows = await self.sql(
             "SELECT a.id, b.id FROM claims a JOIN claims b ON a.subject_no = b.subject_no AND a.id < b.id"
             " WHERE a.starts_at < b.ends_at AND b.starts_at < a.ends_at"

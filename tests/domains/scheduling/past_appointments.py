@@ -1,4 +1,4 @@
-"""Appointments of earlier: booked ahead, as all are, and then moved back in time."""
+"""Past appointments: booked in the future and then moved back in time."""
 
 from uuid import UUID
 
@@ -6,7 +6,7 @@ from tests.domains.scheduling.clinic import Clinic
 
 
 async def move_back(clinic: Clinic, appointment_id: object, *, days: int) -> None:
-    """It, and the time it takes, so many days earlier."""
+    """Move the appointment and its claim `days` days back."""
     one = UUID(str(appointment_id))
     async with clinic.parts.database.transaction() as db:
         await db.execute("SET CONSTRAINTS ALL DEFERRED")

@@ -21,8 +21,8 @@ RULES = BookingRules(reminder=timedelta(hours=1), hold_ttl=timedelta(minutes=5),
 WAITING = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
 
 
-async def news_of(clinic: Clinic, appointment_id: object) -> list[str]:
-    """The events of an appointment in their order: `booked`, `canceled`."""
+async def event_names(clinic: Clinic, appointment_id: object) -> list[str]:
+    """The names of an appointment's events in order, such as `booked` and `canceled`."""
     rows = await clinic.sql(
         "SELECT routing_key, seq FROM outbox WHERE aggregate_id = $1 UNION ALL"
         " SELECT routing_key, seq FROM outbox_sent WHERE aggregate_id = $1 ORDER BY seq",
@@ -47,20 +47,20 @@ def wish_for(clinic: Clinic, clock: str) -> BookingRequest:
 
 
 async def book_with(db: Db, clinic: Clinic, client: UUID, clock: str, hold_id: UUID) -> None:
-    """As the route does."""
+    """Book a hold like the route does."""
     hold = AppointmentId(hold_id)
-    whom = Client(id=UserId(client))
-    booked = await booking.book(db, wish_for(clinic, clock), whom, rules=RULES, hold_id=hold)
+    booked_for = Client(id=UserId(client))
+    booked = await booking.book(db, wish_for(clinic, clock), booked_for, rules=RULES, hold_id=hold)
     assert booked.id == hold_id
 
 
-async def hold_worker(db: Db, worker_id: UUID) -> None:
+async def lock_worker(db: Db, worker_id: UUID) -> None:
     """Lock the worker's row as every writer of the agenda does."""
     await db.execute("SELECT FROM subjects WHERE id = $1 FOR NO KEY UPDATE", worker_id)
 
 
 async def started(clinic: Clinic, request: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
-    """A request that has ended, or that waits for a lock."""
+    """Start a request and wait until it has ended or waits for a lock."""
     task = asyncio.create_task(request)
 
     async def is_stuck_or_done() -> bool:
@@ -71,7 +71,7 @@ async def started(clinic: Clinic, request: Coroutine[Any, Any, T]) -> "asyncio.T
 
 
 async def until_blocked_by(clinic: Clinic, db: Db, task: "asyncio.Task[Any]") -> None:
-    """The request waits for that very transaction, or is done."""
+    """Wait until the request is blocked by this transaction, or has ended."""
     pid = await db.fetchval("SELECT pg_backend_pid()")
 
     async def is_blocked_or_done() -> bool:
@@ -82,7 +82,7 @@ async def until_blocked_by(clinic: Clinic, db: Db, task: "asyncio.Task[Any]") ->
 
 
 async def claims_of(clinic: Clinic, subject_id: UUID) -> list[Any]:
-    """All that is taken of a worker's or a room's time."""
+    """The claims of a worker or a room."""
     rows = await clinic.sql(
         "SELECT c.* FROM claims c JOIN subjects s ON s.no = c.subject_no WHERE s.id = $1"
         " ORDER BY c.starts_at",

@@ -25,7 +25,7 @@ HALF_HOURS = [f"{hour:02}:{minute}" for hour in range(9, 17) for minute in ("00"
 
 
 async def ask(clinic: Clinic, *, language: str = "en", **query: Any) -> httpx.Response:
-    """`from_` is `from`; None leaves something out."""
+    """Get the availability; `from_` is `from`, and None omits a parameter."""
     params = {
         "service_id": clinic.service_id,
         "from": clinic.at("00:00"),
@@ -40,7 +40,7 @@ async def ask(clinic: Clinic, *, language: str = "en", **query: Any) -> httpx.Re
 
 
 async def is_refused(clinic: Clinic, status: int, code: str, **query: Any) -> dict[str, Any]:
-    """As a problem, with words in both languages; answers the last."""
+    """Check the refusal in both languages; returns the last problem."""
     problem: dict[str, Any] = {}
     for language in LANGUAGES:
         answer = await ask(clinic, language=language, **query)
@@ -67,11 +67,11 @@ async def test_slots_are_of_one_worker_or_of_any_in_order(clinic: Clinic) -> Non
 
 
 async def test_paging_to_the_end_gives_the_same_as_one_page(clinic: Clinic) -> None:
-    """Across a stretch without any, longer than what is read at first."""
+    """Across days without slots, more than the first read covers."""
     other = await clinic.worker(rules=ALL_WEEK[:3])
     closed = [{"day": str(clinic.day + timedelta(days=days)), "shifts": []} for days in range(2, 7)]
     for worker_id in (clinic.worker_id, other):
-        await clinic.done("PUT", f"/workers/{worker_id}/overrides", closed)
+        await clinic.call("PUT", f"/workers/{worker_id}/overrides", closed)
     query: dict[str, Any] = {"to": clinic.at("00:00", days=20)}
     whole = (await ask(clinic, limit=500, **query)).json()
     assert whole["next"] is None
@@ -94,17 +94,17 @@ async def test_a_full_last_page_has_no_next(clinic: Clinic) -> None:
 
 
 async def test_times_are_shown_in_the_requested_zone(clinic: Clinic) -> None:
-    told = (await ask(clinic, time_zone="Asia/Kolkata")).json()["slots"]
+    shown = (await ask(clinic, time_zone="Asia/Kolkata")).json()["slots"]
     in_utc = (await ask(clinic)).json()["slots"]
-    assert [slot["starts_at"][11:] for slot in told[:2]] == ["14:30:00+05:30", "15:00:00+05:30"]
+    assert [slot["starts_at"][11:] for slot in shown[:2]] == ["14:30:00+05:30", "15:00:00+05:30"]
     assert in_utc[0]["starts_at"].endswith("T09:00:00Z")
-    assert [moment(slot["starts_at"]) for slot in told] == [moment(slot["starts_at"]) for slot in in_utc]
+    assert [moment(slot["starts_at"]) for slot in shown] == [moment(slot["starts_at"]) for slot in in_utc]
 
 
 async def test_a_client_across_the_date_line_books_the_workers_morning(
     api: httpx.AsyncClient, parts: Parts
 ) -> None:
-    """At UTC-11 it is yesterday's morning when at UTC+14 it is this one's."""
+    """A morning at UTC+14 is the morning of the day before at UTC-11."""
     clinic = await open_clinic(api, parts, zone="Pacific/Kiritimati")
     here = (await ask(clinic, time_zone="Pacific/Pago_Pago")).json()["slots"]
     first = datetime.fromisoformat(here[0]["starts_at"])
@@ -129,9 +129,9 @@ async def test_a_worker_without_rules_has_nothing_free(clinic: Clinic) -> None:
 
 
 async def test_a_service_without_workers_has_nothing_free(clinic: Clinic) -> None:
-    nobodys = await clinic.service()
-    assert await clinic.slots(service_id=nobodys, worker_id=None) == []
-    assert await clinic.slots(service_id=nobodys) == []
+    unserved = await clinic.service()
+    assert await clinic.slots(service_id=unserved, worker_id=None) == []
+    assert await clinic.slots(service_id=unserved) == []
 
 
 async def test_unknown_ids_are_not_found(clinic: Clinic) -> None:
@@ -179,7 +179,7 @@ async def test_a_malformed_time_or_id_is_refused_with_its_place(
 
 
 async def test_in_the_past_and_beyond_the_horizon_nothing_is_free(clinic: Clinic) -> None:
-    await clinic.done("PUT", f"/services/{clinic.service_id}", _terms(horizon_days=5))
+    await clinic.call("PUT", f"/services/{clinic.service_id}", _terms(horizon_days=5))
     found = (await ask(clinic, from_=clinic.at("00:00", days=-60), to=clinic.at("00:00", days=30))).json()
     days = [moment(slot["starts_at"]).date() - clinic.day for slot in found["slots"]]
     assert -3 <= min(days).days <= 0
@@ -195,15 +195,15 @@ def _terms(**terms: Any) -> dict[str, Any]:
 async def test_retired_workers_are_not_offered(clinic: Clinic) -> None:
     other = await clinic.worker()
     body = {"name": "Ana", "time_zone": "UTC"}
-    await clinic.done("PUT", f"/workers/{other}", body | {"retired": True})
+    await clinic.call("PUT", f"/workers/{other}", body | {"retired": True})
     assert await clinic.slots(worker_id=other) == []
     assert {slot["worker_id"] for slot in await clinic.slots(worker_id=None)} == {str(clinic.worker_id)}
-    await clinic.done("PUT", f"/workers/{other}", body)
+    await clinic.call("PUT", f"/workers/{other}", body)
     assert await clinic.starts(worker_id=other) == HALF_HOURS
 
 
 async def test_a_retired_service_is_not_offered(clinic: Clinic) -> None:
-    await clinic.done("PUT", f"/services/{clinic.service_id}", _terms(retired=True))
+    await clinic.call("PUT", f"/services/{clinic.service_id}", _terms(retired=True))
     assert await clinic.slots() == []
     assert await clinic.slots(worker_id=None) == []
 
@@ -212,9 +212,9 @@ async def test_with_all_its_rooms_retired_a_service_is_not_offered(clinic: Clini
     rooms = [await clinic.room(), await clinic.room()]
     await clinic.rooms_for(clinic.service_id, *rooms)
     assert await clinic.starts() == HALF_HOURS
-    await clinic.done("PUT", f"/rooms/{rooms[0]}", {"name": "Sala 1", "retired": True})
+    await clinic.call("PUT", f"/rooms/{rooms[0]}", {"name": "Sala 1", "retired": True})
     assert await clinic.starts() == HALF_HOURS
-    await clinic.done("PUT", f"/rooms/{rooms[1]}", {"name": "Sala 2", "retired": True})
+    await clinic.call("PUT", f"/rooms/{rooms[1]}", {"name": "Sala 2", "retired": True})
     assert await clinic.slots() == []
     refused = await clinic.book(uuid4(), clinic.at("09:00"))
     assert (refused.status_code, refused.json()["code"]) == (409, "slot_taken")
@@ -226,10 +226,10 @@ async def test_with_all_its_rooms_retired_a_service_is_not_offered(clinic: Clini
 async def test_time_off_and_other_hours_are_seen_at_once(clinic: Clinic) -> None:
     shifts = [{"start": "10:00", "end": "12:00"}, {"start": "22:00", "end": "02:00"}]
     day = {"day": str(clinic.day), "shifts": shifts}
-    await clinic.done("PUT", f"/workers/{clinic.worker_id}/overrides", [day])
+    await clinic.call("PUT", f"/workers/{clinic.worker_id}/overrides", [day])
     assert await clinic.starts() == ["10:00", "10:30", "11:00", "22:00", "22:30", "23:00", "23:30"]
     off = {"starts_at": clinic.at("11:00"), "ends_at": clinic.at("23:15")}
-    await clinic.done("POST", f"/workers/{clinic.worker_id}/time-off", off)
+    await clinic.call("POST", f"/workers/{clinic.worker_id}/time-off", off)
     assert await clinic.starts() == ["10:00", "23:30"]
 
 
@@ -237,13 +237,13 @@ async def test_alternatives_are_before_and_after_with_any_worker(clinic: Clinic)
     other = await clinic.worker()
     for worker_id in (clinic.worker_id, other):
         off = {"starts_at": clinic.at("11:00"), "ends_at": clinic.at("14:00")}
-        await clinic.done("POST", f"/workers/{worker_id}/time-off", off)
+        await clinic.call("POST", f"/workers/{worker_id}/time-off", off)
     refused = await clinic.book(uuid4(), clinic.at("12:00"), worker_id=None)
     assert refused.status_code == 409
-    told = [(moment(slot["starts_at"]), slot["worker_id"]) for slot in refused.json()["alternatives"]]
+    alternatives = [(moment(slot["starts_at"]), slot["worker_id"]) for slot in refused.json()["alternatives"]]
     two = sorted([str(clinic.worker_id), str(other)])
-    # At ten both are two hours off, as both are at fourteen; half past nine is the next.
-    assert told == [
+    # 10:00 and 14:00 are two hours away, with both workers; 09:30 is the next nearest.
+    assert alternatives == [
         (moment(clinic.at("09:30")), two[0]),
         *((moment(clinic.at(clock)), worker) for clock in ("10:00", "14:00") for worker in two),
     ]
@@ -251,7 +251,7 @@ async def test_alternatives_are_before_and_after_with_any_worker(clinic: Clinic)
 
 @pytest.fixture
 async def clinic_without_redis(stack: Stack, settings: Settings) -> AsyncIterator[Clinic]:
-    """A clinic whose Redis has just ended."""
+    """A clinic whose Redis was stopped."""
     async with (
         private_redis(stack) as redis,
         own_parts(stack, settings, redis_url=redis.url) as parts,
@@ -280,12 +280,12 @@ async def test_availability_needs_a_token(clinic: Clinic) -> None:
 
 
 async def test_hours_across_a_switch_are_in_the_workers_zone(api: httpx.AsyncClient, parts: Parts) -> None:
-    """The next night in New York that has an hour twice."""
+    """The next night in New York with a repeated hour."""
     zone = "America/New_York"
     clinic = await open_clinic(api, parts, zone=zone, horizon_days=730, slot_step_minutes=60)
     night = next_switch(zone, back=True)
     weekday = night.isoweekday()
-    await clinic.done(
+    await clinic.call(
         "PUT",
         f"/workers/{clinic.worker_id}/rules",
         [{"weekday": weekday, "start": "00:00", "end": "03:00"}],

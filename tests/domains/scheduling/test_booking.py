@@ -79,9 +79,9 @@ async def test_the_least_booked_worker_is_chosen_then_the_idlest(clinic: Clinic)
     for worker_id, clock in zip(workers, ("09:00", "11:00", "10:00"), strict=True):
         await clinic.booked(uuid4(), clinic.at(clock), worker_id=worker_id)
     await clinic.booked(uuid4(), clinic.at("10:00"), worker_id=workers[0], service_id=short)
-    # The first has been idle since half past ten, but has half an hour more; the third is idle since eleven.
-    anybody = [await clinic.booked(uuid4(), clinic.at("14:00"), worker_id=None) for _ in range(3)]
-    assert [one["worker_id"] for one in anybody] == [str(workers[place]) for place in (2, 1, 0)]
+    # The first worker is idle since 10:30 but has more booked; the third is idle since 11:00.
+    any_worker = [await clinic.booked(uuid4(), clinic.at("14:00"), worker_id=None) for _ in range(3)]
+    assert [one["worker_id"] for one in any_worker] == [str(workers[place]) for place in (2, 1, 0)]
     lost = await clinic.book(uuid4(), clinic.at("14:00"), worker_id=None)
     assert lost.status_code == 409
     assert {slot["worker_id"] for slot in lost.json()["alternatives"]} == {str(one) for one in workers}
@@ -97,11 +97,11 @@ async def test_concurrent_bookings_for_any_worker_use_each_free_worker(clinic: C
 
 
 async def test_services_without_workers_or_retired_are_refused_clearly(clinic: Clinic) -> None:
-    nobodys = await clinic.service()
-    refused = await clinic.book(uuid4(), clinic.at("09:00"), service_id=nobodys, worker_id=None)
+    unserved = await clinic.service()
+    refused = await clinic.book(uuid4(), clinic.at("09:00"), service_id=unserved, worker_id=None)
     assert (refused.status_code, refused.json()["faults"]) == (422, ["no_worker"])
     assert (await clinic.book(uuid4(), clinic.at("09:00"), service_id=uuid4())).status_code == 404
-    await clinic.done("PUT", f"/services/{clinic.service_id}", service_body(retired=True))
+    await clinic.call("PUT", f"/services/{clinic.service_id}", service_body(retired=True))
     refused = await clinic.book(uuid4(), clinic.at("09:00"))
     assert (refused.status_code, refused.json()["code"]) == (409, "service_retired")
 
@@ -117,7 +117,7 @@ async def test_a_slot_never_offered_differs_from_a_taken_one(clinic: Clinic) -> 
         refused = await clinic.book(uuid4(), clinic.at(clock))
         assert (refused.status_code, refused.json()["code"]) == (422, "slot_not_offered"), clock
         assert refused.json()["faults"] == faults
-        assert refused.json()["alternatives"], "the nearest are told all the same"
+        assert refused.json()["alternatives"], "the nearest slots are listed too"
     past = await clinic.book(uuid4(), clinic.at("09:00", days=-10))
     assert past.json()["faults"] == ["too_soon"]
     beyond = await clinic.book(uuid4(), clinic.at("09:00", days=90))
@@ -128,15 +128,15 @@ async def test_only_operators_book_for_clients_without_an_account(clinic: Clinic
     jorge = {"name": "Seu Jorge", "contact": "+5571987654321"}
     wish = clinic.wish(clinic.at("09:00"), client=jorge)
     for role in ("passenger", "worker"):
-        assert (await clinic.asked("POST", "/appointments", wish, by=bearer(role))).status_code == 403
-    booked = await clinic.done("POST", "/appointments", wish)
+        assert (await clinic.send("POST", "/appointments", wish, by=bearer(role))).status_code == 403
+    booked = await clinic.call("POST", "/appointments", wish)
     assert booked["client"] == {"user_id": None, **jorge}
     path = f"/appointments/{booked['appointment_id']}"
-    assert (await clinic.asked("GET", path, by=bearer())).status_code == 404
-    canceled = await clinic.done("POST", f"{path}/cancel")
+    assert (await clinic.send("GET", path, by=bearer())).status_code == 404
+    canceled = await clinic.call("POST", f"{path}/cancel")
     assert canceled["client"] == booked["client"]
     body = clinic.wish(clinic.at("10:00"), client={"user_id": str(uuid4())})
-    assert (await clinic.asked("POST", "/appointments", body)).status_code == 404, "there is no such person"
+    assert (await clinic.send("POST", "/appointments", body)).status_code == 404, "the user does not exist"
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ async def test_only_operators_book_for_clients_without_an_account(clinic: Clinic
     ],
 )
 async def test_the_client_of_a_booking_must_be_unambiguous(clinic: Clinic, client: dict[str, str]) -> None:
-    answer = await clinic.asked("POST", "/appointments", clinic.wish(clinic.at("09:00"), client=client))
+    answer = await clinic.send("POST", "/appointments", clinic.wish(clinic.at("09:00"), client=client))
     assert answer.status_code == 422
     (error,) = answer.json()["errors"]
     assert (error["where"], error["code"]) == ("body.client", "client_unclear")
@@ -159,7 +159,7 @@ async def test_a_service_account_books_for_its_clients(clinic: Clinic) -> None:
     client = uuid4()
     await clinic.api.get("/v1/me", headers=bearer("passenger", client))
     wish = clinic.wish(clinic.at("09:00"), client={"user_id": str(client)})
-    booked = await clinic.asked("POST", "/appointments", wish, by=bearer("service"))
+    booked = await clinic.send("POST", "/appointments", wish, by=bearer("service"))
     assert booked.status_code == 201, booked.text
     canceled = await clinic.act(client, booked.json()["appointment_id"], "cancel")
     assert canceled.json()["canceled_by"] == "client"
@@ -184,7 +184,7 @@ async def test_an_invalid_body_is_refused_before_the_queue(clinic: Clinic) -> No
 
 
 async def listed(clinic: Clinic, by: dict[str, str], **query: object) -> list[str]:
-    answer = await clinic.asked("GET", "/appointments", by=by, **query)
+    answer = await clinic.send("GET", "/appointments", by=by, **query)
     assert answer.status_code == 200, answer.text
     return [one["appointment_id"] for one in answer.json()["appointments"]]
 
@@ -198,21 +198,21 @@ async def test_clients_list_their_own_and_workers_their_agenda(clinic: Clinic) -
     eleven = (await clinic.booked(ana, clinic.at("11:00")))["appointment_id"]
     await clinic.act(ana, nine, "cancel")
     client, worker = bearer("passenger", ana), bearer("worker", account)
-    assert await listed(clinic, client) == [nine, eleven], "what was canceled is still theirs to see"
+    assert await listed(clinic, client) == [nine, eleven], "canceled appointments are listed too"
     assert await listed(clinic, client, worker_id=own) == [nine]
     assert await listed(clinic, client, client_id=ana, worker_id=clinic.worker_id) == [eleven]
     assert await listed(clinic, worker, worker_id=own) == [nine, ten]
     assert await listed(clinic, worker, worker_id=own, client_id=bia) == [ten]
-    assert await listed(clinic, worker) == [], "as a client they have none"
+    assert await listed(clinic, worker) == [], "the worker has none as a client"
     assert await listed(clinic, worker, worker_id=clinic.worker_id) == []
     assert await listed(clinic, bearer("passenger", account), worker_id=own) == []
-    everybody = bearer("operator")
-    assert await listed(clinic, everybody, worker_id=own) == [nine, ten]
-    assert await listed(clinic, everybody, client_id=ana, service_id=clinic.service_id) == [nine, eleven]
+    operator = bearer("operator")
+    assert await listed(clinic, operator, worker_id=own) == [nine, ten]
+    assert await listed(clinic, operator, client_id=ana, service_id=clinic.service_id) == [nine, eleven]
     for by in (client, worker):
-        refused = await clinic.asked("GET", "/appointments", by=by, client_id=bia)
+        refused = await clinic.send("GET", "/appointments", by=by, client_id=bia)
         assert refused.status_code == 403
-    peeked = await clinic.asked("GET", "/appointments", by=worker, client_id=bia, worker_id=clinic.worker_id)
+    peeked = await clinic.send("GET", "/appointments", by=worker, client_id=bia, worker_id=clinic.worker_id)
     assert peeked.status_code == 403
 
 
@@ -227,7 +227,7 @@ async def test_a_list_is_paged_in_order_and_within_its_range(clinic: Clinic) -> 
     seen: list[str] = []
     query: dict[str, object] = {"limit": 2}
     while True:
-        page = (await clinic.asked("GET", "/appointments", by=by, **query)).json()
+        page = (await clinic.send("GET", "/appointments", by=by, **query)).json()
         seen += [one["appointment_id"] for one in page["appointments"]]
         if page["next"] is None:
             break
@@ -236,4 +236,4 @@ async def test_a_list_is_paged_in_order_and_within_its_range(clinic: Clinic) -> 
     span = {"from_": clinic.at("09:30"), "to": clinic.at("11:00")}
     assert await listed(clinic, by, **span) == in_order[1:2]
     for wrong in ({"from_": clinic.at("11:00"), "to": clinic.at("11:00")}, {"after": "x"}, {"limit": 101}):
-        assert (await clinic.asked("GET", "/appointments", by=by, **wrong)).status_code == 422
+        assert (await clinic.send("GET", "/appointments", by=by, **wrong)).status_code == 422

@@ -1,4 +1,4 @@
-"""iCalendar files, read back by a library that others read them with: nothing is lost on the way."""
+"""iCalendar files, parsed by another library: all data is kept."""
 
 import subprocess
 import sys
@@ -18,7 +18,7 @@ from catraca.domains.scheduling.shared.model import AppointmentId, Names, Servic
 SERVICE, WORKER, ROOM = (uuid4() for _ in range(3))
 STARTS = datetime(2026, 1, 5, 17, tzinfo=UTC)
 LINE_OCTETS = 75
-# As names may be: one line of visible text.
+# Valid names: one line of visible text.
 NAMES = st.text(st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"]), min_size=1, max_size=100).filter(
     lambda name: name.strip() == name
 )
@@ -70,7 +70,7 @@ def test_an_appointment_is_an_event_with_all_that_calendars_need() -> None:
     assert event["uid"] == "00000000-0000-0000-0000-000000000001@catraca"
     assert (event["sequence"], event["status"]) == (3, "CONFIRMED")
     assert (event.decoded("dtstart"), event.decoded("dtend")) == (STARTS, STARTS + timedelta(hours=1))
-    assert event["dtstart"].to_ical() == b"20260105T170000Z", "in UTC, so that no calendar has to know zones"
+    assert event["dtstart"].to_ical() == b"20260105T170000Z", "in UTC, so that calendars need no zone data"
     assert (
         event.decoded("dtstamp")
         == event.decoded("last-modified")
@@ -81,7 +81,7 @@ def test_an_appointment_is_an_event_with_all_that_calendars_need() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "told"),
+    ("status", "expected"),
     [
         ("BOOKED", "CONFIRMED"),
         ("CONFIRMED", "CONFIRMED"),
@@ -89,9 +89,9 @@ def test_an_appointment_is_an_event_with_all_that_calendars_need() -> None:
         ("CANCELED", "CANCELLED"),
     ],
 )
-def test_canceled_entries_use_the_standards_spelling(status: Status, told: str) -> None:
+def test_canceled_entries_use_the_standards_spelling(status: Status, expected: str) -> None:
     (event,) = read(written(appointment(status=status)))
-    assert event["status"] == told
+    assert event["status"] == expected
 
 
 def test_calendars_never_name_clients() -> None:
@@ -114,7 +114,7 @@ def test_any_name_comes_back_as_it_was_and_lines_are_folded(service: str, worker
     assert max(len(line) for line in lines) <= LINE_OCTETS
     assert b"\n" not in b"".join(lines)
     for line in lines:
-        line.decode()  # no letter is torn apart
+        line.decode()  # no character is split
     (event,) = read(calendar)
     assert event["summary"] == f"{service} - {worker}"
     assert event["location"] == room

@@ -1,4 +1,4 @@
-"""Calendars elsewhere: files of appointments for their parties, secret addresses of workers' calendars."""
+"""Calendar files of appointments for their parties, and secret links to workers' calendars."""
 
 from hashlib import sha256
 from typing import Any
@@ -32,7 +32,7 @@ async def event_of(clinic: Clinic, client: UUID, appointment_id: object) -> ical
 
 
 async def link(clinic: Clinic, headers: dict[str, str] | None = None) -> str:
-    """A new address of the clinic's worker's calendar."""
+    """Create a link to the calendar of the clinic's worker; returns its path."""
     answer = await clinic.api.post(
         f"{BASE}/workers/{clinic.worker_id}/calendar-link",
         headers=headers or bearer("operator", clinic.operator),
@@ -87,7 +87,7 @@ async def test_changed_appointment_keeps_uid_and_raises_sequence(clinic: Clinic)
         seen.append(await event_of(clinic, client, appointment_id))
     assert {event["uid"] for event in seen} == {f"{appointment_id}@catraca"}
     sequences = [event["sequence"] for event in seen]
-    assert sequences == sorted(set(sequences)), "each is newer than the one before"
+    assert sequences == sorted(set(sequences)), "each sequence is higher than the last"
     stamps = [event.decoded("dtstamp") for event in seen]
     assert stamps == sorted(stamps)
     assert seen[1].decoded("dtstart") == moment(clinic.at("13:00"))
@@ -118,7 +118,7 @@ async def test_a_workers_calendar_is_read_by_its_address_alone(clinic: Clinic) -
     await clinic.booked(uuid4(), clinic.at("11:00"), worker_id=other)
     path = await link(clinic)
     found = await feed(clinic, path)
-    assert list(found) == [booked.json()["appointment_id"]], "and nobody else's"
+    assert list(found) == [booked.json()["appointment_id"]], "no other worker's appointments"
     (event,) = found.values()
     assert (event["summary"], event["location"]) == ("Consulta", "Sala Azul")
     answer = await clinic.api.get(path)
@@ -147,9 +147,9 @@ async def test_a_new_feed_link_replaces_the_old_one(
     for _ in range(2):
         assert (await clinic.api.delete(path, headers=as_doctor)).status_code == 204
     assert (await clinic.api.get(second)).status_code == 404
-    nobody = f"{BASE}/workers/{uuid4()}/calendar-link"
-    assert (await clinic.api.post(nobody, headers=bearer("operator"))).status_code == 404
-    assert (await clinic.api.delete(nobody, headers=bearer("operator"))).status_code == 404
+    unknown = f"{BASE}/workers/{uuid4()}/calendar-link"
+    assert (await clinic.api.post(unknown, headers=bearer("operator"))).status_code == 404
+    assert (await clinic.api.delete(unknown, headers=bearer("operator"))).status_code == 404
     audited = await clinic.sql(
         "SELECT action, actor_id FROM audit_log"
         " WHERE subject_id = $1 AND action LIKE 'worker.calendar%' ORDER BY id",
@@ -166,7 +166,7 @@ async def test_a_new_feed_link_replaces_the_old_one(
 async def test_the_feed_secret_is_shown_once_and_not_stored(clinic: Clinic) -> None:
     headers = bearer("operator", clinic.operator) | {"idempotency-key": "calendar"}
     first, second = await link(clinic, headers), await link(clinic, headers)
-    assert first != second, "a repeat makes another: the answer was not kept"
+    assert first != second, "a repeat makes a new link: the response was not stored"
     secret = second.removeprefix(f"{BASE}/calendars/").removesuffix(".ics")
     assert len(secret) == 43  # 256 bits
     (row,) = await clinic.sql(
@@ -186,7 +186,7 @@ async def test_the_feed_secret_is_shown_once_and_not_stored(clinic: Clinic) -> N
 async def test_feed_secret_is_in_no_log_and_no_metric(clinic: Clinic) -> None:
     path = await link(clinic)
     gone = await link(clinic)
-    await clinic.done("DELETE", f"/workers/{clinic.worker_id}/calendar-link")
+    await clinic.call("DELETE", f"/workers/{clinic.worker_id}/calendar-link")
     with capture_logs() as logs:
         for one in (path, gone):
             assert (await clinic.api.get(one)).status_code == 404
@@ -262,11 +262,11 @@ async def test_unchanged_calendar_is_not_sent_again(clinic: Clinic) -> None:
     path = await link(clinic)
     first = await clinic.api.get(path)
     assert first.headers["cache-control"] == "private, no-cache"
-    asked = {"if-none-match": first.headers["etag"]}
-    same = await clinic.api.get(path, headers=asked)
+    headers = {"if-none-match": first.headers["etag"]}
+    same = await clinic.api.get(path, headers=headers)
     assert (same.status_code, same.content, same.headers["etag"]) == (304, b"", first.headers["etag"])
     await clinic.booked(uuid4(), clinic.at("09:00"))
-    changed = await clinic.api.get(path, headers=asked)
+    changed = await clinic.api.get(path, headers=headers)
     assert changed.status_code == 200
     assert changed.headers["etag"] != first.headers["etag"]
 
@@ -277,7 +277,7 @@ async def test_feed_readers_count_as_anonymous_callers(clinic: Clinic) -> None:
         served(clinic.parts, rate_limit_anonymous="3/hour") as here,
         httpx.AsyncClient(
             base_url=f"http://127.0.0.1:{here.port}",
-            # Its own, or others' tests would be counted with it.
+            # A private address: requests of other tests are not counted.
             transport=httpx.AsyncHTTPTransport(local_address="127.0.0.9"),
         ) as api,
     ):

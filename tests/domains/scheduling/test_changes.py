@@ -14,13 +14,13 @@ from tests.domains.scheduling.past_appointments import move_back
 from tests.domains.scheduling.races import (
     by_hand,
     claims_of,
-    hold_worker,
-    news_of,
+    event_names,
+    lock_worker,
     started,
     until_blocked_by,
 )
 
-# As a move does, without waiting for the other worker.
+# Like a move, without a lock of the other worker.
 TO_ANOTHER_WORKER = """
     SET CONSTRAINTS ALL DEFERRED;
     UPDATE claims c SET subject_no = s.no FROM appointments a, subjects s
@@ -39,7 +39,7 @@ async def move(
 
 
 async def seen(clinic: Clinic, booked: dict[str, Any]) -> dict[str, Any]:
-    return await clinic.done("GET", f"/appointments/{booked['appointment_id']}")
+    return await clinic.call("GET", f"/appointments/{booked['appointment_id']}")
 
 
 async def test_refused_move_keeps_the_time(clinic: Clinic) -> None:
@@ -52,7 +52,7 @@ async def test_refused_move_keeps_the_time(clinic: Clinic) -> None:
     never = await move(clinic, client, booked, "20:00")
     assert (never.status_code, never.json()["faults"]) == (422, ["outside_hours"])
     assert await seen(clinic, booked) == booked
-    assert await news_of(clinic, booked["appointment_id"]) == ["booked"]
+    assert await event_names(clinic, booked["appointment_id"]) == ["booked"]
     assert (await clinic.book(uuid4(), clinic.at("09:00"))).status_code == 409
 
 
@@ -63,14 +63,14 @@ async def test_a_move_publishes_the_old_time_and_moves_the_reminder(clinic: Clin
     other = await clinic.worker()
     moved = (await move(clinic, client, booked, "10:00", worker_id=other)).json()
     assert (moved["worker_id"], moved["sequence"]) == (str(other), 2)
-    assert moved["status"] == "BOOKED", "what was confirmed was another time"
-    assert await news_of(clinic, booked["appointment_id"]) == ["booked", "confirmed", "rescheduled"]
-    (news,) = await clinic.sql(
+    assert moved["status"] == "BOOKED", "the confirmation was for the old time"
+    assert await event_names(clinic, booked["appointment_id"]) == ["booked", "confirmed", "rescheduled"]
+    (event,) = await clinic.sql(
         "SELECT body->>'previous_starts_at' AS was, body->>'previous_worker_id' AS worker FROM outbox"
         " WHERE aggregate_id = $1 AND routing_key = 'appointment.rescheduled'",
         UUID(booked["appointment_id"]),
     )
-    assert (moment(news["was"]), news["worker"]) == (moment(clinic.at("09:00")), str(clinic.worker_id))
+    assert (moment(event["was"]), event["worker"]) == (moment(clinic.at("09:00")), str(clinic.worker_id))
     (timer,) = await clinic.sql(
         "SELECT due_at FROM timers WHERE subject_id = $1", UUID(booked["appointment_id"])
     )
@@ -85,7 +85,7 @@ async def test_move_to_its_own_time_changes_nothing(clinic: Clinic) -> None:
     booked = await clinic.booked(client, clinic.at("09:00"))
     again = await move(clinic, client, booked, "09:00", worker_id=clinic.worker_id)
     assert again.json() == booked
-    assert await news_of(clinic, booked["appointment_id"]) == ["booked"]
+    assert await event_names(clinic, booked["appointment_id"]) == ["booked"]
 
 
 async def test_a_worker_without_the_service_is_refused_clearly(clinic: Clinic) -> None:
@@ -105,8 +105,8 @@ async def test_a_retired_workers_appointments_can_be_moved_or_canceled(clinic: C
     booked = [await clinic.booked(client, clinic.at(clock)) for clock in ("09:00", "10:00")]
     other = await clinic.worker()
     retired = {"name": "Ana", "time_zone": "UTC", "retired": True}
-    changed = await clinic.done("PUT", f"/workers/{clinic.worker_id}", retired)
-    assert changed["outside"] == [one["appointment_id"] for one in booked], "somebody must call"
+    changed = await clinic.call("PUT", f"/workers/{clinic.worker_id}", retired)
+    assert changed["outside"] == [one["appointment_id"] for one in booked], "the response lists them"
     refused = await move(clinic, client, booked[0], "11:00")
     assert refused.json()["faults"] == ["no_worker"]
     moved = await move(clinic, client, booked[0], "11:00", worker_id=other)
@@ -136,9 +136,9 @@ async def test_an_appointment_moved_meanwhile_is_read_again(clinic: Clinic) -> N
     booked = await clinic.booked(client, clinic.at("09:00"))
     appointment_id = UUID(booked["appointment_id"])
     async with by_hand(clinic) as writing:
-        await hold_worker(writing, other)
+        await lock_worker(writing, other)
         async with by_hand(clinic) as db:
-            await hold_worker(db, clinic.worker_id)
+            await lock_worker(db, clinic.worker_id)
             canceling = await started(clinic, clinic.act(client, appointment_id, "cancel"))
             assert not canceling.done()
             await db.execute(TO_ANOTHER_WORKER.format(other=other, appointment=appointment_id))
@@ -157,14 +157,14 @@ async def test_repeated_changes_have_one_effect(clinic: Clinic, verb: str) -> No
     answers = await asyncio.gather(
         *(clinic.act(clinic.operator, booked["appointment_id"], verb, role="operator") for _ in range(4))
     )
-    status, news = {
+    status, event = {
         "cancel": ("CANCELED", "canceled"),
         "confirm": ("CONFIRMED", "confirmed"),
         "no-show": ("NO_SHOW", "no_show"),
     }[verb]
     assert {(answer.status_code, answer.json()["status"]) for answer in answers} == {(200, status)}
     assert len({answer.content for answer in answers}) == 1
-    assert await news_of(clinic, booked["appointment_id"]) == ["booked", news]
+    assert await event_names(clinic, booked["appointment_id"]) == ["booked", event]
 
 
 async def test_ended_appointments_stay_ended(clinic: Clinic) -> None:
@@ -179,9 +179,9 @@ async def test_ended_appointments_stay_ended(clinic: Clinic) -> None:
         for verb in (*verbs, "reschedule"):
             body = {"starts_at": clinic.at("14:00")} if verb == "reschedule" else {}
             refused = await clinic.act(clinic.operator, one["appointment_id"], verb, role="operator", **body)
-            told = refused.json()
-            assert (refused.status_code, told["status"], told["code"]) == (409, 409, "appointment_over"), verb
-            assert told["appointment_status"] == before["status"]
+            data = refused.json()
+            assert (refused.status_code, data["status"], data["code"]) == (409, 409, "appointment_over"), verb
+            assert data["appointment_status"] == before["status"]
         assert await seen(clinic, one) == before
     assert (await seen(clinic, canceled))["cancel_reason"] == "Viagem"
     other = await clinic.booked(uuid4(), clinic.at("11:00"))
@@ -228,15 +228,15 @@ async def test_workers_change_only_their_own_appointments(clinic: Clinic) -> Non
     client, account = uuid4(), uuid4()
     await clinic.api.get("/v1/me", headers=bearer("worker", account))
     own = await clinic.worker(user_id=str(account))
-    theirs = await clinic.booked(client, clinic.at("09:00"), worker_id=own)
-    others = await clinic.booked(client, clinic.at("09:00"))
-    assert (await clinic.act(account, others["appointment_id"], "cancel", role="worker")).status_code == 404
-    confirmed = await clinic.act(account, theirs["appointment_id"], "confirm", role="worker")
+    appointment = await clinic.booked(client, clinic.at("09:00"), worker_id=own)
+    other = await clinic.booked(client, clinic.at("09:00"))
+    assert (await clinic.act(account, other["appointment_id"], "cancel", role="worker")).status_code == 404
+    confirmed = await clinic.act(account, appointment["appointment_id"], "confirm", role="worker")
     assert confirmed.json()["status"] == "CONFIRMED"
-    canceled = await clinic.act(account, theirs["appointment_id"], "cancel", role="worker")
+    canceled = await clinic.act(account, appointment["appointment_id"], "cancel", role="worker")
     assert canceled.json()["canceled_by"] == "worker"
-    # The account alone is not enough: it must still come as a worker.
-    assert (await clinic.act(account, theirs["appointment_id"], "confirm")).status_code == 404
+    # The account alone is not enough: the token must have the role worker.
+    assert (await clinic.act(account, appointment["appointment_id"], "confirm")).status_code == 404
 
 
 @pytest.mark.parametrize("verb", ["book", "reschedule", "cancel", "confirm"])
@@ -244,21 +244,21 @@ async def test_a_repeated_key_has_one_effect_and_the_same_answer(clinic: Clinic,
     client, key = uuid4(), {"idempotency-key": uuid4().hex}
     booked = await clinic.booked(client, clinic.at("09:00")) if verb != "book" else None
 
-    async def ask() -> httpx.Response:
+    async def send() -> httpx.Response:
         if booked is None:
             return await clinic.book(client, clinic.at("09:00"), headers=key)
         body = {"starts_at": clinic.at("10:00")} if verb == "reschedule" else {}
         return await clinic.act(client, booked["appointment_id"], verb, headers=key, **body)
 
-    answers = list(await asyncio.gather(*(ask() for _ in range(3))))
+    answers = list(await asyncio.gather(*(send() for _ in range(3))))
     appointment_id = answers[0].json()["appointment_id"]
     after = await clinic.act(clinic.operator, appointment_id, "confirm", role="operator")
     assert after.status_code == (409 if verb == "cancel" else 200)
-    answers.append(await ask())
-    assert len({answer.content for answer in answers}) == 1, "also when it has changed since"
+    answers.append(await send())
+    assert len({answer.content for answer in answers}) == 1, "also after a later change"
     assert len({answer.status_code for answer in answers}) == 1
-    told = await news_of(clinic, appointment_id)
-    assert len(told) == len(set(told))
+    names = await event_names(clinic, appointment_id)
+    assert len(names) == len(set(names))
     other = await clinic.act(client, appointment_id, "cancel", headers=key, reason="Outro")
     assert other.status_code == (422 if verb == "cancel" else 200)
 
@@ -267,13 +267,13 @@ async def test_operators_changes_are_audited_with_their_actor(clinic: Clinic) ->
     client = uuid4()
     await clinic.api.get("/v1/me", headers=bearer("passenger", client))
     wish = clinic.wish(clinic.at("09:00"), client={"user_id": str(client)})
-    booked = await clinic.done("POST", "/appointments", wish)
+    booked = await clinic.call("POST", "/appointments", wish)
     other = await clinic.booked(uuid4(), clinic.at("11:00"))
     path = f"/appointments/{booked['appointment_id']}"
     await clinic.swap(booked, other)
-    await clinic.done("POST", f"{path}/reschedule", {"starts_at": clinic.at("14:00")})
-    await clinic.done("POST", f"{path}/confirm")
-    await clinic.done("POST", f"{path}/cancel")
+    await clinic.call("POST", f"{path}/reschedule", {"starts_at": clinic.at("14:00")})
+    await clinic.call("POST", f"{path}/confirm")
+    await clinic.call("POST", f"{path}/cancel")
     rows = await clinic.sql(
         "SELECT action, actor_id FROM audit_log WHERE subject_kind = 'appointment' AND subject_id = $1"
         " AND actor_id IS NOT NULL ORDER BY at",

@@ -20,7 +20,7 @@ from tests.support.roles import own_parts
 
 @dataclass
 class Scene:
-    """A group of two with a seat booked, in a room; a hold; time off; and what was canceled."""
+    """A group of two with one booked seat and a room; a hold; time off; and a canceled appointment."""
 
     clinic: Clinic
     room_id: UUID
@@ -29,7 +29,7 @@ class Scene:
     canceled: UUID
     off: UUID
 
-    def in_words(self, attempt: str) -> str:
+    def filled_in(self, attempt: str) -> str:
         names = ("room_id", "booked", "held", "canceled", "off")
         values = {name: f"'{getattr(self, name)}'" for name in names}
         values |= {"worker": f"(SELECT no FROM subjects WHERE id = '{self.clinic.worker_id}')"}
@@ -37,10 +37,10 @@ class Scene:
         values |= {"session": f"(SELECT session_id FROM appointments WHERE id = '{self.booked}')"}
         return attempt.format(**values, service=f"'{self.clinic.service_id}'", new=f"'{uuid4()}'")
 
-    async def attempt(self, words: str) -> None:
-        """By hand, in one transaction."""
+    async def attempt(self, sql: str) -> None:
+        """Run SQL in one transaction."""
         async with self.clinic.parts.database.transaction() as db:
-            await db.execute(self.in_words(words))
+            await db.execute(self.filled_in(sql))
 
     async def broken(self) -> set[str]:
         verdicts = await check_invariants(self.clinic.parts.database, scheduling.INVARIANTS)
@@ -59,7 +59,7 @@ async def a_scene(api: httpx.AsyncClient, parts: Parts) -> Scene:
     held = await clinic.held(uuid4(), clinic.at("11:00"))
     canceled = await clinic.booked(client, clinic.at("13:00"))
     await clinic.act(client, canceled["appointment_id"], "cancel")
-    off = await clinic.done(
+    off = await clinic.call(
         "POST",
         f"/workers/{clinic.worker_id}/time-off",
         {"starts_at": clinic.at("15:00"), "ends_at": clinic.at("16:00")},
@@ -121,16 +121,16 @@ ATTEMPTS = {
         SESSION % ("+ interval '1 day'", "+ interval '1 day'"),
         "claims_check",
     ),
-    "a room for nobody": (ROOM % "NULL", "claims_check1"),
+    "a room without a session": (ROOM % "NULL", "claims_check1"),
     "a second room": (ROOM % "{session}", "one_room_a_session"),
-    "a room for a session that there is not": (ROOM % "gen_random_uuid()", "claims_session_id_fkey"),
-    "a seat that is another's": (SEAT % (1, 2, ""), "one_client_a_seat"),
+    "a room for an unknown session": (ROOM % "gen_random_uuid()", "claims_session_id_fkey"),
+    "a seat of another client": (SEAT % (1, 2, ""), "one_client_a_seat"),
     "a seat beyond the capacity": (SEAT % (3, 2, ""), SEATED),
     "a seat under another capacity": (SEAT % (3, 3, ""), IN_SESSION),
     "a seat at another time than its session": (SEAT % (2, 2, "+ interval '5 min'"), IN_SESSION),
     "another time than its session": (BOOKED % "ends_at = ends_at + interval '1 min'", IN_SESSION),
     "with another worker": (BOOKED % "worker_no = {room}", IN_SESSION),
-    "in a session that there is not": (BOOKED % "session_id = {new}", IN_SESSION),
+    "in an unknown session": (BOOKED % "session_id = {new}", IN_SESSION),
     "in a session that is time off": (BOOKED % "session_id = {off}", IN_SESSION),
     "booked without a seat": (BOOKED % "session_id = NULL, seat_no = NULL", SEATED),
     "a seat of no session": (
@@ -138,7 +138,7 @@ ATTEMPTS = {
         SEATED,
     ),
     "canceled on its seat": (BOOKED % "status = 'CANCELED', canceled_by = 'client'", SEATED),
-    "canceled by nobody": (
+    "canceled without an actor": (
         BOOKED % "status = 'CANCELED', session_id = NULL, seat_no = NULL",
         "appointments_check",
     ),
@@ -146,7 +146,7 @@ ATTEMPTS = {
         "UPDATE appointments SET status = 'BOOKED', canceled_by = NULL WHERE id = {canceled}",
         SEATED,
     ),
-    "its session taken from under it": ("DELETE FROM claims WHERE id = {session}", IN_SESSION),
+    "its session deleted": ("DELETE FROM claims WHERE id = {session}", IN_SESSION),
     "its session's time changed": (
         "UPDATE claims SET finishes_at = finishes_at - interval '1 min' WHERE id = {session}",
         IN_SESSION,
@@ -154,14 +154,14 @@ ATTEMPTS = {
     "a hold without an end": (HELD % "expires_at = NULL", "holds_end"),
     "a hold without a number": (HELD % "hold_no = NULL", "holds_end"),
     "an end without a hold": (BOOKED % "expires_at = clock_timestamp()", "holds_end"),
-    "a hold of nobody's": (HELD % "client_id = NULL, client_name = 'x'", "holds_are_somebodys"),
+    "a hold without an account": (HELD % "client_id = NULL, client_name = 'x'", "holds_are_somebodys"),
     "the hundred-and-first hold": (HELD % "hold_no = 101", "hold_no_check"),
     "two holds of one number": (
         HOLD_TOO,
         "clients_holds_are_counted",
     ),
-    "two clients in one": (BOOKED % "client_name = 'x'", "appointments_check"),
-    "a worker dropped from under their agenda": (
+    "an account and a name": (BOOKED % "client_name = 'x'", "appointments_check"),
+    "a subject with claims deleted": (
         "DELETE FROM subjects WHERE id = {room_id}",
         "_fkey",
     ),
@@ -172,9 +172,9 @@ async def test_constraints_refuse_double_bookings_in_sql(api: httpx.AsyncClient,
     scene = await a_scene(api, parts)
     everything = "SELECT * FROM claims ORDER BY id", "SELECT * FROM appointments ORDER BY id"
     before = [await scene.clinic.sql(query) for query in everything]
-    for name, (words, constraint) in ATTEMPTS.items():
+    for name, (sql, constraint) in ATTEMPTS.items():
         with pytest.raises(asyncpg.IntegrityConstraintViolationError) as refused:
-            await scene.attempt(words)
+            await scene.attempt(sql)
         assert constraint in str(refused.value.constraint_name), name
     assert [await scene.clinic.sql(query) for query in everything] == before
 
@@ -198,27 +198,27 @@ async def test_a_moment_is_the_same_to_the_constraint_in_every_zone(
 
 @pytest.fixture
 async def broken(stack: Stack, settings: Settings) -> AsyncIterator[Scene]:
-    """On a database of its own, for breaking."""
+    """A scene in a private database that the test breaks."""
     async with own_parts(stack, settings) as parts, served(parts) as here, here.client() as client:
         yield await a_scene(client, parts)
 
 
-TELL = (
+PUBLISH = (
     "INSERT INTO outbox_sent (id, aggregate_id, seq, exchange, routing_key, headers, body, created_at)"
     " SELECT {{new}}, {about}, 99, exchange, '{key}', headers, body, created_at FROM outbox"
     " WHERE aggregate_id = {{booked}} AND routing_key = 'appointment.rescheduled'"
 )
-MISTOLD = {
-    "of a hold": TELL.format(about="{held}", key="appointment.booked"),
-    "of one that there is not": TELL.format(about="{new}", key="appointment.booked"),
-    "twice": TELL.format(about="{booked}", key="appointment.rescheduled"),
-    "of what did not happen": TELL.format(about="{canceled}", key="appointment.no_show"),
+FALSE_EVENTS = {
+    "of a hold": PUBLISH.format(about="{held}", key="appointment.booked"),
+    "of an unknown appointment": PUBLISH.format(about="{new}", key="appointment.booked"),
+    "twice": PUBLISH.format(about="{booked}", key="appointment.rescheduled"),
+    "of a change that did not happen": PUBLISH.format(about="{canceled}", key="appointment.no_show"),
 }
 
 
 async def test_an_event_without_its_change_is_detected(broken: Scene) -> None:
-    for name, words in MISTOLD.items():
-        await broken.attempt(words)
+    for name, sql in FALSE_EVENTS.items():
+        await broken.attempt(sql)
         assert await broken.broken() == {"every appointment event has its change"}, name
         await broken.attempt("DELETE FROM outbox_sent WHERE seq = 99")
     await broken.attempt(
@@ -230,22 +230,22 @@ async def test_an_event_without_its_change_is_detected(broken: Scene) -> None:
 
 
 async def test_a_reminder_event_needs_no_change(broken: Scene) -> None:
-    reminder = TELL.format(about="{booked}", key="appointment.reminder_due")
+    reminder = PUBLISH.format(about="{booked}", key="appointment.reminder_due")
     await broken.attempt(reminder)
     assert await broken.broken() == set()
 
 
-UNTOLD = {
+MISSING_EVENTS = {
     "the last": "DELETE FROM outbox WHERE aggregate_id = {canceled} AND routing_key LIKE '%%canceled'",
     "the first": "DELETE FROM outbox WHERE aggregate_id = {booked} AND routing_key LIKE '%%booked'",
     "a change": "UPDATE appointments SET status = 'CONFIRMED', sequence = 2 WHERE id = {booked}",
-    "what it became": "UPDATE appointments SET status = 'CONFIRMED' WHERE id = {booked}",
+    "a status without a change": "UPDATE appointments SET status = 'CONFIRMED' WHERE id = {booked}",
 }
 
 
-@pytest.mark.parametrize("name", list(UNTOLD))
+@pytest.mark.parametrize("name", list(MISSING_EVENTS))
 async def test_a_change_without_its_event_is_detected(broken: Scene, name: str) -> None:
-    await broken.attempt(UNTOLD[name].replace("%%", "%"))
+    await broken.attempt(MISSING_EVENTS[name].replace("%%", "%"))
     assert "every change of an appointment has its event" in await broken.broken()
 
 
@@ -256,7 +256,7 @@ def dropped(table: str, constraint: str) -> str:
 # How each rule is broken, in an order in which each breach breaks one more.
 BREACHES = {
     "every change of an appointment has its event": "DELETE FROM outbox WHERE aggregate_id = {canceled}",
-    "every appointment event has its change": MISTOLD["twice"],
+    "every appointment event has its change": FALSE_EVENTS["twice"],
     "every hold has its timer": "DELETE FROM timers WHERE subject_id = {held}",
     "every hold expires": dropped("appointments", "holds_end"),
     "every hold has an account": dropped("appointments", "holds_are_somebodys"),
@@ -280,4 +280,4 @@ async def test_the_rules_hold_and_each_breach_is_seen(broken: Scene) -> None:
         assert await broken.broken() - seen == {name}
         seen.add(name)
     others = {rule.name for rule in scheduling.INVARIANTS} - seen
-    assert all("offer" in name for name in others), "those of the lines are broken beside their own tests"
+    assert all("offer" in name for name in others), "the rules of waitlists have their own tests"

@@ -1,4 +1,4 @@
-"""Why a time is not offered, with what helps to change it."""
+"""The reasons why a time is not offered, with their details."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -20,7 +20,7 @@ STRANGER = "passenger"
 async def explain(
     clinic: Clinic, starts_at: str, *, by: dict[str, str] | None = None, language: str = "en", **query: Any
 ) -> dict[str, Any]:
-    """As a stranger, of the clinic's worker, unless said otherwise; `worker_id=None` of all."""
+    """Explain a time as another passenger, by default for the clinic's worker; None for all workers."""
     params = {
         "service_id": clinic.service_id,
         "worker_id": clinic.worker_id,
@@ -37,10 +37,10 @@ async def explain(
 
 
 async def reasons(clinic: Clinic, starts_at: str, **more: Any) -> dict[str, dict[str, Any]]:
-    """By their codes, of the only worker."""
-    told = await explain(clinic, starts_at, **more)
-    (worker,) = told["workers"]
-    assert told["offered"] == worker["offered"] == (not worker["reasons"])
+    """The reasons of the only worker, by code."""
+    report = await explain(clinic, starts_at, **more)
+    (worker,) = report["workers"]
+    assert report["offered"] == worker["offered"] == (not worker["reasons"])
     return {reason.pop("code"): reason for reason in worker["reasons"]}
 
 
@@ -50,14 +50,14 @@ def of_operator(clinic: Clinic) -> dict[str, str]:
 
 async def terms(clinic: Clinic, **changed: Any) -> None:
     body = {"name": "Consulta", "duration_minutes": 60, "slot_step_minutes": 30, **changed}
-    await clinic.done("PUT", f"/services/{clinic.service_id}", body)
+    await clinic.call("PUT", f"/services/{clinic.service_id}", body)
 
 
 async def test_an_offered_slot_has_no_reasons(clinic: Clinic) -> None:
-    told = await explain(clinic, clinic.at("09:00"))
-    assert told["offered"]
-    assert told["reasons"] == []
-    assert told["workers"] == [
+    report = await explain(clinic, clinic.at("09:00"))
+    assert report["offered"]
+    assert report["reasons"] == []
+    assert report["workers"] == [
         {
             "worker_id": str(clinic.worker_id),
             "time_zone": "UTC",
@@ -67,7 +67,7 @@ async def test_an_offered_slot_has_no_reasons(clinic: Clinic) -> None:
             "notes": [],
         }
     ]
-    assert moment(told["alternatives"][0]["starts_at"]) == moment(clinic.at("09:00"))
+    assert moment(report["alternatives"][0]["starts_at"]) == moment(clinic.at("09:00"))
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -88,7 +88,7 @@ async def test_too_soon_names_the_earliest_bookable_time(clinic: Clinic) -> None
 
 
 async def test_beyond_the_horizon_names_the_last_bookable_time(api: httpx.AsyncClient, parts: Parts) -> None:
-    """By the worker's calendar."""
+    """Days are counted in the worker's zone."""
     clinic = await open_clinic(api, parts, zone="America/New_York", horizon_days=2)
     found = await reasons(clinic, clinic.at("17:00", days=1), time_zone=clinic.zone)
     latest = datetime.fromisoformat(found["beyond_horizon"]["latest"])
@@ -100,12 +100,12 @@ async def test_beyond_the_horizon_names_the_last_bookable_time(api: httpx.AsyncC
 
 async def test_outside_hours_lists_the_hours_of_that_day(clinic: Clinic) -> None:
     night = [{"weekday": weekday, "start": "22:00", "end": "02:00"} for weekday in range(1, 8)]
-    await clinic.done("PUT", f"/workers/{clinic.worker_id}/rules", [*ALL_WEEK, *night])
+    await clinic.call("PUT", f"/workers/{clinic.worker_id}/rules", [*ALL_WEEK, *night])
     day = (await reasons(clinic, clinic.at("17:30")))["outside_hours"]["day"]
     assert day["day"] == str(clinic.day)
     assert "closed_by" not in day
     worked = [(moment(shift["starts_at"]), moment(shift["ends_at"])) for shift in day["shifts"]]
-    # The night before lasts into it, and its own into the next.
+    # With the shift of the night before and that of the night after.
     assert worked == [
         (moment(clinic.at("22:00", days=-1)), moment(clinic.at("02:00"))),
         (moment(clinic.at("09:00")), moment(clinic.at("18:00"))),
@@ -115,11 +115,11 @@ async def test_outside_hours_lists_the_hours_of_that_day(clinic: Clinic) -> None
 
 async def test_a_closed_day_names_its_cause(clinic: Clinic) -> None:
     closed = [{"day": str(clinic.day), "shifts": []}]
-    await clinic.done("PUT", f"/workers/{clinic.worker_id}/overrides", closed)
+    await clinic.call("PUT", f"/workers/{clinic.worker_id}/overrides", closed)
     day = (await reasons(clinic, clinic.at("09:00")))["outside_hours"]["day"]
     assert day == {"day": str(clinic.day), "shifts": [], "closed_by": "override"}
-    await clinic.done("PUT", f"/workers/{clinic.worker_id}/overrides", [])
-    await clinic.done("PUT", f"/workers/{clinic.worker_id}/rules", [])
+    await clinic.call("PUT", f"/workers/{clinic.worker_id}/overrides", [])
+    await clinic.call("PUT", f"/workers/{clinic.worker_id}/rules", [])
     day = (await reasons(clinic, clinic.at("09:00")))["outside_hours"]["day"]
     assert day == {"day": str(clinic.day), "shifts": [], "closed_by": "no_rule"}
 
@@ -127,7 +127,7 @@ async def test_a_closed_day_names_its_cause(clinic: Clinic) -> None:
 async def test_a_holiday_has_its_name(api: httpx.AsyncClient, parts: Parts) -> None:
     clinic = await open_clinic(api, parts, zone="America/Sao_Paulo", horizon_days=730)
     body = {"name": "Ana", "time_zone": clinic.zone, "holidays": {"country": "BR", "state": "SP"}}
-    await clinic.done("PUT", f"/workers/{clinic.worker_id}", body)
+    await clinic.call("PUT", f"/workers/{clinic.worker_id}", body)
     today = datetime.now(ZoneInfo(clinic.zone)).date()
     christmas = today.replace(month=12, day=25)
     if christmas <= today:
@@ -153,7 +153,7 @@ async def test_off_grid_names_the_grid_times_around(clinic: Clinic) -> None:
         moment(clinic.at("10:00")),
         moment(clinic.at("10:30")),
     ]
-    # At half past five too little is left of the day, so the next is tomorrow's.
+    # At 17:30 the day is too short for the service, so the next time is on the next day.
     await terms(clinic, slot_step_minutes=30, duration_minutes=40)
     found = (await reasons(clinic, clinic.at("17:10")))["off_grid"]
     assert [moment(found[name]) for name in ("before", "after")] == [
@@ -163,10 +163,10 @@ async def test_off_grid_names_the_grid_times_around(clinic: Clinic) -> None:
 
 
 async def test_times_are_shown_in_the_requested_zone(clinic: Clinic) -> None:
-    told = await explain(clinic, clinic.at("10:10"), time_zone="Asia/Kolkata")
-    (worker,) = told["workers"]
+    report = await explain(clinic, clinic.at("10:10"), time_zone="Asia/Kolkata")
+    (worker,) = report["workers"]
     assert worker["reasons"][0]["before"].endswith("T15:30:00+05:30")
-    assert told["alternatives"][0]["starts_at"].endswith("+05:30")
+    assert report["alternatives"][0]["starts_at"].endswith("+05:30")
     assert worker["local_starts_at"].endswith("T10:10:00Z")
 
 
@@ -175,7 +175,7 @@ async def test_blockers_are_shown_only_to_authorised_callers(clinic: Clinic) -> 
     ana = await clinic.worker(user_id=str(await _new_user(clinic, anas)))
     booked = await clinic.booked(uuid4(), clinic.at("09:00"), worker_id=ana)
     off = {"starts_at": clinic.at("10:00"), "ends_at": clinic.at("11:00"), "reason": "Dentista"}
-    time_off = await clinic.done("POST", f"/workers/{ana}/time-off", off)
+    time_off = await clinic.call("POST", f"/workers/{ana}/time-off", off)
     at_half_past = clinic.at("09:30")
     way = {"appointments": [booked["appointment_id"]], "time_off": [time_off["time_off_id"]]}
     for by in (of_operator(clinic), bearer("worker", anas)):
@@ -185,13 +185,13 @@ async def test_blockers_are_shown_only_to_authorised_callers(clinic: Clinic) -> 
         found = await reasons(clinic, at_half_past, worker_id=ana, by=by)
         assert found == {"busy": {"message": text("scheduling.busy", "en")}}
     # A colleague who asks about all workers does not see Ana's details either.
-    told = await explain(clinic, at_half_past, worker_id=None, by=bearer("worker", uuid4()))
-    assert booked["appointment_id"] not in str(told)
-    assert time_off["time_off_id"] not in str(told)
+    report = await explain(clinic, at_half_past, worker_id=None, by=bearer("worker", uuid4()))
+    assert booked["appointment_id"] not in str(report)
+    assert time_off["time_off_id"] not in str(report)
 
 
 async def _new_user(clinic: Clinic, user_id: UUID) -> UUID:
-    """With an account, which is made on first use."""
+    """Add the user, by a first request."""
     answer = await clinic.api.get("/v1/me", headers=bearer("worker", user_id))
     assert answer.status_code == 200, answer.text
     return user_id
@@ -200,7 +200,7 @@ async def _new_user(clinic: Clinic, user_id: UUID) -> UUID:
 async def test_time_off_and_a_client_look_alike_to_strangers(clinic: Clinic) -> None:
     await clinic.booked(uuid4(), clinic.at("09:00"))
     off = {"starts_at": clinic.at("11:00"), "ends_at": clinic.at("12:00"), "reason": "Dentista"}
-    await clinic.done("POST", f"/workers/{clinic.worker_id}/time-off", off)
+    await clinic.call("POST", f"/workers/{clinic.worker_id}/time-off", off)
     assert await reasons(clinic, clinic.at("09:00")) == await reasons(clinic, clinic.at("11:00"))
 
 
@@ -223,21 +223,21 @@ async def test_a_full_group_and_taken_rooms_are_explained(clinic: Clinic) -> Non
 async def test_each_worker_has_reasons_of_their_own(clinic: Clinic) -> None:
     other = await clinic.worker(rules=[])
     await clinic.booked(uuid4(), clinic.at("09:00"))
-    told = await explain(clinic, clinic.at("09:00"), worker_id=None)
-    found = {one["worker_id"]: [reason["code"] for reason in one["reasons"]] for one in told["workers"]}
+    report = await explain(clinic, clinic.at("09:00"), worker_id=None)
+    found = {one["worker_id"]: [reason["code"] for reason in one["reasons"]] for one in report["workers"]}
     assert found == {str(clinic.worker_id): ["busy"], str(other): ["outside_hours"]}
-    assert not told["offered"]
+    assert not report["offered"]
     free = await clinic.worker()
-    told = await explain(clinic, clinic.at("09:00"), worker_id=None)
-    assert told["offered"]
-    assert [one["offered"] for one in told["workers"] if one["worker_id"] == str(free)] == [True]
+    report = await explain(clinic, clinic.at("09:00"), worker_id=None)
+    assert report["offered"]
+    assert [one["offered"] for one in report["workers"] if one["worker_id"] == str(free)] == [True]
 
 
 async def test_a_service_without_workers_is_explained(clinic: Clinic) -> None:
     nobodys = await clinic.service()
     gone = await clinic.worker()
     body = {"name": "Ana", "time_zone": "UTC", "retired": True}
-    await clinic.done("PUT", f"/workers/{gone}", body)
+    await clinic.call("PUT", f"/workers/{gone}", body)
     asked: list[tuple[str, dict[str, Any]]] = [
         ("no_worker", {"service_id": nobodys, "worker_id": None}),
         ("not_their_service", {"service_id": nobodys}),
@@ -245,12 +245,12 @@ async def test_a_service_without_workers_is_explained(clinic: Clinic) -> None:
     ]
     for code, query in asked:
         for language in LANGUAGES:
-            told = await explain(clinic, clinic.at("09:00"), language=language, **query)
-            assert (told["offered"], told["workers"], told["alternatives"]) == (False, [], [])
-            assert told["reasons"] == [{"code": code, "message": text(f"scheduling.{code}", language)}]
+            report = await explain(clinic, clinic.at("09:00"), language=language, **query)
+            assert (report["offered"], report["workers"], report["alternatives"]) == (False, [], [])
+            assert report["reasons"] == [{"code": code, "message": text(f"scheduling.{code}", language)}]
     await terms(clinic, retired=True)
-    told = await explain(clinic, clinic.at("09:00"))
-    assert [reason["code"] for reason in told["reasons"]] == ["service_retired"]
+    report = await explain(clinic, clinic.at("09:00"))
+    assert [reason["code"] for reason in report["reasons"]] == ["service_retired"]
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -260,9 +260,9 @@ async def test_repeated_local_time_is_noted_with_both_moments(
     clinic, night, _ = await _in_new_york(api, parts, "00:00", "03:00", back=True)
     first, second = f"{night}T01:30:00-04:00", f"{night}T01:30:00-05:00"
     for asked in (first, second, datetime.fromisoformat(second).astimezone(UTC).isoformat()):
-        told = await explain(clinic, asked, language=language)
-        assert told["offered"]
-        (note,) = told["workers"][0]["notes"]
+        report = await explain(clinic, asked, language=language)
+        assert report["offered"]
+        (note,) = report["workers"][0]["notes"]
         assert (note["code"], note["moments"]) == ("clocks_repeat", [first, second])
         assert note["message"] == text("scheduling.clocks_repeat", language, {"time": "01:30"})  # type: ignore[arg-type]
     assert (await explain(clinic, f"{night}T02:00:00-05:00"))["workers"][0]["notes"] == []
@@ -274,12 +274,12 @@ async def test_a_nonexistent_local_time_is_noted_with_its_substitute(
 ) -> None:
     clinic, night, worked = await _in_new_york(api, parts, "01:00", "05:00", back=False)
     assert worked == 3
-    told = await explain(clinic, f"{night}T02:30:00-05:00", language=language)
-    (note,) = told["workers"][0]["notes"]
+    report = await explain(clinic, f"{night}T02:30:00-05:00", language=language)
+    (note,) = report["workers"][0]["notes"]
     assert (note["code"], note["moments"]) == ("clocks_skip", [f"{night}T03:30:00-04:00"])
-    words = {"time": "02:30", "shown": "03:30"}
-    assert note["message"] == text("scheduling.clocks_skip", language, words)  # type: ignore[arg-type]
-    assert told["workers"][0]["local_starts_at"] == f"{night}T03:30:00-04:00"
+    values = {"time": "02:30", "shown": "03:30"}
+    assert note["message"] == text("scheduling.clocks_skip", language, values)  # type: ignore[arg-type]
+    assert report["workers"][0]["local_starts_at"] == f"{night}T03:30:00-04:00"
     # 02:30 in London is another local time in New York.
     assert (await explain(clinic, f"{night}T02:30:00Z"))["workers"][0]["notes"] == []
     assert (await explain(clinic, f"{night}T03:30:00-04:00"))["workers"][0]["notes"] == []
@@ -288,12 +288,12 @@ async def test_a_nonexistent_local_time_is_noted_with_its_substitute(
 async def _in_new_york(
     api: httpx.AsyncClient, parts: Parts, start: str, end: str, *, back: bool
 ) -> tuple[Clinic, str, int]:
-    """A worker with these hours in the night of the next clock change; returns the day and its hours."""
+    """A clinic with these hours in the night of the next clock change; the day; and its hours."""
     zone = "America/New_York"
     clinic = await open_clinic(api, parts, zone=zone, horizon_days=730)
     night = next_switch(zone, back=back)
     rules = [{"weekday": night.isoweekday(), "start": start, "end": end}]
-    await clinic.done("PUT", f"/workers/{clinic.worker_id}/rules", rules)
+    await clinic.call("PUT", f"/workers/{clinic.worker_id}/rules", rules)
     midnight = datetime(night.year, night.month, night.day, tzinfo=ZoneInfo(zone))
     query = {"from": midnight.isoformat(), "to": (midnight + timedelta(days=1)).isoformat()}
     starts = await clinic.slots(**query)

@@ -37,13 +37,13 @@ async def test_time_of_a_hold_that_ends_is_offered(clinic: Clinic, line: Line) -
 
 async def test_time_off_that_ends_is_offered(clinic: Clinic, line: Line) -> None:
     off = {"starts_at": clinic.at("00:00"), "ends_at": clinic.at("00:00", days=3)}
-    time_off = await clinic.done("POST", f"/workers/{clinic.worker_id}/time-off", off)
-    # On its last day: what is freed is looked at day by day.
+    time_off = await clinic.call("POST", f"/workers/{clinic.worker_id}/time-off", off)
+    # On the last day: freed time is searched day by day.
     client = uuid4()
     await line.ask(client, clinic.at("15:00", days=2), clinic.at("15:30", days=2))
     async with line.dispatching():
         await line.settled()
-        await clinic.done("DELETE", f"/workers/{clinic.worker_id}/time-off/{time_off['time_off_id']}")
+        await clinic.call("DELETE", f"/workers/{clinic.worker_id}/time-off/{time_off['time_off_id']}")
         offer = (await line.becomes(client, "OFFERED"))["offer"]
     assert moment(offer["starts_at"]) == moment(clinic.at("15:00", days=2))
     assert (
@@ -60,7 +60,7 @@ async def test_hours_that_are_widened_are_offered(clinic: Clinic, line: Line) ->
     async with line.dispatching():
         await line.settled()
         rules = [{"weekday": weekday, "start": "09:00", "end": "20:00"} for weekday in range(1, 8)]
-        await clinic.done("PUT", f"/workers/{clinic.worker_id}/rules", rules)
+        await clinic.call("PUT", f"/workers/{clinic.worker_id}/rules", rules)
         await line.becomes(client, "OFFERED")
 
 
@@ -73,11 +73,11 @@ async def test_a_free_slot_is_offered_as_soon_as_a_client_joins(clinic: Clinic, 
 
 async def test_silently_freed_time_is_found_by_the_periodic_search(clinic: Clinic, line: Line) -> None:
     terms = {"duration_minutes": 60, "slot_step_minutes": 30}
-    await clinic.done("PUT", f"/services/{clinic.service_id}", service_body(**terms, horizon_days=1))
+    await clinic.call("PUT", f"/services/{clinic.service_id}", service_body(**terms, horizon_days=1))
     client = await line.join()
     async with line.dispatching():
         await line.settled()
-        await clinic.done("PUT", f"/services/{clinic.service_id}", service_body(**terms))
+        await clinic.call("PUT", f"/services/{clinic.service_id}", service_body(**terms))
         await line.settled()
         entry = await line.entry(client)
         assert entry["status"] == "WAITING"
@@ -151,10 +151,10 @@ async def test_a_wait_for_one_worker_gets_no_other_workers_slot(clinic: Clinic, 
     other = await clinic.worker()
     owner = await taken(clinic)
     await taken(clinic, worker_id=other)
-    picky, anybody = await line.join(worker_id=other), await line.join(worker_id=None)
+    picky, any_worker = await line.join(worker_id=other), await line.join(worker_id=None)
     async with line.dispatching():
         await cancel(clinic, *owner)
-        offer = (await line.becomes(anybody, "OFFERED"))["offer"]
+        offer = (await line.becomes(any_worker, "OFFERED"))["offer"]
         await line.settled()
     assert offer["worker_id"] == str(clinic.worker_id)
     assert await line.status(picky) == "WAITING"

@@ -1,4 +1,4 @@
-"""Several clients at one time: a session claims the worker once, and each has a seat of their own."""
+"""Several clients at one time: a session claims the worker once, and each client has a seat."""
 
 import asyncio
 from typing import Any
@@ -19,7 +19,7 @@ async def clinic(api: httpx.AsyncClient, parts: Parts) -> Clinic:
 
 
 async def seats_left(clinic: Clinic, clock: str) -> int | None:
-    """Of what is offered then; None when nothing is."""
+    """The free seats of the slot at this time; None if it is not offered."""
     wanted = moment(clinic.at(clock))
     found = [slot["seats_left"] for slot in await clinic.slots() if moment(slot["starts_at"]) == wanted]
     return found[0] if found else None
@@ -43,13 +43,13 @@ async def test_clients_join_until_the_seats_are_taken_and_leave_again(clinic: Cl
     await clinic.act(clients[0], first["appointment_id"], "cancel")
     assert await seats_left(clinic, "09:00") == 1
     await clinic.act(clients[1], second["appointment_id"], "cancel")
-    assert await claims_of(clinic, clinic.worker_id) == [], "with the last of them the time is free"
+    assert await claims_of(clinic, clinic.worker_id) == [], "the last cancellation frees the time"
     await clinic.booked(uuid4(), clinic.at("09:30"))
 
 
 async def test_a_session_keeps_the_capacity_it_was_opened_with(clinic: Clinic) -> None:
     await clinic.booked(uuid4(), clinic.at("09:00"))
-    await clinic.done("PUT", f"/services/{clinic.service_id}", service_body(capacity=3))
+    await clinic.call("PUT", f"/services/{clinic.service_id}", service_body(capacity=3))
     assert (await seats_left(clinic, "09:00"), await seats_left(clinic, "10:00")) == (1, 3)
     await clinic.booked(uuid4(), clinic.at("09:00"))
     assert (await clinic.book(uuid4(), clinic.at("09:00"))).status_code == 409
@@ -60,7 +60,7 @@ async def test_a_session_keeps_the_capacity_it_was_opened_with(clinic: Clinic) -
 
 async def test_a_group_reduced_to_one_accepts_no_more_clients(clinic: Clinic) -> None:
     await clinic.booked(uuid4(), clinic.at("09:00"))
-    await clinic.done("PUT", f"/services/{clinic.service_id}", service_body(capacity=1))
+    await clinic.call("PUT", f"/services/{clinic.service_id}", service_body(capacity=1))
     assert await seats_left(clinic, "09:00") is None
     assert (await clinic.book(uuid4(), clinic.at("09:00"))).status_code == 409
 
@@ -72,7 +72,7 @@ async def test_client_moves_between_groups_and_others_stay(clinic: Clinic) -> No
     full = await clinic.booked(third, clinic.at("11:00"))
     assert (await moved(clinic, third, full, "09:00")).json()["code"] == "slot_taken"
     overlapping = await moved(clinic, one, booked, "09:30")
-    assert overlapping.json()["code"] == "slot_taken", "the others are still there"
+    assert overlapping.json()["code"] == "slot_taken", "the other client keeps the session"
     answer = await moved(clinic, one, booked, "11:00")
     assert answer.status_code == 200, answer.text
     assert (await seats_left(clinic, "09:00"), await seats_left(clinic, "11:00")) == (1, None)
@@ -90,17 +90,17 @@ async def test_moving_the_only_member_frees_the_groups_time(clinic: Clinic) -> N
 
 @pytest.mark.parametrize("came_first", [True, False])
 async def test_the_seat_of_an_expired_hold_can_be_booked(clinic: Clinic, came_first: bool) -> None:
-    async def sit() -> None:
+    async def book_seat() -> None:
         await clinic.booked(uuid4(), clinic.at("09:00"))
 
     if came_first:
-        await sit()
+        await book_seat()
     hold_id = await clinic.held(uuid4(), clinic.at("09:00"))
     if not came_first:
-        await sit()
+        await book_seat()
     await clinic.let_lapse(hold_id)
     assert await seats_left(clinic, "09:00") == 1
-    await sit()
+    await book_seat()
     assert (await clinic.book(uuid4(), clinic.at("09:00"))).status_code == 409
 
 

@@ -1,4 +1,4 @@
-"""Holds: a client's for a while, counted, and over by themselves."""
+"""Holds: reserved for a client, limited in number, and expired by a timer."""
 
 import asyncio
 from datetime import timedelta
@@ -17,7 +17,7 @@ from tests.domains.scheduling.races import (
     book_with,
     by_hand,
     claims_of,
-    news_of,
+    event_names,
     started,
     wish_for,
 )
@@ -52,13 +52,13 @@ async def test_a_hold_shows_its_slot_and_expiry(clinic: Clinic) -> None:
     ttl = clinic.parts.settings.scheduling.hold_ttl
     assert ttl - timedelta(seconds=1) < row["lasts"] < ttl + timedelta(seconds=1)
     assert row["is_timed"]
-    assert await news_of(clinic, held["hold_id"]) == []
+    assert await event_names(clinic, held["hold_id"]) == []
 
 
 async def test_a_hold_lasts_no_longer_than_its_time_is_ahead(api: httpx.AsyncClient, parts: Parts) -> None:
     clinic = await open_clinic(api, parts, duration_minutes=1, slot_step_minutes=1)
     day = [{"weekday": weekday, "start": "00:00", "end": "24:00"} for weekday in range(1, 8)]
-    await clinic.done("PUT", f"/workers/{clinic.worker_id}/rules", day)
+    await clinic.call("PUT", f"/workers/{clinic.worker_id}/rules", day)
     next_ones = await clinic.slots(limit=2, **{"from": clinic.at("00:00", days=-3)})
     held = (await clinic.hold(uuid4(), next_ones[1]["starts_at"])).json()
     assert moment(held["expires_at"]) == moment(held["starts_at"])
@@ -71,7 +71,7 @@ async def test_holds_per_client_are_limited(clinic: Clinic) -> None:
     assert (refused.status_code, refused.json()["code"]) == (409, "too_many_holds")
     assert refused.json()["limit"] == 3
     await clinic.held(uuid4(), clinic.at(CLOCKS[3]))
-    # What is booked is not held any more, nor what is given back, nor what is over.
+    # Booked, released and expired holds do not count.
     await clinic.booked(client, clinic.at(CLOCKS[0]), hold_id=first)
     fourth = await clinic.held(client, clinic.at(CLOCKS[4]))
     assert (await clinic.give_back(client, fourth)).status_code == 204
@@ -119,7 +119,7 @@ async def test_hold_is_booked_once_by_repeated_requests(clinic: Clinic) -> None:
     )
     assert {answer.status_code for answer in answers} == {201}
     assert {answer.json()["appointment_id"] for answer in answers} == {str(hold_id)}
-    assert await news_of(clinic, hold_id) == ["booked"]
+    assert await event_names(clinic, hold_id) == ["booked"]
     assert await timers_of(clinic, hold_id) == {"reminder_due"}
 
 
@@ -146,7 +146,7 @@ async def test_a_booking_that_contradicts_its_hold_is_refused(clinic: Clinic) ->
         answer = await clinic.book(client, starts_at, hold_id=hold_id, **fields)
         assert (answer.status_code, answer.json()["code"]) == (422, "hold_contradicted")
         assert answer.json()["fields"] == wrong
-    # Without a worker, the booking means the held one.
+    # A booking without a worker uses the worker of the hold.
     booked = await clinic.booked(client, clinic.at("09:00"), worker_id=None, hold_id=hold_id)
     assert booked["worker_id"] == str(clinic.worker_id)
 
@@ -154,13 +154,13 @@ async def test_a_booking_that_contradicts_its_hold_is_refused(clinic: Clinic) ->
 async def test_a_hold_ends_by_itself(clinic: Clinic) -> None:
     hold_id = await clinic.held(uuid4(), clinic.at("09:00"))
     await expire(clinic, hold_id)
-    assert await status_of(clinic, hold_id) == "HELD", "before its time nothing ends it"
+    assert await status_of(clinic, hold_id) == "HELD", "it does not end before its time"
     await clinic.let_lapse(hold_id)
     for _ in range(2):
         await expire(clinic, hold_id)
     assert await status_of(clinic, hold_id) == "EXPIRED"
     assert await claims_of(clinic, clinic.worker_id) == []
-    assert await news_of(clinic, hold_id) == []
+    assert await event_names(clinic, hold_id) == []
 
 
 async def test_the_timer_of_a_hold_that_was_booked_does_nothing(clinic: Clinic) -> None:
@@ -178,7 +178,7 @@ async def test_a_released_hold_is_free_at_once_and_release_repeats(clinic: Clini
         assert (await clinic.give_back(client, hold_id)).status_code == 204
     assert await timers_of(clinic, hold_id) == set()
     await clinic.booked(uuid4(), clinic.at("09:00"))
-    # It helps no more than none from then on.
+    # A released hold reserves nothing.
     assert (await clinic.book(client, clinic.at("09:00"), hold_id=hold_id)).status_code == 409
 
 
@@ -208,7 +208,7 @@ async def test_a_hold_is_no_appointment_yet(clinic: Clinic) -> None:
     hold_id = await clinic.held(client, clinic.at("09:00"))
     path = f"{BASE}/appointments"
     headers = bearer("passenger", client)
-    for _ in ("while it is held", "and when it is over"):
+    for _ in ("held", "released"):
         assert (await clinic.api.get(f"{path}/{hold_id}", headers=headers)).status_code == 404
         for verb in ("cancel", "confirm"):
             assert (await clinic.act(client, hold_id, verb)).status_code == 404
@@ -222,14 +222,14 @@ async def test_operators_hold_for_clients_with_an_account_only(clinic: Clinic) -
     client = uuid4()
     by = bearer("operator", clinic.operator)
     wish = clinic.wish(clinic.at("09:00"), client={"user_id": str(client)})
-    assert (await clinic.asked("POST", "/holds", wish, by=by)).status_code == 404
+    assert (await clinic.send("POST", "/holds", wish, by=by)).status_code == 404
     await clinic.api.get("/v1/me", headers=bearer("passenger", client))
-    held = await clinic.asked("POST", "/holds", wish, by=by)
+    held = await clinic.send("POST", "/holds", wish, by=by)
     assert held.status_code == 201, held.text
     await clinic.booked(client, clinic.at("09:00"), hold_id=held.json()["hold_id"])
     nameless = clinic.wish(clinic.at("11:00"), client={"name": "Seu Jorge"})
-    assert (await clinic.asked("POST", "/holds", nameless, by=by)).status_code == 422
-    assert (await clinic.asked("POST", "/holds", wish, by=bearer())).status_code == 403
+    assert (await clinic.send("POST", "/holds", nameless, by=by)).status_code == 422
+    assert (await clinic.send("POST", "/holds", wish, by=bearer())).status_code == 403
 
 
 async def test_a_hold_with_a_key_is_made_once(clinic: Clinic) -> None:
@@ -240,7 +240,7 @@ async def test_a_hold_with_a_key_is_made_once(clinic: Clinic) -> None:
     assert answers[1].headers["idempotency-replayed"] == "true"
     await clinic.give_back(client, answers[0].json()["hold_id"])
     again = await clinic.hold(client, clinic.at("09:00"), headers=key)
-    assert again.content == answers[0].content, "even when it is over"
+    assert again.content == answers[0].content, "also after the release"
     assert await claims_of(clinic, clinic.worker_id) == []
 
 
@@ -248,9 +248,9 @@ async def test_time_off_is_blocked_by_a_hold_until_it_expires(clinic: Clinic) ->
     hold_id = await clinic.held(uuid4(), clinic.at("09:00"))
     body = {"starts_at": clinic.at("08:00"), "ends_at": clinic.at("12:00")}
     path = f"/workers/{clinic.worker_id}/time-off"
-    refused = await clinic.asked("POST", path, body)
+    refused = await clinic.send("POST", path, body)
     assert (refused.status_code, refused.json()["holds"]) == (409, [str(hold_id)])
     assert refused.json()["appointments"] == refused.json()["time_off"] == []
     await clinic.let_lapse(hold_id)
-    await clinic.done("POST", path, body)
+    await clinic.call("POST", path, body)
     assert await status_of(clinic, hold_id) == "EXPIRED"

@@ -9,7 +9,7 @@ import pytest
 
 from catraca.roles.parts import Parts
 from tests.domains.scheduling.clinic import Clinic, moment, open_clinic
-from tests.domains.scheduling.races import book_with, by_hand, claims_of, news_of, started
+from tests.domains.scheduling.races import book_with, by_hand, claims_of, event_names, started
 from tests.servers import on_one_stack, until
 
 
@@ -46,7 +46,7 @@ async def test_a_hold_is_not_ignored_on_any_path(clinic: Clinic) -> None:
     booked = await clinic.booked(client, clinic.at("14:00"))
     moved = await clinic.act(client, booked["appointment_id"], "reschedule", starts_at=clinic.at("10:00"))
     assert (moved.status_code, moved.json()["code"]) == (409, "slot_taken")
-    off = await clinic.asked(
+    off = await clinic.send(
         "POST",
         f"/workers/{clinic.worker_id}/time-off",
         {"starts_at": clinic.at("08:00"), "ends_at": clinic.at("12:00")},
@@ -64,7 +64,7 @@ async def test_canceled_time_can_be_booked_again_and_again(
     await clinic.booked(uuid4(), clinic.at("09:00"))
 
 
-@pytest.mark.parametrize("first", ["the long one", "the short one"])
+@pytest.mark.parametrize("first", ["long", "short"])
 async def test_an_appointment_strictly_inside_another_is_refused(
     api: httpx.AsyncClient, parts: Parts, first: str
 ) -> None:
@@ -72,7 +72,7 @@ async def test_an_appointment_strictly_inside_another_is_refused(
     short = await clinic.service(duration_minutes=15, slot_step_minutes=15)
     await clinic.serves(clinic.worker_id, clinic.service_id, short)
     wishes = [(clinic.service_id, "09:00"), (short, "10:15")]
-    if first == "the short one":
+    if first == "short":
         wishes.reverse()
     answers = [
         await clinic.book(uuid4(), clinic.at(clock), service_id=service_id) for service_id, clock in wishes
@@ -110,12 +110,12 @@ async def test_two_appointments_swap_their_times_in_one_step(clinic: Clinic) -> 
 async def test_a_hold_used_in_time_becomes_a_booking(clinic: Clinic) -> None:
     client = uuid4()
     held = (await clinic.hold(client, clinic.at("09:00"))).json()
-    await clinic.done("PUT", f"/workers/{clinic.worker_id}/rules", [])
+    await clinic.call("PUT", f"/workers/{clinic.worker_id}/rules", [])
     await clinic.serves(clinic.worker_id)
     worker = {"name": "Ana", "time_zone": "America/Bahia", "retired": True}
-    await clinic.done("PUT", f"/workers/{clinic.worker_id}", worker)
+    await clinic.call("PUT", f"/workers/{clinic.worker_id}", worker)
     service = {"name": "Consulta", "duration_minutes": 30, "retired": True}
-    await clinic.done("PUT", f"/services/{clinic.service_id}", service)
+    await clinic.call("PUT", f"/services/{clinic.service_id}", service)
     booked = await clinic.booked(client, clinic.at("09:00"), hold_id=held["hold_id"])
     assert moment(booked["ends_at"]) - moment(booked["starts_at"]) == timedelta(hours=1)
 
@@ -126,7 +126,7 @@ async def test_an_expired_hold_books_time_that_is_still_free(clinic: Clinic) -> 
     await clinic.let_lapse(held["hold_id"])
     booked = await clinic.booked(client, clinic.at("09:00"), hold_id=held["hold_id"])
     assert booked["appointment_id"] != held["hold_id"]
-    assert await news_of(clinic, booked["appointment_id"]) == ["booked"]
+    assert await event_names(clinic, booked["appointment_id"]) == ["booked"]
 
 
 async def test_an_expired_hold_takes_nothing_from_a_later_client(clinic: Clinic) -> None:
@@ -144,7 +144,7 @@ async def test_an_expired_hold_takes_nothing_from_a_later_client(clinic: Clinic)
 async def test_a_hold_used_at_the_last_moment_wins_before_its_commit(
     clinic: Clinic,
 ) -> None:
-    """It was in time by the database's clock; that its end passes before the commit changes nothing."""
+    """The hold was used in time by the database's clock; it may expire before the commit."""
     client = uuid4()
     hold_id = await clinic.held(client, clinic.at("09:00"))
     end = "UPDATE appointments SET expires_at = clock_timestamp() + interval '1.5 s' WHERE id = $1"

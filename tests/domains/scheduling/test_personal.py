@@ -21,14 +21,14 @@ TRACES = ("Maria", "5571", "moved away")
 YEAR = timedelta(days=365)
 
 
-async def told(clinic: Clinic, someone: UUID, role: str = "passenger") -> Any:
-    answer = await clinic.api.get("/v1/me/export", headers=bearer(role, someone))
+async def export(clinic: Clinic, user_id: UUID, role: str = "passenger") -> Any:
+    answer = await clinic.api.get("/v1/me/export", headers=bearer(role, user_id))
     assert answer.status_code == 200, answer.text
     return answer.json()["sections"]["appointments"]
 
 
-async def erase(clinic: Clinic, someone: UUID, role: str = "passenger") -> None:
-    answer = await clinic.api.delete("/v1/me", headers=bearer(role, someone))
+async def erase(clinic: Clinic, user_id: UUID, role: str = "passenger") -> None:
+    answer = await clinic.api.delete("/v1/me", headers=bearer(role, user_id))
     assert answer.status_code == 204, answer.text
 
 
@@ -49,7 +49,7 @@ async def events(clinic: Clinic, appointment_id: object) -> list[tuple[str, str]
 
 
 async def a_doctor(clinic: Clinic) -> tuple[UUID, UUID]:
-    """A worker of the clinic's with an account: both ids."""
+    """Add a worker with an account; returns the ids of the user and the worker."""
     doctor = uuid4()
     assert (await clinic.api.get("/v1/me", headers=bearer("worker", doctor))).status_code == 200
     return doctor, await clinic.worker(name="Doutora Maria", user_id=str(doctor))
@@ -57,7 +57,7 @@ async def a_doctor(clinic: Clinic) -> tuple[UUID, UUID]:
 
 async def take_off(clinic: Clinic, worker_id: UUID, clock: str, reason: str) -> None:
     body = {"starts_at": clinic.at(clock), "ends_at": clinic.at("18:00"), "reason": reason}
-    await clinic.done("POST", f"/workers/{worker_id}/time-off", body)
+    await clinic.call("POST", f"/workers/{worker_id}/time-off", body)
 
 
 async def walk_in(clinic: Clinic, clock: str, name: str = "Maria Souza") -> str:
@@ -72,13 +72,13 @@ async def walk_in(clinic: Clinic, clock: str, name: str = "Maria Souza") -> str:
 
 async def test_an_export_has_all_appointments_of_a_client(clinic: Clinic) -> None:
     client = uuid4()
-    assert await told(clinic, client) is None
+    assert await export(clinic, client) is None
     first = await clinic.booked(client, clinic.at("09:00"))
     await clinic.act(client, first["appointment_id"], "cancel", reason="moved away")
     second = await clinic.booked(client, clinic.at("11:00"))
     held = (await clinic.hold(client, clinic.at("13:00"))).json()
     await clinic.booked(uuid4(), clinic.at("15:00"))
-    kept = await told(clinic, client)
+    kept = await export(clinic, client)
     assert kept["worker"] is None
     assert [(entry["appointment_id"], entry["status"]) for entry in kept["booked"]] == [
         (held["hold_id"], "HELD"),
@@ -195,7 +195,7 @@ async def test_erasures_and_bookings_do_not_deadlock(clinic: Clinic) -> None:
     first = clinic.worker_id
     clients = [uuid4() for _ in range(6)]
     for number, client in enumerate(clients):
-        # In this order of time, and in that of agendas.
+        # Half of the clients have them in the reverse order of agendas.
         for hour, worker_id in ((9, second), (10, first)) if number % 2 else ((9, first), (10, second)):
             starts_at = clinic.at(f"{hour:02}:00", days=number)
             await clinic.booked(client, starts_at, worker_id=worker_id)
@@ -233,22 +233,22 @@ async def test_booking_for_a_client_does_not_block_their_erasure(clinic: Clinic)
         await db.execute("SELECT FROM subjects WHERE id = $1 FOR NO KEY UPDATE", clinic.worker_id)
         leaving = asyncio.create_task(clinic.api.delete("/v1/me", headers=headers))
         await until(one_waits)
-        # As the reference from an appointment to its client does.
+        # Like the foreign key from an appointment to its client.
         await db.execute("SELECT FROM users WHERE id = $1 FOR KEY SHARE NOWAIT", client)
     assert (await leaving).status_code == 204
 
 
 @pytest.fixture
-async def tidied(clinic: Clinic) -> Clinic:
-    """Nothing of other tests is left to tidy."""
+async def pruned(clinic: Clinic) -> Clinic:
+    """The clinic after the pruning of rows of other tests."""
     run = clinic.parts.database.run
     while await run(jobs.prune_holds) or await run(lambda db: jobs.erase_walk_ins(db, older_than=YEAR)):
         pass
     return clinic
 
 
-async def test_clients_without_an_account_are_erased_after_retention(tidied: Clinic) -> None:
-    clinic = tidied
+async def test_clients_without_an_account_are_erased_after_retention(pruned: Clinic) -> None:
+    clinic = pruned
     old, young = await walk_in(clinic, "09:00"), await walk_in(clinic, "11:00")
     off = await walk_in(clinic, "13:00")
     await clinic.act(clinic.operator, off, "cancel", role="operator", reason="Maria moved away")
@@ -256,18 +256,18 @@ async def test_clients_without_an_account_are_erased_after_retention(tidied: Cli
         await move_back(clinic, each, days=days)
     before = await appointment(clinic, old)
 
-    async def forget() -> int:
+    async def erase_old() -> int:
         return await clinic.parts.database.run(lambda db: jobs.erase_walk_ins(db, older_than=YEAR))
 
-    assert [await forget(), await forget()] == [2, 0]
+    assert [await erase_old(), await erase_old()] == [2, 0]
     after = await appointment(clinic, old)
     assert dict(after) == dict(before) | {"client_name": "-", "client_contact": None}
     assert (await appointment(clinic, off))["cancel_reason"] is None
     assert (await appointment(clinic, young))["client_name"] == "Maria Souza"
 
 
-async def test_retention_erases_a_bounded_number_at_a_time(tidied: Clinic) -> None:
-    clinic = tidied
+async def test_retention_erases_a_bounded_number_at_a_time(pruned: Clinic) -> None:
+    clinic = pruned
     for clock in ("09:00", "11:00", "13:00"):
         await move_back(clinic, await walk_in(clinic, clock), days=370)
     run = clinic.parts.database.run
@@ -275,8 +275,8 @@ async def test_retention_erases_a_bounded_number_at_a_time(tidied: Clinic) -> No
     assert counts == [2, 1, 0]
 
 
-async def test_unused_holds_are_deleted_after_a_day(tidied: Clinic) -> None:
-    clinic, client = tidied, uuid4()
+async def test_unused_holds_are_deleted_after_a_day(pruned: Clinic) -> None:
+    clinic, client = pruned, uuid4()
     old, young, booked = [
         (await clinic.hold(client, clinic.at(clock))).json()["hold_id"]
         for clock in ("09:00", "11:00", "13:00")
@@ -298,7 +298,7 @@ async def test_unused_holds_are_deleted_after_a_day(tidied: Clinic) -> None:
 
 
 async def test_erasure_and_pruning_queries_use_an_index(clinic: Clinic) -> None:
-    """The housekeeper asks every minute."""
+    """The housekeeper runs these queries every minute."""
     queries = {
         "appointments_of_walk_ins": "SELECT id FROM appointments WHERE client_name <> '-'"
         " AND ends_at < (SELECT clock_timestamp() - interval '1 year') ORDER BY ends_at LIMIT 1000",
@@ -320,10 +320,10 @@ async def test_an_erased_workers_name_is_removed_from_notifications(clinic: Clin
     ((_, body),) = await events(clinic, booked["appointment_id"])
     event = msgspec.json.decode(body, type=AppointmentBooked)
 
-    async def unheard(payload: bytes) -> object:
+    async def no_announcement(payload: bytes) -> object:
         return payload
 
-    notifier = Notifier(unheard, currency="BRL")
+    notifier = Notifier(no_announcement, currency="BRL")
     await clinic.parts.database.run(lambda db: notifier.notify(db, [SourceEvent(uuid4(), event)]))
     query = "SELECT data::text AS data FROM notifications WHERE user_id = $1"
     assert "Maria" in (await one(clinic, query, client))["data"]

@@ -1,4 +1,4 @@
-"""Every slot that is offered can be booked, every other time is refused: over HTTP, whatever the agenda."""
+"""Every offered slot can be booked and every other time is refused, over HTTP, with random agendas."""
 
 import random
 from datetime import datetime, timedelta
@@ -14,7 +14,7 @@ from catraca.roles.parts import Parts
 from tests.domains.scheduling.clinic import Clinic, open_clinic
 from tests.domains.scheduling.clocks import next_switch
 
-# Clocks in all of these are set twice a year; in the last by half an hour.
+# Zones with two clock changes a year; the last one changes by half an hour.
 ZONES = ("America/New_York", "Europe/Lisbon", "Australia/Lord_Howe")
 AGENDAS = 5
 OTHER_TIMES = 25
@@ -39,7 +39,7 @@ def plans(draw: st.DrawFn) -> dict[str, Any]:
             "capacity": draw(st.sampled_from([1, 2])),
             "horizon_days": 730,
         },
-        # Minutes after the first midnight, and for how long.
+        # Start in minutes after the first midnight, and length.
         "taken": draw(st.lists(st.tuples(st.integers(0, 2800), st.integers(5, 200)), max_size=4)),
         "rooms": draw(
             st.none() | st.lists(st.tuples(st.integers(0, 2800), st.integers(5, 300)), min_size=1, max_size=2)
@@ -71,21 +71,21 @@ async def test_offered_slots_are_bookable_and_others_are_refused(
         refused = await clinic.book(client, starts_at.isoformat())
         assert refused.status_code in (409, 422), f"{starts_at}: {refused.text}"
         assert refused.json()["code"] in ("slot_taken", "slot_not_offered")
-    # And nothing of all this is left.
+    # All time is free again.
     again = [datetime.fromisoformat(slot["starts_at"]) for slot in await clinic.slots(**query)]
     assert again == offered
 
 
 async def _set_up(clinic: Clinic, plan: dict[str, Any]) -> datetime:
-    """Answers the midnight before the switch."""
+    """Set up the agenda; returns the midnight before the clock change."""
     day = next_switch(clinic.zone, back=plan["back"])
     midnight = datetime.combine(day, datetime.min.time(), ZoneInfo(clinic.zone))
-    await clinic.done("PUT", f"/workers/{clinic.worker_id}/rules", [])
+    await clinic.call("PUT", f"/workers/{clinic.worker_id}/rules", [])
     overrides = [
         {"day": str(day + timedelta(days=number)), "shifts": worked}
         for number, worked in enumerate(plan["days"])
     ]
-    await clinic.done("PUT", f"/workers/{clinic.worker_id}/overrides", overrides)
+    await clinic.call("PUT", f"/workers/{clinic.worker_id}/overrides", overrides)
     await _take_off(clinic, f"/workers/{clinic.worker_id}/time-off", midnight, plan["taken"])
     if plan["rooms"] is not None:
         rooms: list[UUID] = []
@@ -97,20 +97,20 @@ async def _set_up(clinic: Clinic, plan: dict[str, Any]) -> datetime:
 
 
 async def _take_off(clinic: Clinic, path: str, midnight: datetime, taken: list[tuple[int, int]]) -> None:
-    """Skip spans that overlap the last one."""
+    """Add time off; spans that overlap the last one are skipped."""
     start = datetime.fromtimestamp(midnight.timestamp(), ZoneInfo("UTC"))
     free_from = 0
     for first, length in sorted(taken):
         if first >= free_from:
             free_from = first + length
             off = {"starts_at": start + first * MINUTE, "ends_at": start + free_from * MINUTE}
-            await clinic.done("POST", path, {name: at.isoformat() for name, at in off.items()})
+            await clinic.call("POST", path, {name: at.isoformat() for name, at in off.items()})
 
 
 def _others(
     midnight: datetime, ends: datetime, offered: list[datetime], plan: dict[str, Any]
 ) -> list[datetime]:
-    """Times around those that are offered, and any others."""
+    """Times near the offered ones, and random other times."""
     chance = random.Random(plan["seed"])
     start = datetime.fromtimestamp(midnight.timestamp(), ZoneInfo("UTC"))
     length = int((ends.timestamp() - midnight.timestamp()) // 60)

@@ -32,33 +32,33 @@ class Practice:
     clinic: Clinic
     doctor: UUID
 
-    async def told(self, someone: UUID, role: str = "passenger") -> list[dict[str, Any]]:
+    async def notifications(self, user_id: UUID, role: str = "passenger") -> list[dict[str, Any]]:
         """The user's notifications, oldest first."""
         answer = await self.clinic.api.get(
-            "/v1/notifications", params={"since": 0}, headers=bearer(role, someone)
+            "/v1/notifications", params={"since": 0}, headers=bearer(role, user_id)
         )
         return answer.json()["items"]
 
-    async def types(self, someone: UUID, role: str = "passenger") -> list[str]:
-        return [one["type"] for one in await self.told(someone, role)]
+    async def types(self, user_id: UUID, role: str = "passenger") -> list[str]:
+        return [one["type"] for one in await self.notifications(user_id, role)]
 
-    async def until_told(self, someone: UUID, what: str, role: str = "passenger") -> dict[str, Any]:
-        async def is_told() -> bool:
-            return what in await self.types(someone, role)
+    async def until_notified(self, user_id: UUID, kind: str, role: str = "passenger") -> dict[str, Any]:
+        async def is_notified() -> bool:
+            return kind in await self.types(user_id, role)
 
-        await until(is_told)
-        return next(one for one in await self.told(someone, role) if one["type"] == what)
+        await until(is_notified)
+        return next(one for one in await self.notifications(user_id, role) if one["type"] == kind)
 
     async def reminder(self, appointment_id: str) -> datetime | None:
-        """For when it is set."""
+        """The time of the reminder's timer, if it is set."""
         rows = await self.clinic.sql(
             "SELECT due_at FROM timers WHERE subject_id = $1 AND kind = 'scheduling.reminder_due'",
             UUID(appointment_id),
         )
         return rows[0]["due_at"] if rows else None
 
-    async def is_time(self, appointment_id: str) -> None:
-        """For its reminder."""
+    async def make_reminder_due(self, appointment_id: str) -> None:
+        """Make the timer of the reminder due."""
         await self.clinic.sql(
             "UPDATE timers SET due_at = clock_timestamp(), awake_at = clock_timestamp()"
             " WHERE subject_id = $1",
@@ -87,14 +87,14 @@ async def practice(own: Parts) -> AsyncIterator[Practice]:
 async def test_reminders_use_the_users_language_and_agreed_zone(practice: Practice) -> None:
     client = uuid4()
     booked = await practice.booked(client, "14:00")
-    notice = await practice.until_told(client, "appointment.booked")
+    notice = await practice.until_notified(client, "appointment.booked")
     when = notice["data"]["when"]
-    assert when.endswith(", 14:00"), "Bahia's, not UTC's"
+    assert when.endswith(", 14:00"), "the time in Bahia, not in UTC"
     assert notice["data"]["message"] == f"Agendado: Consulta com Ana, {when}."
     assert notice["data"]["appointment_id"] == booked["appointment_id"]
-    theirs = (await practice.until_told(practice.doctor, "appointment.booked", "worker"))["data"]
-    assert theirs["message"] == f"New appointment: Consulta, {theirs['when']}."
-    assert theirs["when"].endswith(", 2:00 PM")
+    data = (await practice.until_notified(practice.doctor, "appointment.booked", "worker"))["data"]
+    assert data["message"] == f"New appointment: Consulta, {data['when']}."
+    assert data["when"].endswith(", 2:00 PM")
 
 
 async def test_a_reminder_comes_a_day_before_to_both_and_once(practice: Practice) -> None:
@@ -102,15 +102,15 @@ async def test_a_reminder_comes_a_day_before_to_both_and_once(practice: Practice
     booked = await practice.booked(client, "14:00")
     appointment_id = booked["appointment_id"]
     assert await practice.reminder(appointment_id) == moment(booked["starts_at"]) - DAY
-    await practice.is_time(appointment_id)
-    notice = await practice.until_told(client, REMINDER)
+    await practice.make_reminder_due(appointment_id)
+    notice = await practice.until_notified(client, REMINDER)
     assert notice["data"]["message"] == f"Lembrete: Consulta com Ana, {notice['data']['when']}."
-    await practice.until_told(practice.doctor, REMINDER, "worker")
+    await practice.until_notified(practice.doctor, REMINDER, "worker")
     assert await practice.reminder(appointment_id) is None
     # A later notification shows that no other was pending.
     await practice.clinic.act(client, appointment_id, "cancel")
-    await practice.until_told(client, "appointment.canceled")
-    await practice.until_told(practice.doctor, "appointment.canceled", "worker")
+    await practice.until_notified(client, "appointment.canceled")
+    await practice.until_notified(practice.doctor, "appointment.canceled", "worker")
     everything = ["appointment.booked", REMINDER, "appointment.canceled"]
     assert await practice.types(client) == everything
     assert await practice.types(practice.doctor, "worker") == everything
@@ -124,8 +124,8 @@ async def test_a_reminder_moves_with_its_appointment(practice: Practice) -> None
     )
     starts_at = moment(moved.json()["starts_at"])
     assert await practice.reminder(booked["appointment_id"]) == starts_at - DAY
-    await practice.is_time(booked["appointment_id"])
-    notice = await practice.until_told(client, REMINDER)
+    await practice.make_reminder_due(booked["appointment_id"])
+    notice = await practice.until_notified(client, REMINDER)
     assert moment(notice["data"]["starts_at"]) == starts_at
     assert notice["data"]["when"].endswith(", 09:00")
 
@@ -135,16 +135,16 @@ async def test_a_canceled_appointment_is_not_reminded_of(practice: Practice) -> 
     booked = await practice.booked(client, "14:00")
     await practice.clinic.act(client, booked["appointment_id"], "cancel")
     assert await practice.reminder(booked["appointment_id"]) is None
-    # Nor by a timer that was already at it.
+    # Also by a timer that had fired already.
     appointment_id = UUID(booked["appointment_id"])
     await practice.clinic.parts.database.run(lambda db: booking.remind(db, appointment_id))
     again = await practice.booked(client, "15:00")
     await practice.clinic.act(client, again["appointment_id"], "cancel")
 
-    async def both_are_off() -> bool:
+    async def both_are_canceled() -> bool:
         return (await practice.types(client)).count("appointment.canceled") == 2
 
-    await until(both_are_off)
+    await until(both_are_canceled)
     assert REMINDER not in await practice.types(client)
 
 
@@ -154,12 +154,12 @@ async def test_started_appointments_get_no_reminder(practice: Practice) -> None:
     await move_back(practice.clinic, booked["appointment_id"], days=4)
     appointment_id = UUID(booked["appointment_id"])
     await practice.clinic.parts.database.run(lambda db: booking.remind(db, appointment_id))
-    told = await practice.clinic.sql(
+    events = await practice.clinic.sql(
         "SELECT routing_key FROM outbox WHERE aggregate_id = $1"
         " UNION ALL SELECT routing_key FROM outbox_sent WHERE aggregate_id = $1",
         appointment_id,
     )
-    assert [row["routing_key"] for row in told] == ["appointment.booked"]
+    assert [row["routing_key"] for row in events] == ["appointment.booked"]
 
 
 async def test_appointments_nearer_than_the_reminder_get_none(practice: Practice) -> None:
@@ -190,7 +190,7 @@ async def test_only_booked_holds_get_a_reminder(practice: Practice) -> None:
     assert await practice.reminder(held["hold_id"]) is None
     booked = await practice.clinic.booked(client, practice.clinic.at("14:00"), hold_id=held["hold_id"])
     assert await practice.reminder(held["hold_id"]) == moment(booked["starts_at"]) - DAY
-    assert await practice.types(client) in ([], ["appointment.booked"]), "of the hold nobody was told"
+    assert await practice.types(client) in ([], ["appointment.booked"]), "the hold makes no notification"
 
 
 async def test_appointment_events_are_audited_by_ids_only(practice: Practice) -> None:

@@ -1,4 +1,4 @@
-"""Rooms are subjects like workers: claimed beside them, or neither is."""
+"""Rooms are subjects like workers: a session claims both or none."""
 
 import asyncio
 from dataclasses import replace
@@ -12,14 +12,14 @@ from tests.domains.scheduling.races import claims_of
 
 @pytest.fixture
 async def rooms(clinic: Clinic) -> tuple[UUID, UUID]:
-    """Where the clinic's service is done."""
+    """Two rooms for the clinic's service."""
     made = await clinic.room("Sala 1"), await clinic.room("Sala 2")
     await clinic.rooms_for(clinic.service_id, *made)
     return made
 
 
-async def elsewhere(clinic: Clinic) -> Clinic:
-    """The same clinic by another worker."""
+async def with_other_worker(clinic: Clinic) -> Clinic:
+    """The same clinic with another worker."""
     return replace(clinic, worker_id=await clinic.worker())
 
 
@@ -41,7 +41,7 @@ async def test_booking_takes_a_room_and_cancel_releases_it(clinic: Clinic, rooms
 async def test_when_all_rooms_are_taken_a_free_worker_is_not_enough(
     clinic: Clinic, rooms: tuple[UUID, UUID]
 ) -> None:
-    second, third = await elsewhere(clinic), await elsewhere(clinic)
+    second, third = await with_other_worker(clinic), await with_other_worker(clinic)
     taken = {(await one.booked(uuid4(), one.at("09:00")))["room_id"] for one in (clinic, second)}
     assert taken == {str(room_id) for room_id in rooms}
     lost = await third.book(uuid4(), third.at("09:30"))
@@ -63,12 +63,12 @@ async def test_retired_room_keeps_bookings_and_gets_no_new_ones(
 ) -> None:
     booked = await clinic.booked(uuid4(), clinic.at("09:00"))
     retired = {"name": "Sala 1", "retired": True}
-    await clinic.done("PUT", f"/rooms/{booked['room_id']}", retired)
+    await clinic.call("PUT", f"/rooms/{booked['room_id']}", retired)
     other = await clinic.booked(uuid4(), clinic.at("10:00"))
     assert other["room_id"] != booked["room_id"]
     assert len(await claims_of(clinic, UUID(booked["room_id"]))) == 1
-    await clinic.done("PUT", f"/rooms/{other['room_id']}", retired)
-    assert await clinic.starts() == [], "it needs a room, and there is none"
+    await clinic.call("PUT", f"/rooms/{other['room_id']}", retired)
+    assert await clinic.starts() == [], "the service needs a room, and all are retired"
     assert (await clinic.book(uuid4(), clinic.at("14:00"))).status_code == 409
 
 
@@ -79,7 +79,7 @@ async def test_a_booking_keeps_its_room_when_the_service_has_others(
     booked = await clinic.booked(client, clinic.at("09:00"))
     new = await clinic.room("Sala 3")
     await clinic.rooms_for(clinic.service_id, new)
-    seen = await clinic.done("GET", f"/appointments/{booked['appointment_id']}")
+    seen = await clinic.call("GET", f"/appointments/{booked['appointment_id']}")
     assert seen["room_id"] == booked["room_id"]
     moved = await clinic.act(client, booked["appointment_id"], "reschedule", starts_at=clinic.at("09:30"))
     assert moved.json()["room_id"] == str(new)
@@ -94,24 +94,24 @@ async def test_a_closed_room_is_not_used_and_closing_lists_conflicts(
     booked = await clinic.booked(uuid4(), clinic.at("09:00"))
     room_id = booked["room_id"]
     body = {"starts_at": clinic.at("08:00"), "ends_at": clinic.at("12:00"), "reason": "Pintura"}
-    refused = await clinic.asked("POST", f"/rooms/{room_id}/time-off", body)
+    refused = await clinic.send("POST", f"/rooms/{room_id}/time-off", body)
     assert (refused.status_code, refused.json()["code"]) == (409, "agenda_taken")
     assert refused.json()["appointments"] == [booked["appointment_id"]]
     later = {"starts_at": clinic.at("10:00"), "ends_at": clinic.at("12:00")}
-    closed = await clinic.done("POST", f"/rooms/{room_id}/time-off", later)
+    closed = await clinic.call("POST", f"/rooms/{room_id}/time-off", later)
     assert (await clinic.booked(uuid4(), clinic.at("10:30")))["room_id"] != room_id
     span = {"from_": clinic.at("00:00"), "to": clinic.at("23:00")}
-    listed = await clinic.done("GET", f"/rooms/{room_id}/time-off", **span)
+    listed = await clinic.call("GET", f"/rooms/{room_id}/time-off", **span)
     assert listed["time_off"] == [closed]
-    await clinic.done("DELETE", f"/rooms/{room_id}/time-off/{closed['time_off_id']}")
-    assert (await clinic.done("GET", f"/rooms/{room_id}/time-off", **span))["time_off"] == []
-    assert (await clinic.asked("POST", f"/rooms/{clinic.worker_id}/time-off", later)).status_code == 404
+    await clinic.call("DELETE", f"/rooms/{room_id}/time-off/{closed['time_off_id']}")
+    assert (await clinic.call("GET", f"/rooms/{room_id}/time-off", **span))["time_off"] == []
+    assert (await clinic.send("POST", f"/rooms/{clinic.worker_id}/time-off", later)).status_code == 404
 
 
 async def test_the_room_of_an_expired_hold_is_free_for_another_worker(clinic: Clinic) -> None:
     room_id = await clinic.room()
     await clinic.rooms_for(clinic.service_id, room_id)
-    other = await elsewhere(clinic)
+    other = await with_other_worker(clinic)
     hold_id = await clinic.held(uuid4(), clinic.at("09:00"))
     assert (await other.book(uuid4(), other.at("09:00"))).status_code == 409
     await clinic.let_lapse(hold_id)
@@ -169,6 +169,6 @@ async def test_concurrent_changes_of_a_services_rooms_both_succeed(clinic: Clini
     rooms = [await clinic.room() for _ in range(3)]
     body = {"room_ids": [str(room_id) for room_id in rooms]}
     path = f"/services/{clinic.service_id}/rooms"
-    answers = await asyncio.gather(*(clinic.asked("PUT", path, body) for _ in range(6)))
+    answers = await asyncio.gather(*(clinic.send("PUT", path, body) for _ in range(6)))
     assert {answer.status_code for answer in answers} == {200}
-    assert sorted((await clinic.done("GET", path))["room_ids"]) == sorted(body["room_ids"])
+    assert sorted((await clinic.call("GET", path))["room_ids"]) == sorted(body["room_ids"])

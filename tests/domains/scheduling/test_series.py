@@ -1,4 +1,4 @@
-"""Series: the same time every so often, with one worker; all of it or nothing, or what can be."""
+"""Series: the same time repeatedly, with one worker; all appointments or none, or those possible."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -17,7 +17,7 @@ from tests.domains.scheduling.past_appointments import move_back
 
 
 async def ask(clinic: Clinic, client: UUID, starts_at: str, **more: Any) -> httpx.Response:
-    """Weekly, four times, with the clinic's worker."""
+    """Book a series: weekly, four times, with the clinic's worker."""
     headers: dict[str, str] = more.pop("headers", {})
     body = clinic.wish(starts_at, **{"every": "week", "count": 4, **more})
     return await clinic.api.post(f"{BASE}/series", json=body, headers=bearer("passenger", client) | headers)
@@ -95,7 +95,7 @@ async def test_dates_beyond_the_horizon_fail_alone(api: httpx.AsyncClient, parts
 async def test_series_for_any_worker_takes_the_most_available_one(clinic: Clinic) -> None:
     other = await clinic.worker()
     await clinic.booked(uuid4(), clinic.at("09:00", days=7))
-    # The other is the busier one, and still the only one who can do all of it.
+    # The other worker has more booked, but is the only one free for the whole series.
     for hour in ("12:00", "13:00", "14:00"):
         await clinic.booked(uuid4(), clinic.at(hour), worker_id=other)
     series = await booked(clinic, uuid4(), clinic.at("09:00"), worker_id=None)
@@ -114,7 +114,7 @@ async def test_appointments_of_a_series_do_not_overlap_with_each_other(
 ) -> None:
     hours = [{"weekday": weekday, "start": "00:00", "end": "24:00"} for weekday in range(1, 8)]
     clinic = await open_clinic(api, parts, duration_minutes=1440, buffer_after_minutes=60)
-    await clinic.done("PUT", f"/workers/{clinic.worker_id}/rules", hours)
+    await clinic.call("PUT", f"/workers/{clinic.worker_id}/rules", hours)
     refused = await ask(clinic, uuid4(), clinic.at("00:00"), every="day", count=2)
     assert refused.json()["failed"][0]["faults"] == ["busy"], refused.text
     series = await booked(clinic, uuid4(), clinic.at("00:00"), every="day", count=5, on_conflict="skip")
@@ -161,7 +161,7 @@ async def test_a_series_has_bounds(clinic: Clinic, wrong: dict[str, Any]) -> Non
     assert (await ask(clinic, uuid4(), clinic.at("09:00"), **wrong)).status_code == 422
 
 
-def told(zone: str, first: datetime, every: Any, count: int) -> list[str]:
+def local_starts(zone: str, first: datetime, every: Any, count: int) -> list[str]:
     found = occurrences(zone, int(first.timestamp()), Recurrence(every=every, count=count))
     return [datetime.fromtimestamp(one, ZoneInfo(zone)).isoformat() for one in found]
 
@@ -169,7 +169,7 @@ def told(zone: str, first: datetime, every: Any, count: int) -> list[str]:
 def test_across_a_switch_the_clocks_show_the_same_time() -> None:
     zone = "America/New_York"
     first = datetime(2026, 10, 25, 9, tzinfo=ZoneInfo(zone))
-    assert told(zone, first, "week", 3) == [
+    assert local_starts(zone, first, "week", 3) == [
         "2026-10-25T09:00:00-04:00",
         "2026-11-01T09:00:00-05:00",
         "2026-11-08T09:00:00-05:00",
@@ -179,9 +179,9 @@ def test_across_a_switch_the_clocks_show_the_same_time() -> None:
 def test_a_clock_switch_shifts_only_its_own_date() -> None:
     zone = "America/New_York"
     first = datetime(2026, 3, 7, 2, 30, tzinfo=ZoneInfo(zone))
-    assert told(zone, first, "day", 3) == [
+    assert local_starts(zone, first, "day", 3) == [
         "2026-03-07T02:30:00-05:00",
-        # There is no 02:30 on that day.
+        # 02:30 does not exist on that day.
         "2026-03-08T03:30:00-04:00",
         "2026-03-09T02:30:00-04:00",
     ]
@@ -189,7 +189,7 @@ def test_a_clock_switch_shifts_only_its_own_date() -> None:
 
 def test_a_month_later_is_the_same_day_or_the_last() -> None:
     first = datetime(2027, 11, 30, 9, tzinfo=UTC)
-    assert [one[:10] for one in told("UTC", first, "month", 5)] == [
+    assert [one[:10] for one in local_starts("UTC", first, "month", 5)] == [
         "2027-11-30",
         "2027-12-30",
         "2028-01-30",

@@ -1,15 +1,15 @@
-"""Two appointments trade places, or none moves."""
+"""Two appointments are swapped, or none changes."""
 
 import asyncio
 from typing import Any
 from uuid import uuid4
 
 from tests.domains.scheduling.clinic import Clinic, moment
-from tests.domains.scheduling.races import news_of
+from tests.domains.scheduling.races import event_names
 
 
 async def seen(clinic: Clinic, booked: dict[str, Any]) -> dict[str, Any]:
-    return await clinic.done("GET", f"/appointments/{booked['appointment_id']}")
+    return await clinic.call("GET", f"/appointments/{booked['appointment_id']}")
 
 
 async def test_two_of_two_workers_swap_both_time_and_worker(clinic: Clinic) -> None:
@@ -22,7 +22,7 @@ async def test_two_of_two_workers_swap_both_time_and_worker(clinic: Clinic) -> N
         (str(clinic.worker_id), moment(clinic.at("09:00"))),
     ]
     for one in (nine, eleven):
-        assert await news_of(clinic, one["appointment_id"]) == ["booked", "rescheduled"]
+        assert await event_names(clinic, one["appointment_id"]) == ["booked", "rescheduled"]
     back = (await clinic.swap(nine, eleven)).json()["appointments"]
     assert [one["starts_at"] for one in back] == [nine["starts_at"], eleven["starts_at"]]
 
@@ -38,7 +38,7 @@ async def test_two_of_different_length_swap_if_both_fit(clinic: Clinic) -> None:
         (moment(clinic.at("10:30")), moment(clinic.at("11:30"))),
         (moment(clinic.at("09:00")), moment(clinic.at("10:30"))),
     ]
-    assert (await clinic.swap(swapped[1], noon)).status_code == 200, "from noon on there is time enough"
+    assert (await clinic.swap(swapped[1], noon)).status_code == 200, "the longer one fits from noon"
     assert await clinic.overlaps() == []
 
 
@@ -52,18 +52,18 @@ async def test_a_swap_that_fails_moves_neither(clinic: Clinic) -> None:
         refused = await clinic.swap(*pair)
         assert (refused.status_code, refused.json()["code"]) == (409, "slot_taken")
     assert [await seen(clinic, one) for one in (long_one, short_one)] == [long_one, short_one]
-    assert await news_of(clinic, short_one["appointment_id"]) == ["booked"]
+    assert await event_names(clinic, short_one["appointment_id"]) == ["booked"]
     other = await clinic.worker()
     with_other = await clinic.booked(uuid4(), clinic.at("16:00"), worker_id=other)
     refused = await clinic.swap(long_one, with_other)
-    assert refused.json()["faults"] == ["no_worker"], "the other does not do it"
+    assert refused.json()["faults"] == ["no_worker"], "the other worker does not do the service"
     assert await seen(clinic, with_other) == with_other
 
 
 async def test_swapped_with_itself_nothing_moves(clinic: Clinic) -> None:
     one = await clinic.booked(uuid4(), clinic.at("09:00"))
     assert (await clinic.swap(one, one)).json()["appointments"] == [one, one]
-    assert await news_of(clinic, one["appointment_id"]) == ["booked"]
+    assert await event_names(clinic, one["appointment_id"]) == ["booked"]
     assert (await clinic.swap(one, {"appointment_id": str(uuid4())})).status_code == 404
 
 

@@ -42,10 +42,10 @@ async def test_the_client_is_notified_of_the_offer_and_its_expiry(clinic: Clinic
         " UNION ALL SELECT routing_key, body FROM outbox_sent WHERE aggregate_id = $1",
         UUID(offer["hold_id"]),
     )
-    said = json.loads(event["body"])
+    body = json.loads(event["body"])
     assert event["routing_key"] == "appointment.slot_offered"
-    assert said["client_id"] == str(client)
-    assert moment(said["expires_at"]) == moment(offer["expires_at"])
+    assert body["client_id"] == str(client)
+    assert moment(body["expires_at"]) == moment(offer["expires_at"])
 
 
 async def test_a_declined_offer_goes_to_the_next_and_is_not_repeated(clinic: Clinic, line: Line) -> None:
@@ -110,8 +110,8 @@ async def test_an_offer_ends_when_the_time_itself_has_come(clinic: Clinic, line:
     await clinic.serves(worker_id, service_id)
     soon = datetime.now(UTC).replace(second=0, microsecond=0) + timedelta(minutes=5)
     client, wish = uuid4(), {"service_id": service_id, "worker_id": worker_id}
-    asked = await line.ask(client, soon.isoformat(), (soon + timedelta(minutes=1)).isoformat(), **wish)
-    assert asked.status_code == 201, asked.text
+    joined = await line.ask(client, soon.isoformat(), (soon + timedelta(minutes=1)).isoformat(), **wish)
+    assert joined.status_code == 201, joined.text
     async with line.dispatching():
         offer = (await line.becomes(client, "OFFERED"))["offer"]
     assert moment(offer["expires_at"]) == moment(offer["starts_at"]) == soon
@@ -121,8 +121,8 @@ async def test_declined_slots_are_remembered_during_the_wait(clinic: Clinic, lin
     client = await line.join()
     entry_id = UUID((await line.entry(client))["entry_id"])
 
-    async def remembered() -> int:
-        """After the housekeeper has been there, days later."""
+    async def kept_slots() -> int:
+        """Prune as the housekeeper does two days later; returns the number of declined slots kept."""
         async with clinic.parts.database.transaction() as db:
             await db.execute(
                 "UPDATE appointments SET changed_at = changed_at - interval '2 days'"
@@ -138,9 +138,9 @@ async def test_declined_slots_are_remembered_during_the_wait(clinic: Clinic, lin
         await line.becomes(client, "OFFERED")
         await line.give_back(client)
         await line.settled()
-    assert await remembered() == 1
+    assert await kept_slots() == 1
     await line.leave(client)
-    assert await remembered() == 0
+    assert await kept_slots() == 0
 
 
 async def test_an_offer_does_not_count_as_a_clients_hold(clinic: Clinic, line: Line) -> None:
@@ -226,8 +226,8 @@ async def test_erasure_ends_waitlist_entries(clinic: Clinic, line: Line) -> None
         await cancel(clinic, *owner)
         await line.becomes(first, "OFFERED")
         export = await clinic.api.get("/v1/me/export", headers=bearer("passenger", first))
-        [told] = export.json()["sections"]["appointments"]["waited_for"]
-        assert told["status"] == "OFFERED"
+        [entry] = export.json()["sections"]["appointments"]["waited_for"]
+        assert entry["status"] == "OFFERED"
         gone = await clinic.api.delete("/v1/me", headers=bearer("passenger", first))
         assert gone.status_code < 300, gone.text
         await line.becomes(second, "OFFERED")

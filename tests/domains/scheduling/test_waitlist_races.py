@@ -67,13 +67,13 @@ async def test_a_direct_booking_and_a_waitlist_offer_have_one_winner(clinic: Cli
             )
             await line.settled()
             won = [
-                (who, answer.json()["appointment_id"])
-                for who, answer in zip(strangers, answers, strict=True)
+                (winner_id, answer.json()["appointment_id"])
+                for winner_id, answer in zip(strangers, answers, strict=True)
                 if answer.status_code == 201
             ]
             assert (len(won), await line.status(client)) in [(1, "WAITING"), (0, "OFFERED")]
-            for who, appointment_id in won:
-                await cancel(clinic, who, appointment_id)
+            for winner_id, appointment_id in won:
+                await cancel(clinic, winner_id, appointment_id)
             await line.becomes(client, "OFFERED")
             await line.leave(client)
             await line.settled()
@@ -107,7 +107,7 @@ async def test_leaving_during_an_offer_gets_no_offer(clinic: Clinic, line: Line)
         await line.settled()
     await cancel(clinic, *owner)
 
-    async def a_request_waits_for_them() -> bool:
+    async def dispatcher_waits_for_the_row() -> bool:
         waiting_for_a_row = "wait_event_type = 'Lock' AND query LIKE '%waitlist_entries%FOR NO KEY UPDATE%'"
         return bool(await clinic.sql(f"SELECT FROM pg_stat_activity WHERE {waiting_for_a_row}"))
 
@@ -116,7 +116,7 @@ async def test_leaving_during_an_offer_gets_no_offer(clinic: Clinic, line: Line)
         entry_id = UUID((await line.entry(client))["entry_id"])
         await waitlist.leave_waitlist(db, await waitlist.get_entry(db, entry_id))
         async with line.dispatching():
-            await until(a_request_waits_for_them)
+            await until(dispatcher_waits_for_the_row)
             await leaving.aclose()
             await line.settled()
     assert await line.status(client) == "CANCELED"

@@ -24,13 +24,13 @@ class Line:
     clinic: Clinic
 
     async def ask(self, client: UUID, first: str, last: str, **more: Any) -> httpx.Response:
-        """As the client, for a start from `first` to before `last`, with the clinic's worker."""
+        """Join the waitlist as the client, for a start from `first` to before `last`."""
         body = self.clinic.wish("", **{"from": first, "to": last, **more})
         del body["starts_at"]
         return await self.clinic.api.post(f"{BASE}/waitlist", json=body, headers=bearer("passenger", client))
 
     async def join(self, first: str = "09:00", last: str = "09:30", **more: Any) -> UUID:
-        """A client of their own, for the clinic's day; answers who."""
+        """Join with a new client, for the clinic's day; returns the client."""
         client = more.pop("client", None) or uuid4()
         answer = await self.ask(client, self.clinic.at(first), self.clinic.at(last), **more)
         assert answer.status_code == 201, answer.text
@@ -56,7 +56,7 @@ class Line:
         return await self.entry(client)
 
     async def settled(self) -> None:
-        """True when no offer is pending."""
+        """Wait until no offer is pending."""
 
         async def nothing_due() -> bool:
             due = await self.clinic.sql(
@@ -78,13 +78,13 @@ class Line:
         assert answer.status_code == 204, answer.text
 
     async def let_offer_lapse(self, client: UUID) -> None:
-        """Its time is over, for its timer too."""
+        """Expire the client's offer and make its timer due."""
         hold_id = (await self.entry(client))["offer"]["hold_id"]
         await self.clinic.let_lapse(hold_id)
         await self.hasten(UUID(hold_id))
 
     async def hasten(self, subject_id: UUID) -> None:
-        """Its timer is due."""
+        """Make the timer due."""
         await self.clinic.sql(
             "UPDATE timers SET due_at = clock_timestamp(), awake_at = clock_timestamp()"
             " WHERE subject_id = $1",

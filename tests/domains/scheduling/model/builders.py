@@ -1,4 +1,4 @@
-"""Agendas made of nothing, around a day in a zone."""
+"""Agendas without a database, around a day in a zone."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta
@@ -16,8 +16,8 @@ from catraca.domains.scheduling.shared.model import ServiceId, SessionId, Subjec
 
 HOUR = 3600
 DAY = 24 * HOUR
-# Zones, and local days on which their clocks were set forth or back: by an hour in the night, at midnight, by
-# half an hour, by a whole day.
+# Zones, and local days with a clock change: by an hour in the night or at midnight, by half an hour, by a
+# whole day.
 SWITCHES = [
     ("America/New_York", date(2025, 3, 9)),
     ("America/New_York", date(2025, 11, 2)),
@@ -36,18 +36,18 @@ switches = st.sampled_from(SWITCHES)
 
 
 def clock(zone_name: str, text: str, *, fold: int = 0) -> Seconds:
-    """When clocks there show this; the second time, with `fold`."""
+    """The moment of a local time; with `fold`, its second occurrence."""
     local = datetime.fromisoformat(text).replace(tzinfo=zone(zone_name), fold=fold)
     return int(local.timestamp())
 
 
 def on(day: date, start: str, end: str) -> Hours:
-    """Hours of one weekday, by the clocks of UTC unless replaced."""
+    """Hours of one weekday in UTC."""
     return Hours("UTC", [rule(day, start, end)])
 
 
 def rule(day: date, start: str, end: str, **validity: date) -> WeeklyRule:
-    """Every week on that day's weekday; an end at or before the start is on the next day."""
+    """A rule for the day's weekday; an end at or before the start is on the next day."""
     first, last = _minute(start), _minute(end)
     return WeeklyRule(day.isoweekday(), first, last if last > first else last + 1440, **validity)
 
@@ -58,7 +58,7 @@ def _minute(text: str) -> int:
 
 
 def minutes_worked(zone_name: str, day: date, start: str, end: str) -> int:
-    """How long a shift that begins on that day is, in time that passes."""
+    """The elapsed minutes of a shift that begins on that day."""
     around = _around(zone_name, day)
     hours = Hours(zone_name, overrides={day: [_span(start, end)]})
     return sum(last - first for first, last in merge(hours.shifts(around))) // 60
@@ -106,7 +106,7 @@ def diary(
     rooms: Mapping[int, Sequence[Span]] | None = None,
     **terms: Any,
 ) -> ServiceSchedule:
-    """As of one moment; a service of an hour every half hour, unless `terms` say otherwise."""
+    """A schedule at `now`; by default a service of an hour every half hour."""
     each = [agendas] if isinstance(agendas, Agenda) else agendas
     taken = None if rooms is None else {SubjectNo(no): merge(busy) for no, busy in rooms.items()}
     return ServiceSchedule(service(**terms), each, taken, now)

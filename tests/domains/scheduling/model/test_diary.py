@@ -172,7 +172,7 @@ def test_the_horizon_is_days_of_the_workers_calendar(day: date) -> None:
 
 
 def test_the_horizon_of_each_worker_is_their_own() -> None:
-    """Between two whose clocks are set on different days."""
+    """Two workers in zones with different clock changes."""
     now = clock("UTC", "2025-03-08T12:00")
     within = (now, now + 3 * DAY)
     all_day = [WeeklyRule(weekday, 0, 1440) for weekday in range(1, 8)]
@@ -218,7 +218,7 @@ def test_a_group_is_joinable_until_full_and_blocks_other_starts() -> None:
 
 
 def test_group_keeps_its_agreed_end() -> None:
-    """The service took an hour then; now it takes half of one."""
+    """The group was booked for an hour; the service now takes half an hour."""
     joined = on_monday(busy=[span("09:00", "10:00")], sessions={at("09:00"): session(at("10:00"), 2, 1)})
     found = diary(joined, now=EARLIER, duration_minutes=30, capacity=5)
     first, second, *_ = found.slots(WITHIN)
@@ -253,20 +253,20 @@ def test_only_the_requested_part_of_a_fine_grid_is_computed() -> None:
     """A hundred workers, every minute, around the clock, for a month: four million starts."""
     always = [WeeklyRule(weekday, 0, 1440) for weekday in range(1, 8)]
     month = (WITHIN[0], WITHIN[0] + 31 * DAY)
-    looked_at: list[Seconds] = []
+    computed: list[Seconds] = []
 
     class Watched(Agenda):
         def grid(self, within: Span, step: Seconds, *, backwards: bool = False) -> Iterable[Seconds]:  # type: ignore[override]
             for point in super().grid(within, step, backwards=backwards):
-                looked_at.append(point)
+                computed.append(point)
                 yield point
 
     workers = [Watched(worker(no), Hours("UTC", always), month) for no in range(1, 101)]
     found = diary(workers, now=EARLIER, slot_step_minutes=1)
     for slots in (found.slots(month), found.slots_backwards(month)):
-        looked_at.clear()
+        computed.clear()
         assert len(list(islice(slots, 50))) == 50
-        assert len(looked_at) < 200
+        assert len(computed) < 200
 
 
 def test_least_booked_then_idlest_worker_comes_first() -> None:
@@ -300,7 +300,7 @@ LENGTHS = (1, 20, 30, 45, 60, 150)
 minutes = st.tuples(st.integers(0, 1439), st.integers(1, 400) | st.integers(400, 1440)).map(
     lambda pair: (pair[0], sum(pair))
 )
-# In minutes from the middle of what is looked at.
+# In minutes from noon of the day.
 stretches = st.tuples(st.integers(-2500, 2500), st.integers(1, 200)).map(lambda pair: (pair[0], sum(pair)))
 
 
@@ -336,7 +336,7 @@ def agendas(draw: st.DrawFn, name: str, day: date, within: Span, terms: dict[str
 
 @st.composite
 def diaries(draw: st.DrawFn) -> tuple[ServiceSchedule, Span]:
-    """A diary around one of the switches, of one to three workers who are in zones of their own."""
+    """A diary around a clock change, with one to three workers in different zones."""
     name, day = draw(switches)
     noon = epoch_of(name, day, 720)
     first = noon + draw(st.integers(-1800, 0)) * 60
@@ -351,7 +351,7 @@ def diaries(draw: st.DrawFn) -> tuple[ServiceSchedule, Span]:
         "horizon_days": draw(st.integers(1, 4)),
         "capacity": draw(st.sampled_from([1, 3])),
     }
-    # The first is where clocks are set, the others are wherever they are on that day.
+    # The first worker is in the zone of the change, the others in any zone.
     zones = [name, *draw(st.lists(switches.map(lambda switch: switch[0]), max_size=2))]
     each = [draw(agendas(zone, day, within, terms, no)) for no, zone in enumerate(zones, start=1)]
     rooms = draw(
@@ -365,7 +365,7 @@ def diaries(draw: st.DrawFn) -> tuple[ServiceSchedule, Span]:
 
 
 def is_offered(found: ServiceSchedule, of: Agenda, starts: Seconds) -> bool:
-    """The rule once more, as a child would say it: no search, no merging, nothing from `spans`."""
+    """The rule in its simplest form: no search, no merging, no function of `spans`."""
     terms = found.service.terms
     ends = starts + terms.duration_minutes * 60
     claim = (starts - terms.buffer_before_minutes * 60, ends + terms.buffer_after_minutes * 60)
@@ -377,7 +377,7 @@ def is_offered(found: ServiceSchedule, of: Agenda, starts: Seconds) -> bool:
         return False
     shifts = of.shifts
     edge = starts
-    while edge < ends:  # from shift to shift, as long as one goes on where the last ended
+    while edge < ends:  # from shift to shift, while they are adjacent
         further = max((end for start, end in shifts if start <= edge < end), default=edge)
         if further == edge:
             return False
@@ -391,7 +391,7 @@ def is_offered(found: ServiceSchedule, of: Agenda, starts: Seconds) -> bool:
 
 
 def candidates(found: ServiceSchedule, of: Agenda, within: Span) -> set[Seconds]:
-    """Every minute, and the seconds around every edge: nothing else could begin or end anything."""
+    """Every minute, and the seconds around every edge."""
     taken = [*of.busy, *(one for busy in (found.rooms or {}).values() for one in busy)]
     edges = [edge for one in [*of.shifts, *taken, within] for edge in one]
     edges += [found.earliest, found.latest(of), *of.sessions]

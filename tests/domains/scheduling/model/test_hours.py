@@ -1,4 +1,4 @@
-"""From clocks to moments: shifts around switches, days that are otherwise, holidays."""
+"""From local times to moments: shifts around clock changes, overrides and holidays."""
 
 from datetime import date, timedelta
 from zoneinfo import ZoneInfo
@@ -52,10 +52,10 @@ NEW_YORK, SAO_PAULO, LORD_HOWE = "America/New_York", "America/Sao_Paulo", "Austr
         (SAO_PAULO, date(2018, 11, 3), "22:00", "06:00", 420),
         (SAO_PAULO, date(2018, 11, 3), "22:00", "24:00", 120),
         (SAO_PAULO, date(2018, 2, 17), "22:00", "02:00", 300),
-        # By half an hour only.
+        # A change of half an hour.
         (LORD_HOWE, date(2025, 10, 5), "01:00", "04:00", 150),
         (LORD_HOWE, date(2025, 4, 6), "01:00", "04:00", 210),
-        # From Friday the 30th, which was not, to Saturday.
+        # Friday the 30th was skipped.
         ("Pacific/Apia", date(2011, 12, 30), "09:00", "17:00", 0),
         ("Pacific/Apia", date(2011, 12, 29), "22:00", "06:00", 8 * 60),
         ("Pacific/Apia", date(2011, 12, 31), "09:00", "17:00", 8 * 60),
@@ -90,7 +90,7 @@ def test_a_night_shift_belongs_to_the_day_on_which_it_begins() -> None:
     monday = date(2025, 6, 2)
     hours = Hours("UTC", [rule(monday, "22:00", "06:00")])
     night = (clock("UTC", "2025-06-02T22:00"), clock("UTC", "2025-06-03T06:00"))
-    # Also seen from its last minute, and not from the one after.
+    # A range that has only the last minute of the shift contains it; one that starts at its end does not.
     assert hours.shifts((night[1] - 60, night[1] + DAY)) == [night]
     assert hours.shifts((night[1], night[1] + DAY)) == []
     assert hours.shifts((night[0] - DAY, night[0] + 60)) == [night]
@@ -161,7 +161,7 @@ def test_a_holiday_has_no_hours_unless_overridden() -> None:
     rules = [rule(christmas, "09:00", "18:00")]
     closed = Hours(SAO_PAULO, rules, holidays=Holidays("BR"))
     assert closed.shifts_on(christmas) == []
-    assert closed.shifts_on(christmas + timedelta(days=7)) == []  # the year begins
+    assert closed.shifts_on(christmas + timedelta(days=7)) == []  # New Year's Day
     assert closed.shifts_on(christmas + timedelta(days=14)) == [(540, 1080)]
     at_work = Hours(SAO_PAULO, rules, {christmas: [(600, 720)]}, Holidays("BR"))
     assert at_work.shifts_on(christmas) == [(600, 720)]
@@ -212,7 +212,7 @@ def test_round_the_clock_hours_have_no_gap(name: str, day: date) -> None:
 
 @pytest.mark.parametrize(("name", "day"), SWITCHES)
 def test_local_times_match_the_rules_except_in_a_gap(name: str, day: date) -> None:
-    """By a conversion that is not ours: the standard library's, with the machine's own files."""
+    """Compared with the conversion of the standard library, with the machine's own files."""
     hours = Hours(name, overrides={one: [(540, 1020)] for one in days_around(day)})
     noon = epoch_of(name, day, 720)
     for start, end in hours.shifts((noon - 2 * DAY, noon + 2 * DAY)):

@@ -1,4 +1,4 @@
-"""Stretches of time, compared with the seconds they are made of."""
+"""Spans of time, compared with sets of seconds."""
 
 from itertools import pairwise
 
@@ -15,13 +15,13 @@ from catraca.domains.scheduling.calendar_math.spans import (
     subtract,
 )
 
-# Few enough that edges meet often.
+# A small range, so that edges meet often.
 LAST = 14
 places = st.integers(0, LAST)
-# Also empty ones, and such that end before they begin.
+# Also empty spans, and spans that end before they begin.
 any_spans = st.lists(st.tuples(places, places), max_size=12)
 merged = any_spans.map(merge)
-# What an agenda has taken: in order, without overlaps, but side by side.
+# Claims of an agenda: in order, without overlaps, but adjacent.
 stretches = st.tuples(places, places).filter(lambda span: span[0] < span[1])
 
 
@@ -37,7 +37,7 @@ def seconds(spans: list[Span]) -> set[int]:
 
 
 def is_in_order(spans: list[Span]) -> bool:
-    """None is empty, and none overlaps with the next."""
+    """No span is empty or overlaps the next."""
     edges = [edge for span in spans for edge in span]
     return edges == sorted(edges) and all(start < end for start, end in spans)
 

@@ -1,4 +1,4 @@
-"""Local time: from clocks to moments and back, wherever and whenever clocks are set."""
+"""Local time: conversion to moments and back, around all clock changes."""
 
 from datetime import date, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -40,7 +40,7 @@ def test_unknown_zone_name_is_a_key_error(name: str) -> None:
 
 def test_zone_rules_come_from_the_reported_tzdata_version() -> None:
     assert tzdata.IANA_VERSION == TZDATA_VERSION
-    # A zone of the machine's own files would be kept by Python, and be this very object.
+    # A zone from the machine's own files would be the same object, from Python's cache.
     assert zone(SAO_PAULO) is not ZoneInfo(SAO_PAULO)
     assert str(zone(SAO_PAULO)) == SAO_PAULO
 
@@ -68,7 +68,7 @@ def test_local_time_converts_back_to_the_same_moment(switch: tuple[str, date], m
     moment = epoch_of(name, day, 720) // 60 * 60 + minutes * 60
     local = local_time(name, moment)
     again = epoch_of(name, local.date(), local.hour * 60 + local.minute)
-    # Of a time that exists twice, the first is as far back as clocks were set.
+    # A repeated local time is read as its first occurrence, earlier by the size of the change.
     first = local.replace(fold=0).utcoffset()
     second = local.replace(fold=1).utcoffset()
     assert first is not None
