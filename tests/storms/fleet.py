@@ -128,7 +128,7 @@ class StormFleet:
             await until(self.is_quiet, seconds=QUIET_SECONDS)
         except TimeoutError:
             left = await messages_left(self.bus)
-            wrong = ["it never ended", *await self.wrong(), *left, self.office.complaints()]
+            wrong = ["work is still pending", *await self.wrong(), *left, self.office.complaints()]
             raise AssertionError("\n".join(wrong)) from None
         wrong: list[str] = []
 

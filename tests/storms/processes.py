@@ -35,12 +35,12 @@ class Fleet:
         self.processes = [self.start(roles) for roles in self.lineup]
 
     def complaints(self) -> str:
-        """All but the broker client's own, which calls every look at a broker that is away an error."""
+        """Errors and unstructured lines in the log, without those of the broker client."""
         lines = [line for line in self.log.read_text().splitlines() if '"logger":"aiormq.' not in line]
         return "\n".join(line for line in lines if '"level":"error"' in line or not line.startswith("{"))
 
     async def replace(self, place: int, number: Signals) -> None:
-        """End the process at this place, by a request or without one, and put a new one there."""
+        """End the process at this place with the signal, and start a new one."""
         old = self.processes[place]
         old.send_signal(number)
         expected = 0 if number == SIGTERM else -number
@@ -58,7 +58,7 @@ async def fleet_at(
     lineup: Sequence[tuple[str, ...]],
     settings: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Fleet]:
-    """These processes on a migrated database; whatever runs at the end is ended."""
+    """Start these processes on a migrated database; they are killed at the end."""
     await migrate(database_url)
     environment = {
         **os.environ,
@@ -82,21 +82,21 @@ async def fleet_at(
 
 
 async def ended(process: Process) -> int:
-    """Its exit code, once it has one."""
+    """Wait for the end of the process; returns its exit code."""
     with suppress(TimeoutError):
         await until(lambda: process.poll() is not None, seconds=END_SECONDS)
-    assert process.returncode is not None, "it does not end"
+    assert process.returncode is not None, "the process does not end"
     return process.returncode
 
 
 async def stop(*processes: Process) -> None:
-    """As a deploy does: each finishes what it has in hand, and ends well."""
+    """Stop the processes with SIGTERM: each finishes its work and exits with 0."""
     for process in processes:
         process.send_signal(SIGTERM)
     for process in processes:
         code = await ended(process)
-        # One that had hardly begun has nothing to finish.
-        assert code in (0, -SIGTERM), f"told to stop, it ended with {code}"
+        # A process that has not installed its handler yet is ended by the signal.
+        assert code in (0, -SIGTERM), f"after SIGTERM it ended with {code}"
 
 
 async def is_ready(port: int) -> bool:

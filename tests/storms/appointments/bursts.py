@@ -40,7 +40,7 @@ async def want_overlapping(crowd: Crowd) -> None:
     close = [pair for pair in pairwise(won) if pair[1] - pair[0] < SLOT]
     assert not close, f"booked though they overlap: {close}"
     lost = [start for start in starts if all(abs(start - winner) >= SLOT for winner in won)]
-    assert not lost, f"free, wanted, and nobody's: {lost}; booked: {won}"
+    assert not lost, f"requested and left free: {lost}; booked: {won}"
     crowd.count("overlapping starts", len(starts))
 
 
@@ -56,7 +56,7 @@ async def want_adjacent(crowd: Crowd, slots: int) -> None:
     crowd.count("adjacent slots", len(acts))
 
 
-async def want_anybody(crowd: Crowd) -> None:
+async def want_any_worker(crowd: Crowd) -> None:
     """Bookings without a named worker: each hour is filled to the number of rooms, and no further."""
     clinic = await crowd.clinic(workers=ANY_WORKERS, rooms=ANY_ROOMS)
     acts = [
@@ -74,7 +74,7 @@ async def want_anybody(crowd: Crowd) -> None:
     crowd.count("with any of the workers, in any of the rooms", ANY_HOURS * ANY_ROOMS)
 
 
-async def want_what_was_held(crowd: Crowd) -> None:
+async def want_expired_hold(crowd: Crowd) -> None:
     """When a hold expires, the first client to book gets the slot, the former holder included."""
     clinic = await crowd.clinic()
     worker_id, starts_at = clinic.worker_ids[0], clinic.at(SLOT)
@@ -90,18 +90,18 @@ async def want_what_was_held(crowd: Crowd) -> None:
     codes = codes_of(answers)
     assert codes["booked"] <= 1, f"after a hold: {codes}"
     assert codes.keys() <= {"booked", "slot_taken"}, f"after a hold: {codes}"
-    crowd.seen[f"a hold that ended, and then {_whose(answers)}"] += 1
+    crowd.seen[f"expired hold, booked by {_winner(answers)}"] += 1
     if codes["booked"] == 0:
         await until(lambda: now() > ends_at)
         last = await crowd.ask(book_act(clinic, others[0], starts_at, worker_id))
-        assert last.status == 201, f"it was nobody's: {last.body}"
+        assert last.status == 201, f"the slot was not free: {last.body}"
     crowd.count("held before", 1)
 
 
-def _whose(answers: Sequence[JsonAnswer]) -> str:
+def _winner(answers: Sequence[JsonAnswer]) -> str:
     if answers[0].status == 201:
-        return "who held it"
-    return "somebody else" if any(answer.status == 201 for answer in answers) else "whoever came later"
+        return "its holder"
+    return "another client" if any(answer.status == 201 for answer in answers) else "a later client"
 
 
 def codes_of(answers: Sequence[JsonAnswer]) -> Counter[str]:

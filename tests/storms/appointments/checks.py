@@ -24,23 +24,23 @@ CHECKS = {
         SELECT a.id, b.id AS other_id, a.subject_no FROM claims a
         JOIN claims b ON a.subject_no = b.subject_no AND a.id < b.id
         WHERE a.starts_at < b.ends_at AND b.starts_at < a.ends_at""",
-    "appointments that count have no time of their worker's, or another's": """
+    "active appointments do not match a claim of their worker": """
         SELECT a.id FROM appointments a LEFT JOIN claims c ON c.id = a.session_id
         WHERE a.status IN ('HELD', 'BOOKED', 'CONFIRMED', 'NO_SHOW')
         AND (c.subject_no, c.begins_at, c.finishes_at)
             IS DISTINCT FROM (a.worker_no, a.starts_at, a.ends_at)""",
-    "sessions have more clients than seats, or none": """
+    "sessions have no client, or more clients than seats": """
         SELECT c.id, count(a.id) FROM claims c LEFT JOIN appointments a ON a.session_id = c.id
         WHERE c.kind = 'session' GROUP BY 1 HAVING count(a.id) NOT BETWEEN 1 AND c.capacity""",
-    "bookings were not told of exactly once, or what was told was not booked": f"""
+    "bookings do not have exactly one event, or events have no booking": f"""
         SELECT * FROM (SELECT id FROM appointments WHERE status NOT IN ('HELD', 'EXPIRED')) a
         FULL JOIN (SELECT id, count(*) AS events FROM ({APPOINTMENT_EVENTS}) n
             WHERE routing_key = 'appointment.booked' GROUP BY 1) n ON n.id = a.id
         WHERE a.id IS NULL OR events IS DISTINCT FROM 1""",
 }
 AT_REST = {
-    "holds never ended": "SELECT id, expires_at FROM appointments WHERE status = 'HELD'",
-    "holds' timers were left": "SELECT subject_id FROM timers WHERE kind = 'scheduling.hold_due'",
+    "holds did not expire": "SELECT id, expires_at FROM appointments WHERE status = 'HELD'",
+    "timers of holds are left": "SELECT subject_id FROM timers WHERE kind = 'scheduling.hold_due'",
 }
 DEADLOCKS = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
 
@@ -56,17 +56,17 @@ async def broken_by(db: Db, answered: Sequence[Answered]) -> list[str]:
     shown = [(act, one) for act, answer in answered if answer.status < 300 for one in _appointments(answer)]
     made = {_id(one): act.who for act, one in shown if act.verb in ("book", "hold")}
     broken = {
-        "clients were told of appointments that are not theirs": [
+        "answers name appointments of other clients": [
             one for one, who in made.items() if one not in rows or rows[one]["client_id"] != who
         ],
-        "appointments nobody was told of": rows.keys() - made.keys(),
-        "answers tell what no news tells": [
+        "appointments are in no answer": rows.keys() - made.keys(),
+        "answers match no event": [
             one for act, one in shown if act.verb != "hold" and _as_event(one) not in events
         ],
-        "appointments were canceled and are not": [
+        "canceled appointments have another status": [
             _id(one) for act, one in shown if act.verb == "cancel" and rows[_id(one)]["status"] != "CANCELED"
         ],
-        "time off was taken and is not there": [
+        "time off was accepted and is not stored": [
             one for act, answer in answered for one in _time_off(act, answer) if one not in away
         ],
     }

@@ -13,10 +13,10 @@ from catraca.platform.clock import monotonic_seconds
 from tests.servers import until
 from tests.storms.appointments.bursts import (
     want_adjacent,
-    want_anybody,
+    want_any_worker,
+    want_expired_hold,
     want_one_slot,
     want_overlapping,
-    want_what_was_held,
 )
 from tests.storms.appointments.changes import change_everything
 from tests.storms.appointments.checks import AT_REST, DEADLOCKS, broken_by
@@ -52,8 +52,8 @@ async def storm_appointments(
             want_one_slot,
             want_overlapping,
             partial(want_adjacent, slots=adjacent),
-            want_anybody,
-            want_what_was_held,
+            want_any_worker,
+            want_expired_hold,
             change_everything,
         )
         for _ in range(rounds):

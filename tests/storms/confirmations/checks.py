@@ -18,24 +18,24 @@ WRITTEN = """
     FROM audit_log WHERE subject_kind = 'confirmation' GROUP BY 1"""
 # Each query must return no row.
 CHECKS = {
-    "confirmations have no ride, another's or two, or rides no confirmation": """
+    "used confirmations and rides do not match one to one": """
         SELECT c.id, c.ride_id, r.id AS rides_id FROM (
             SELECT id, ride_id, passenger_id FROM ride_confirmations WHERE used_at IS NOT NULL) c
         FULL JOIN (SELECT id, confirmation_id, passenger_id FROM rides) r ON r.confirmation_id = c.id
         WHERE (c.ride_id, c.passenger_id) IS DISTINCT FROM (r.id, r.passenger_id)""",
     "passengers have two rides": """
         SELECT passenger_id, array_agg(id) FROM rides GROUP BY 1 HAVING count(*) > 1""",
-    "rides were not told of exactly once": f"""
+    "rides do not have exactly one `ride.requested` event": f"""
         SELECT r.id, events FROM rides r FULL JOIN (
             SELECT aggregate_id AS id, count(*) AS events FROM ({EVENTS}) t
             WHERE routing_key = 'ride.requested' GROUP BY 1) t USING (id)
         WHERE r.status IS NULL OR events IS DISTINCT FROM 1""",
-    "confirmations are not in the audit log as they went": f"""
+    "confirmations do not match their audit entries": f"""
         SELECT c.id, c.used_at, c.expired_at, issued, confirmed, expired
         FROM ride_confirmations c FULL JOIN ({WRITTEN}) w USING (id)
         WHERE (issued, confirmed, expired)
             IS DISTINCT FROM (1, num_nonnulls(c.used_at), num_nonnulls(c.expired_at))""",
-    "expiries were not told of exactly once": f"""
+    "expired confirmations do not have exactly one event": f"""
         SELECT c.id, events FROM (SELECT id FROM ride_confirmations WHERE expired_at IS NOT NULL) c
         FULL JOIN (
             SELECT aggregate_id AS id, count(*) AS events FROM ({EVENTS}) t
@@ -43,7 +43,7 @@ CHECKS = {
         WHERE c.id IS NULL OR events IS DISTINCT FROM 1""",
 }
 AT_REST = {
-    "questions were never closed": """
+    "confirmations are neither used nor expired": """
         SELECT id FROM ride_confirmations WHERE used_at IS NULL AND expired_at IS NULL""",
     "timers were left": "SELECT subject_id FROM timers WHERE kind = 'geofences.confirmation_due'",
 }
@@ -65,9 +65,9 @@ class Answers:
             return None
         other = [answer.body.decode() for answer in self.confirmations if answer.status not in (200, 201)]
         assert not other, f"{dict(statuses)}: {other[0]}"
-        assert statuses[201] <= 1, f"{statuses[201]} clients were told of a new ride"
+        assert statuses[201] <= 1, f"{statuses[201]} clients got 201"
         rides = {answer.json()["rideId"] for answer in self.confirmations}
-        assert len(rides) == 1, f"clients know of different rides: {rides}"
+        assert len(rides) == 1, f"answers name different rides: {rides}"
         return UUID(rides.pop())
 
     def count_requests(self, question: Question, ride_id: UUID | None) -> Counter[str]:
@@ -76,12 +76,12 @@ class Answers:
         for answer in self.requests:
             if answer.status == 202:
                 token = answer.json()["confirmationToken"]
-                assert token == question.token, "asked for once more, it is another question"
-                counts["asked for again, the same question"] += 1
+                assert token == question.token, "a repeated request got another question"
+                counts["repeated requests with the same question"] += 1
             else:
                 assert answer.problem()["code"] == "ride_already_open", answer.body
                 assert answer.problem()["ride_id"] == str(ride_id), "another ride is open"
-                counts["asked for again, the ride is open"] += 1
+                counts["repeated requests with the open ride"] += 1
         return counts
 
 
@@ -89,7 +89,7 @@ async def broken_by_question(db: Db, question: Question, answers: Answers, ride_
     """Failed checks of one question against the answers that clients got, and of the whole database."""
     rows = await db.fetch("SELECT id FROM rides WHERE passenger_id = $1", question.passenger_id)
     found, known = [row["id"] for row in rows], [] if ride_id is None else [ride_id]
-    broken = [] if found == known else [f"rides of the passenger: {found}; told of: {known}"]
+    broken = [] if found == known else [f"rides of the passenger: {found}; in answers: {known}"]
     replays = await db.fetchval(
         "SELECT count(*) FROM audit_log WHERE action = 'confirmation.replayed' AND actor_id = $1",
         question.passenger_id,

@@ -31,7 +31,7 @@ async def die_around_confirm(here: StormFleet, api: ApiProcess, gate: CommitGate
     await api.start()
     await _die_in("after", here, api, gate)
     await api.start()
-    return "died before the COMMIT, and after it: one ride, and whoever asked on knows it"
+    return "killed before and after the COMMIT: one ride, named in all answers"
 
 
 async def _die_in(window: Window, here: StormFleet, api: ApiProcess, gate: CommitGate) -> None:
@@ -43,10 +43,10 @@ async def _die_in(window: Window, here: StormFleet, api: ApiProcess, gate: Commi
         asking = [asyncio.create_task(other.ask(confirm_request(question))) for other in others]
         await api.kill()
         stop.lose()
-        assert await winning is None, "who died has answered"
+        assert await winning is None, "the killed API answered"
         answers = Answers(await together(*asking))
     made = sum(answer.status == 201 for answer in answers.confirmations)
-    assert made == (1 if window == "before" else 0), f"{made} were told of a new ride"
+    assert made == (1 if window == "before" else 0), f"{made} callers got 201"
     await _judge(here, question, answers)
 
 
@@ -57,7 +57,7 @@ async def come_during_commit(here: StormFleet, api: ApiProcess, gate: CommitGate
     """
     await _come(here, api, gate, ttl_seconds=SHORT_SECONDS, asks=False)
     await _come(here, api, gate, ttl_seconds=PATIENT_SECONDS, asks=True)
-    return "others came too late, and asked again, before the COMMIT: they know of the ride"
+    return "late confirmations and repeated requests before the COMMIT: all name the ride"
 
 
 async def _come(here: StormFleet, api: ApiProcess, gate: CommitGate, *, ttl_seconds: int, asks: bool) -> None:
@@ -72,7 +72,7 @@ async def _come(here: StormFleet, api: ApiProcess, gate: CommitGate, *, ttl_seco
         await until(lambda: _wait_or_are_answered(here, coming))
         stop.release()
         made, answers = await winning, await together(*coming)
-    assert made is not None, "who made the ride did not say so"
+    assert made is not None, "the creator of the ride got no answer"
     await _judge(here, question, Answers([made], answers) if asks else Answers([made, *answers]))
 
 
@@ -96,7 +96,7 @@ async def _confirm_up_to(
 
 async def _judge(here: StormFleet, question: Question, answers: Answers) -> None:
     ride_id = answers.ride_id()
-    assert ride_id is not None, "nobody was in time"
+    assert ride_id is not None, "no confirmation was in time"
     answers.count_requests(question, ride_id)
     async with here.database.connection() as db:
         broken = await broken_by_question(db, question, answers, ride_id)

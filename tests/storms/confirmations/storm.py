@@ -114,20 +114,20 @@ class Confirming:
 
     async def _judge(self, plan: Plan, question: Question, answers: Answers, first: Caller) -> None:
         ride_id = answers.ride_id()
-        assert ride_id is not None or plan.brief, "too late, though there was time"
+        assert ride_id is not None or plan.brief, "refused as too late before the expiry"
         self.seen.update(answers.count_requests(question, ride_id))
         async with self.here.database.connection() as db:
             broken = await broken_by_question(db, question, answers, ride_id)
         assert not broken, "\n".join(broken)
         self.seen[plan.weather.name] += 1
         if ride_id is None:
-            self.seen["too late for everybody"] += 1
+            self.seen["all confirmations too late"] += 1
             again = await ask_in(first, self.hasty, question.passenger_id)
-            assert again.token != question.token, "asked anew, with the token of before"
+            assert again.token != question.token, "a new request got the old token"
         elif plan.brief:
-            self.seen["repeated when its time was over"] += 1
+            self.seen["repeated after the expiry"] += 1
         if ride_id is not None and not any(answer.status == 201 for answer in answers.confirmations):
-            self.seen["who made the ride could not say so"] += 1
+            self.seen["ride without an answer to its creator"] += 1
 
     async def settle(self) -> None:
         """Wait until every confirmation is used or expired, then run the checks."""

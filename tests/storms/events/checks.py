@@ -5,9 +5,9 @@ from tests.storms.checks import NOTHING_LEFT
 from tests.storms.events import world
 
 WANTED = "SELECT r.consumer, o.id AS event_id FROM outbox_sent o JOIN routes r ON r.key = o.routing_key"
-# Each query returns what is wrong.
+# Each query must return no row.
 CHECKS = {
-    "changes have not exactly one event, or events no change": """
+    "changes do not have exactly one event, or events have no change": """
         SELECT * FROM (SELECT id, true AS is_changed FROM changes) c
         FULL JOIN (
             SELECT (body ->> 'change_id')::uuid AS id, count(*) AS events FROM outbox_sent GROUP BY 1) e

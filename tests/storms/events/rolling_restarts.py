@@ -20,7 +20,7 @@ PROGRESS = 20
 QUIET_SECONDS = 60
 
 CHECKS = {
-    "new users have not exactly one line in the audit log": """
+    "new users do not have exactly one line in the audit log": """
         SELECT * FROM (SELECT id::text AS id FROM users) u
         FULL JOIN (
             SELECT subject_id AS id, count(*) AS lines FROM audit_log

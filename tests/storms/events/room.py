@@ -39,9 +39,9 @@ class EventWorld:
 
     def start(self, *parts: str, **orders: Any) -> Process:
         """A process with these parts: writer, relay, consumers."""
-        told = Orders(database_url=self.database_url, amqp_url=self.amqp_url, parts=parts, **orders)
+        given = Orders(database_url=self.database_url, amqp_url=self.amqp_url, parts=parts, **orders)
         process = forked.start(
-            "tests.storms.events.process:main", msgspec.json.encode(told).decode(), environment=os.environ
+            "tests.storms.events.process:main", msgspec.json.encode(given).decode(), environment=os.environ
         )
         self.processes.append(process)
         self.parts_of[process.pid] = parts
@@ -63,7 +63,7 @@ class EventWorld:
                 await until(all_arrived, seconds=QUIET_SECONDS)
             except TimeoutError:
                 failed = await failed_checks(db, CHECKS)
-                raise AssertionError("\n".join(["it never ended", *failed])) from None
+                raise AssertionError("\n".join(["events are still pending", *failed])) from None
             await stop(*(process for process in self.processes if process.poll() is None))
             await self._drain_broker()
             broken = await failed_checks(db, CHECKS)

@@ -47,7 +47,7 @@ async def die_in_windows(room: EventWorld, windows: Sequence[str], *, more: int,
         beside = [room.start(*others, **writing)] if apart else []
         passage = random.randint(1, PASSAGES[window])
         victim = room.start(*dying, **writing, window=window, passage=passage)
-        assert await ended(victim) == -SIGKILL, f"it never came to {window}"
+        assert await ended(victim) == -SIGKILL, f"it never reached {window}"
         await stop(*beside)
     changes = await room.changes() + more
     room.start(*ALL, changes=changes)
@@ -99,4 +99,4 @@ async def _goes_on(room: EventWorld) -> None:
             await until(lambda: db.fetchval("SELECT count(*) >= $1 FROM applied", before + PROGRESS))
         except TimeoutError:
             failed = await failed_checks(db, CHECKS)
-            raise AssertionError("\n".join(["nothing goes on", *failed])) from None
+            raise AssertionError("\n".join(["no progress", *failed])) from None

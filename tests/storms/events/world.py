@@ -67,7 +67,7 @@ ORDERED = Queue(
     name="parcels_ordered",
     binds=("#",),
     role="consumers",
-    does="Applies each parcel's news in order.",
+    does="Applies each parcel's events in order.",
     single_active=True,
     concurrency=1,
     dead_letters_to="parcels.dlx",
@@ -100,7 +100,7 @@ DEAD = Queue(
     name="parcels_dead",
     binds=("parcels.dlx",),
     role="consumers",
-    does="Stores what could not be handled: in this world nothing.",
+    does="Stores dead letters; in this world there are none.",
     remembers=False,
     dead_letters_to=None,
 )

@@ -29,7 +29,7 @@ RECIPIENTS = """(VALUES
     ('matching.no_drivers_available', 'rider_id', 'matching.no_drivers_available'),
     ('offer.canceled', 'driver_id', 'offer.canceled')) AS recipients (routing_key, id_field, type)"""
 CHECKS = {
-    "events were not told to whom they concern, exactly once": f"""
+    "events did not notify each recipient exactly once": f"""
         SELECT * FROM (
             SELECT t.id AS event_id, (t.body ->> recipients.id_field)::uuid AS user_id, recipients.type,
                 true AS wanted
@@ -40,13 +40,13 @@ CHECKS = {
             SELECT event_id, user_id, type, count(*) AS times FROM notifications
             WHERE type <> 'matching.candidate_found' GROUP BY 1, 2, 3) n USING (event_id, user_id, type)
         WHERE wanted IS NULL OR times IS DISTINCT FROM 1""",
-    "offers were told to other drivers than they were made to, or twice": """
+    "offers notified another driver, or notified twice": """
         SELECT n.user_id, n.data ->> 'offer_id' AS offer_id, count(*) FROM notifications n
         LEFT JOIN ride_offers o ON o.id = (n.data ->> 'offer_id')::uuid AND o.driver_id = n.user_id
         WHERE n.type = 'matching.candidate_found'
         GROUP BY 1, 2 HAVING count(*) > 1 OR count(o.id) = 0""",
     # An accept names the ride, so it counts for a newer offer that its driver has not received yet.
-    "offers were answered by drivers who were never told of that ride": """
+    "offers were answered by drivers without a notification of the ride": """
         SELECT o.id, o.driver_id, o.response FROM ride_offers o
         WHERE o.response IN ('ACCEPTED', 'REJECTED') AND NOT EXISTS (
             SELECT FROM notifications n WHERE n.user_id = o.driver_id
@@ -72,15 +72,13 @@ async def broken_by_devices(db: Db, devices: Sequence[Device], *, late_seconds: 
         stored.setdefault(row["user_id"], {})[row["seq"]] = frame
     town = await _read_town(db)
     found: dict[str, Iterable[str]] = {
-        "devices met what they must not": (fault for one in devices for fault in _named(one, one.faults)),
-        "logs are not what their person was told": _each(devices, lambda one: _broken_log(one, stored)),
-        "frames name what is not their reader's": _each(devices, lambda one: _strange_ids(one, town)),
-        "positions are another's, or old": _each(
+        "faults of devices": (fault for one in devices for fault in _named(one, one.faults)),
+        "logs differ from the user's notifications": _each(devices, lambda one: _broken_log(one, stored)),
+        "frames name ids of other users": _each(devices, lambda one: _strange_ids(one, town)),
+        "positions are of another's ride, or old": _each(
             devices, lambda one: _strange_positions(one, town, FRESH_SECONDS + late_seconds)
         ),
-        "offers were not said to have arrived exactly when they were acknowledged": await _wrong_receipts(
-            db, devices
-        ),
+        "`offer_sent` events do not match the acknowledgements": await _wrong_receipts(db, devices),
     }
     broken: list[str] = []
     for what, offending in found.items():
@@ -168,7 +166,7 @@ def _strange_positions(device: Device, town: Town, fresh_seconds: float) -> Iter
         elif at < since - AT_ONCE or (until is not None and at > until + AT_ONCE):
             yield f"saw {data}, when it was driven from {since} to {until}"
         elif age_seconds > fresh_seconds:
-            yield f"saw what was {age_seconds:.1f} s old: {data}"
+            yield f"saw a position {age_seconds:.1f} s old: {data}"
 
 
 async def _wrong_receipts(db: Db, devices: Sequence[Device]) -> list[str]:

@@ -167,7 +167,7 @@ class Device:
         if self.first_seq is None:
             self.first_seq = self.seq = seq
         elif seq != self.seq:
-            self.faults.append(f"asked for what follows {self.seq} and was promised what follows {seq}")
+            self.faults.append(f"resumed after {self.seq} and was greeted with {seq}")
 
     async def _acknowledge(self, socket: ClientConnection) -> None:
         message_id = f"a{next(self._ids)}"

@@ -85,7 +85,7 @@ async def storm_live(place: StormServers, broker: RabbitMq | None, size: LiveSiz
             broken = await broken_by_devices(db, people.devices, late_seconds=lateness.seconds)
             broken += await failed_checks(db, CHECKS)
             if not at_rest:
-                broken.insert(0, f"not everything was heard within {QUIET_SECONDS} s")
+                broken.insert(0, f"not all frames were received within {QUIET_SECONDS} s")
             assert not broken, "\n".join([*broken, *here.office.complaints().splitlines()])
             report = await _report(db, people.devices, size)
         await settle_town(town, size.town)
@@ -94,7 +94,7 @@ async def storm_live(place: StormServers, broker: RabbitMq | None, size: LiveSiz
                 f"seed {seed}: {size.town.rides} rides within {over - began:.0f} s",
                 *report,
                 f"broken meanwhile: {listed(mishaps.happened)}",
-                f"all heard {quiet_seconds:.1f} s after the last ride",
+                f"all received {quiet_seconds:.1f} s after the last ride",
                 f"listeners themselves late by {lateness.seconds:.1f} s",
             ]
         )
@@ -181,10 +181,10 @@ async def _report(db: Db, devices: Sequence[Device], size: LiveSize) -> list[str
     positions = sum(len(device.positions) for device in devices)
     if size.town.rides >= SEEN_AMONG:
         assert positions, "no position was seen"
-        assert sockets["goodbye"], "no server said good-bye"
+        assert sockets["goodbye"], "no server sent `goodbye`"
     return [
         f"{len(devices)} devices of {size.passengers + size.town.drivers} people",
         f"{types.total()} notifications: {listed(types)}",
-        f"heard as {frames} frames and {positions} positions",
+        f"received as {frames} frames and {positions} positions",
         f"sockets: {listed(sockets)}",
     ]

@@ -24,12 +24,12 @@ AT_ONCE = "interval '1 s'"
 def promises(*, offers_at_once: int, offer_seconds: float) -> dict[str, str]:
     """The checks by name; each query must return no row."""
     return {
-        "rides were not ended": """
+        "rides have not ended": """
             SELECT id, status FROM rides WHERE status NOT IN ('COMPLETED', 'CANCELED', 'EXPIRED')""",
-        "rides' rounds do not follow each other": f"""
+        "rides have gaps in their rounds": f"""
             SELECT ride_id, array_agg(round ORDER BY round) FROM ({ROUNDS}) r GROUP BY 1
             HAVING max(round) <> count(*) OR count(DISTINCT round) <> count(*)""",
-        "rides ended by themselves before their time, or not told of exactly once in that round": f"""
+        "rides expired before the deadline, or without exactly one end event in the round": f"""
             SELECT ride_id, round, at, deadline_at, events FROM (
                 SELECT ride_id, round, at FROM ride_events
                 WHERE actor = 'system' AND to_status IN ('CANCELED', 'EXPIRED')) e
@@ -39,19 +39,19 @@ def promises(*, offers_at_once: int, offer_seconds: float) -> dict[str, str]:
                 GROUP BY 1, 2) t USING (ride_id, round)
             LEFT JOIN ({ROUNDS}) r USING (ride_id, round)
             WHERE at IS NULL OR events IS DISTINCT FROM 1 OR deadline_at IS NULL OR at < deadline_at""",
-        "searches are told to have ended while somebody was asked, or not, and that was otherwise": f"""
+        "end events do not match whether an offer was open": f"""
             SELECT t.aggregate_id, routing_key FROM ({EVENTS}) t JOIN ({ROUNDS}) r
                 ON r.ride_id = t.aggregate_id AND r.round = (t.headers ->> 'round')::integer
             WHERE routing_key IN ('matching.timeout', 'matching.no_drivers_available')
             AND (routing_key = 'matching.timeout') <> EXISTS (
                 SELECT FROM ride_offers o WHERE o.ride_id = r.ride_id AND o.round = r.round
                 AND o.expires_at >= r.deadline_at AND o.responded_at >= r.deadline_at)""",
-        "drivers were held by two offers at a time": f"""
+        "drivers had two offers or rides at a time": f"""
             WITH held AS MATERIALIZED ({HELD})
             SELECT one.driver_id, one.ride_id, other.ride_id AS other_ride_id
             FROM held one JOIN held other ON other.driver_id = one.driver_id AND other.id > one.id
                 AND other.since < one.until AND one.since < other.until""",
-        "drivers were asked again who had refused, been silent or given up": """
+        "drivers got another offer after a refusal, a timeout or giving up": """
             SELECT later.ride_id, later.driver_id, earlier.response
             FROM ride_offers earlier JOIN ride_offers later USING (ride_id, driver_id)
             WHERE later.attempt > earlier.attempt
@@ -64,12 +64,12 @@ def promises(*, offers_at_once: int, offer_seconds: float) -> dict[str, str]:
                 ON live.ride_id = one.ride_id AND live.offered_at <= one.offered_at
                 AND coalesce(live.responded_at, 'infinity') > one.offered_at
             GROUP BY 1, 2 HAVING count(*) > {offers_at_once}""",
-        "offers had not their time, or more than their ride": f"""
+        "offers have a wrong expiry, or were made after the deadline": f"""
             SELECT o.ride_id, o.attempt, o.offered_at, o.expires_at, r.deadline_at
             FROM ride_offers o LEFT JOIN ({ROUNDS}) r USING (ride_id, round)
             WHERE deadline_at IS NULL OR offered_at >= deadline_at
             OR expires_at <> least(offered_at + {offer_seconds} * interval '1 s', deadline_at)""",
-        "acceptances were told to passengers twice, of another driver, or not at all": f"""
+        "acceptances have no `ride.matched` event, two, or one of another driver": f"""
             SELECT a.ride_id, a.round, a.driver_id, a.until, matches, i.handled_at
             FROM ({ACCEPTED}) a
             JOIN ride_offers o ON o.ride_id = a.ride_id AND o.round = a.round AND o.response = 'ACCEPTED'
@@ -82,7 +82,7 @@ def promises(*, offers_at_once: int, offer_seconds: float) -> dict[str, str]:
             LEFT JOIN inbox i ON i.event_id = t.id AND i.consumer = 'ride_updates_queue'
             WHERE a.ride_id IS NULL OR i.handled_at IS NULL OR matches > 1
             OR (matches IS NULL AND coalesce(a.until, 'infinity') > i.handled_at + {AT_ONCE})""",
-        "searches outlived their rides, or are of another round": """
+        "searches are open after the ride, or are of another round": """
             SELECT m.ride_id, m.phase, m.round, r.round AS rides_round FROM matchings m
             JOIN rides r ON r.id = m.ride_id WHERE m.phase = 'searching' OR m.round <> r.round""",
         "timers were left": """

@@ -56,15 +56,15 @@ async def broken_by_town(db: Db, ledger: TownLedger) -> list[str]:
     for what, query in FACTS.items():
         found = {(row["ride_id"], row["who"]) for row in await db.fetch(query)}
         if differ := found ^ ledger.done[what]:
-            broken.append(f"{len(differ)} rides are {what}, or not, other than was told: {list(differ)[:5]}")
+            broken.append(f"{len(differ)} rides differ from the answers in being {what}: {list(differ)[:5]}")
     rows = await db.fetch("SELECT id, status, accepted_driver_id FROM rides")
     ends = {row["id"]: (row["status"], _name(row["accepted_driver_id"])) for row in rows}
     if differ := ends.items() ^ ledger.ends.items():
-        broken.append(f"{len(differ) / 2:g} rides ended other than passengers saw: {list(differ)[:6]}")
+        broken.append(f"{len(differ) / 2:g} rides ended differently than passengers saw: {list(differ)[:6]}")
     # Only a passenger takes a ride away from its driver.
     canceled = {ride_id for ride_id, _ in ledger.done["canceled"]}
     if odd := [pair for pair in ledger.robbed if pair[0] not in canceled]:
-        broken.append(f"{len(odd)} drivers lost rides that nobody canceled: {odd[:5]}")
+        broken.append(f"{len(odd)} drivers lost rides that were not canceled: {odd[:5]}")
     return broken
 
 

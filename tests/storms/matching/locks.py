@@ -37,7 +37,7 @@ async def broken_locks(here: StormFleet, db: Db, *, offer_seconds: float) -> lis
     for driver_key, ride_id in await _locks(here):
         moments = [row["handled_at"] for row in await db.fetch(RELEASED, ride_id)]
         if not any(map(partial(_was_away, away), moments)):
-            broken.append(f"{driver_key} is held by ride {ride_id}, which was looked at {moments}")
+            broken.append(f"{driver_key} is locked by ride {ride_id}, whose end was handled at {moments}")
     return broken
 
 

@@ -102,12 +102,12 @@ async def done(act: Callable[[StormFleet], object] | None, here: StormFleet) -> 
 async def _judge(here: StormFleet, offered: Offered, answers: Sequence[JsonAnswer], weather: Weather) -> int:
     """Check the answers and the counts; returns the index of the winner's attempt."""
     codes = Counter(map(code_of, answers))
-    everybody = len(offered.tries)
-    assert codes == Counter(accepted=1, ride_already_accepted=everybody - 1), f"{weather.name}: {codes}"
+    count = len(offered.tries)
+    assert codes == Counter(accepted=1, ride_already_accepted=count - 1), f"{weather.name}: {codes}"
     async with here.database.connection() as db:
         row = await db.fetchrow(COUNTED, offered.ride_id)
     assert row is not None
-    wanted = {"attempts": everybody, "successes": 1, "accepted": 1, "canceled": everybody - 1}
+    wanted = {"attempts": count, "successes": 1, "accepted": 1, "canceled": count - 1}
     assert dict(row) == wanted, f"{weather.name}: {dict(row)}"
     (winner,) = (tried for tried in offered.tries if here.ledger.answers[tried].status == 200)
     return offered.tries.index(winner)

@@ -16,7 +16,7 @@ EVENTS = (
 AUDITED = "exchange <> 'location.events'"
 # Each query must return no row.
 CHECKS = {
-    "acceptances are not one step, one offer, one attempt and one event, of one driver": f"""
+    "acceptances do not have one step, offer, attempt and event of one driver": f"""
         SELECT * FROM (
             SELECT ride_id, round, actor_id AS driver_id, at, true AS stepped FROM ride_events
             WHERE to_status = 'ACCEPTED') s
@@ -38,13 +38,13 @@ CHECKS = {
     "rides were accepted twice in a round": """
         SELECT ride_id, round FROM ride_events WHERE to_status = 'ACCEPTED'
         GROUP BY 1, 2 HAVING count(*) > 1""",
-    "rides have a driver who is not the one who accepted last": """
+    "rides have another driver than the last one who accepted": """
         SELECT r.id, r.accepted_driver_id FROM rides r LEFT JOIN LATERAL (
             SELECT to_status, actor_id FROM ride_events e
             WHERE e.ride_id = r.id AND (to_status = 'ACCEPTED' OR news = 'ride.reassigning')
             ORDER BY seq DESC LIMIT 1) last ON true
         WHERE r.accepted_driver_id IS DISTINCT FROM CASE last.to_status WHEN 'ACCEPTED' THEN actor_id END""",
-    "rides' news is not that of their steps, in that order": f"""
+    "events of rides differ from their steps": f"""
         SELECT * FROM (
             SELECT ride_id, array_agg(news ORDER BY seq) AS steps FROM ride_events
             WHERE news LIKE 'ride.%' GROUP BY 1) s
@@ -53,7 +53,7 @@ CHECKS = {
             WHERE exchange = 'rides.events'
             AND routing_key NOT IN ('ride.matched', 'ride.confirmation_expired') GROUP BY 1) t USING (ride_id)
         WHERE steps IS DISTINCT FROM news""",
-    "offers' news is not that they were made, and how they ended": f"""
+    "events of offers differ from their start and end": f"""
         SELECT * FROM (
             SELECT id, ARRAY['matching.candidate_found', CASE response
                 WHEN 'ACCEPTED' THEN 'matching.driver_accepted'
@@ -66,31 +66,31 @@ CHECKS = {
             WHERE exchange = 'matching.events' AND body ->> 'offer_id' IS NOT NULL
             AND routing_key <> 'matching.offer_sent' GROUP BY 1) t USING (id)
         WHERE ends IS DISTINCT FROM news""",
-    "events have not exactly one line in the audit log, or lines no event": f"""
+    "events do not have exactly one line in the audit log, or lines have no event": f"""
         SELECT * FROM (
             SELECT id, routing_key AS action, true AS is_event FROM ({EVENTS}) t WHERE {AUDITED}) e
         FULL JOIN (
             SELECT (data ->> 'event_id')::uuid AS id, action, count(*) AS lines FROM audit_log
             WHERE data ? 'event_id' GROUP BY 1, 2) a USING (id, action)
         WHERE is_event IS NULL OR lines IS DISTINCT FROM 1""",
-    "attempts failed because of an acceptance that there was not": """
+    "attempts failed because of an acceptance that does not exist": """
         SELECT a.ride_id, a.driver_id, a.failure_reason FROM ride_accept_attempts a
         WHERE a.failure_reason IN ('ride_already_accepted', 'accepted_by_you') AND NOT EXISTS (
             SELECT FROM ride_events e WHERE e.ride_id = a.ride_id AND e.to_status = 'ACCEPTED'
             AND e.at <= a.completed_at
             AND (e.actor_id = a.driver_id) = (a.failure_reason = 'accepted_by_you'))""",
-    "attempts failed as too late at an offer that was accepted, or that had time": """
+    "attempts failed as too late for an accepted or unexpired offer": """
         SELECT a.ride_id, a.driver_id, o.response FROM ride_accept_attempts a
         LEFT JOIN ride_offers o ON o.id = a.offer_id
         WHERE a.failure_reason = 'offer_expired'
         AND (o.id IS NULL OR o.response = 'ACCEPTED' OR a.completed_at < least(
             o.expires_at, CASE WHEN o.reason = 'driver_offline' THEN o.responded_at END))""",
-    "attempts failed for no cause, at a live offer of an open ride": """
+    "attempts failed without a cause, for a live offer of an open ride": """
         SELECT a.ride_id, a.driver_id, a.ride_status FROM ride_accept_attempts a
         JOIN ride_offers o ON o.id = a.offer_id
         WHERE a.failure_reason = 'ride_cannot_be_accepted'
         AND (o.responded_at IS NULL OR o.responded_at > a.completed_at)""",
-    "attempts failed as never offered, with an offer": """
+    "attempts failed as `offer_not_received`, with an offer": """
         SELECT ride_id, driver_id FROM ride_accept_attempts
         WHERE (failure_reason = 'offer_not_received') <> (offer_id IS NULL)""",
     **NOTHING_LEFT,
@@ -128,7 +128,7 @@ def _unrecorded(ledger: Ledger, found: Mapping[Try, Row]) -> Iterable[Try]:
     return ledger.answers.keys() - found.keys()
 
 
-def _unasked(ledger: Ledger, found: Mapping[Try, Row]) -> Iterable[Try]:
+def _unsent(ledger: Ledger, found: Mapping[Try, Row]) -> Iterable[Try]:
     return found.keys() - ledger.answers.keys()
 
 
@@ -140,7 +140,7 @@ def _wrong_answers(ledger: Ledger, found: Mapping[Try, Row]) -> Iterable[str]:
 
 
 VERDICTS: dict[str, Callable[[Ledger, Mapping[Try, Row]], Iterable[object]]] = {
-    "attempts were answered and are not on record": _unrecorded,
-    "attempts are on record that nobody made": _unasked,
-    "callers were told something else than is on record": _wrong_answers,
+    "answered attempts are not recorded": _unrecorded,
+    "recorded attempts were not sent": _unsent,
+    "answers differ from the recorded outcomes": _wrong_answers,
 }

@@ -69,7 +69,7 @@ async def die_around_commit(
         if number:
             await api.start()
         await _die_in(here, api, gate, window, others_first=others_first)
-    return "died before the COMMIT, and after it: what the database says is what everybody hears"
+    return "killed before and after the COMMIT: all answers match the database"
 
 
 async def _die_in(
@@ -83,9 +83,9 @@ async def _die_in(
         await stop.reached_by(asking)
         await api.kill()
         stop.lose()
-        assert await asking is None, "who died has answered"
+        assert await asking is None, "the killed API answered"
         winner = other if others_first and window == "before" else ours
         for tried in (other, ours) if others_first else (ours, other):
-            who = f"{window} the COMMIT, {'who died' if tried is ours else 'the other'}"
+            who = f"{window} the COMMIT, {'the first driver' if tried is ours else 'the other'}"
             code = "accepted" if tried is winner else "ride_already_accepted"
             expect(code, await caller.accept(tried), who=who)

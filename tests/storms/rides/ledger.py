@@ -28,7 +28,7 @@ class Ledger:
         """Record an answer; a repeat must get the same bytes."""
         known = self.answers.setdefault(tried, answer)
         assert (known.status, known.body) == (answer.status, answer.body), (
-            f"{tried} was told first {known.status} {known.body.decode()},"
+            f"{tried} got first {known.status} {known.body.decode()},"
             f" then {answer.status} {answer.body.decode()}"
         )
 
@@ -41,5 +41,5 @@ def code_of(answer: Answer) -> str:
     return "accepted_by_you" if problem.get("accepted_by_you") else str(problem["code"])
 
 
-def expect(code: str, answer: Answer, *, who: str = "whoever asked") -> None:
-    assert code_of(answer) == code, f"{who} wanted {code}, was told {answer.status} {answer.body.decode()}"
+def expect(code: str, answer: Answer, *, who: str = "the caller") -> None:
+    assert code_of(answer) == code, f"{who} expected {code}, got {answer.status} {answer.body.decode()}"

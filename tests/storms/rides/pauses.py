@@ -32,7 +32,7 @@ async def pause_beyond_patience(here: StormFleet, api: ApiProcess, gate: CommitG
     """The API is frozen until PostgreSQL ends its transaction; another driver gets the ride meanwhile."""
     async with _asleep_before_commit(here, api, gate) as offered:
         await _give_to_another(here, offered)
-    return "asleep with the ride in hand for longer than PostgreSQL waits: another driver has it, then 410"
+    return "paused with the ride locked until PostgreSQL rolled back: another driver has it, then 410"
 
 
 @asynccontextmanager
@@ -80,7 +80,7 @@ async def pause_amid_burst(here: StormFleet, *, drivers: int, after_seconds: flo
         codes = Counter(map(code_of, await together(*asking)))
     assert codes["accepted"] <= 1, codes
     assert codes.keys() <= {"accepted", "ride_already_accepted", "offer_expired"}, codes
-    return "one has the ride" if codes["accepted"] else "nobody was in time"
+    return "one driver has the ride" if codes["accepted"] else "no driver was in time"
 
 
 async def be_late_twice(here: StormFleet, api: ApiProcess, gate: CommitGate) -> str:

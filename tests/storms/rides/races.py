@@ -30,7 +30,7 @@ SECOND_TTL_SECONDS = 2.0
 PATIENCE_SECONDS = 0.5
 CONTEST = "accept, expiry, cancel, second offer"
 REFUSAL = "refusal, accept, expiry"
-GIVING_UP = "giving up, cancel, accept by who lost before"
+GIVING_UP = "giving up, cancel, accept by the earlier loser"
 # Among this many races of a kind, each of these outcomes must occur.
 SEEN_AMONG = 250
 OUTCOMES = {
@@ -181,7 +181,7 @@ class Races:
             for what, query in FACTS.items():
                 found = {row["ride_id"] for row in await db.fetch(query)} & everywhere
                 if differ := found ^ self.done[what]:
-                    broken.append(f"{len(differ)} rides are {what}, or not, other than was told: {differ}")
+                    broken.append(f"{len(differ)} rides differ from the answers in being {what}: {differ}")
         return broken
 
     async def report(self) -> list[str]:

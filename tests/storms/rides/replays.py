@@ -37,7 +37,7 @@ async def replay(here: StormFleet, *, replays: int) -> str:
         await _repeat(here, callers, islice(tries, replays - replays // 2))
         seconds = monotonic_seconds() - began
     return (
-        f"{replays} replays of what {RIDES} winners and {RIDES * (DRIVERS + 1)} others had tried:"
+        f"{replays} replays of the attempts of {RIDES} winners and {RIDES * (DRIVERS + 1)} others:"
         f" every answer as the first, no new attempt, no event; {replays / seconds:.0f} a second"
     )
 

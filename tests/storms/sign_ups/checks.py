@@ -19,14 +19,14 @@ EVENTS = (
 CHECKS = {
     "addresses belong to two people": """
         SELECT email_folded FROM users WHERE email IS NOT NULL GROUP BY 1 HAVING count(*) > 1""",
-    "events have not exactly one line in the audit log, or lines no event": f"""
+    "events do not have exactly one line in the audit log, or lines have no event": f"""
         SELECT * FROM (SELECT id, true AS is_event FROM ({EVENTS}) AS kept) e
         FULL JOIN (
             SELECT (data ->> 'event_id')::uuid AS id, count(*) AS lines FROM audit_log
             WHERE action IN ('user.created', 'user.rejected') GROUP BY 1) a
             USING (id)
         WHERE is_event IS NULL OR lines IS DISTINCT FROM 1""",
-    "sign-ups were handled without a person or a rejection, or people came without one": """
+    "sign-ups have no user and no rejection, or users have no sign-up": """
         SELECT * FROM (SELECT id, rejected FROM sign_ups) s
         FULL JOIN (SELECT id, true AS is_user FROM users) u USING (id)
         WHERE (s.id IS NULL) OR (rejected IS NULL) = (is_user IS NULL)""",
@@ -137,12 +137,12 @@ def _sign_up_of(ledger: Ledger, sign_up_id: UUID) -> SignUp | None:
 
 
 VERDICTS: dict[str, Callable[[Ledger, Outcome], Iterable[object]]] = {
-    "acknowledged sign-ups are neither people nor rejected": _lost,
-    "sign-ups or people are there twice": _doubled,
-    "people are not as they signed up": _changed,
-    "people or rejections nobody asked for": _strangers,
-    "sign-ups were rejected without another who has their address": _wrongly_rejected,
-    "people or rejections have not exactly one event, or events nobody": _wrong_events,
-    "poisonous messages are not one dead letter with the right reason": _unburied,
+    "acknowledged sign-ups are neither users nor rejected": _lost,
+    "sign-ups or users exist twice": _doubled,
+    "users differ from their sign-up": _changed,
+    "users or rejections without a sent sign-up": _strangers,
+    "sign-ups were rejected though no other user has the address": _wrongly_rejected,
+    "users or rejections do not have exactly one event": _wrong_events,
+    "poison messages do not have one dead letter with the right reason": _unburied,
     "healthy messages are dead letters": _wrongly_buried,
 }

@@ -82,7 +82,7 @@ class SignUpFleet:
             if (now := await how_far()) != seen:
                 seen, since = now, monotonic_seconds()
             elif monotonic_seconds() - since > STUCK_SECONDS:
-                wrong = ["nothing goes on", *await what_is_wrong(), *self._complaints()]
+                wrong = ["no progress", *await what_is_wrong(), *self._complaints()]
                 raise AssertionError("\n".join(wrong))
             await asyncio.sleep(LOOK_SECONDS)
 
