@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
@@ -24,6 +22,7 @@ from catraca.events.publishers import publishers_of
 from catraca.platform.bus import Headers, Message, Queue
 from catraca.platform.bus.rabbitmq.codec import properties_of
 from catraca.platform.event import Event, encode, key_of
+from tests.support.forked import run_catraca
 
 ROOT = Path(__file__).parents[2]
 
@@ -248,21 +247,17 @@ def test_a_cell_cannot_break_its_table() -> None:
 
 
 @pytest.mark.parametrize("form", ["table", "markdown", "asyncapi"])
-def test_command_prints_the_catalogue_without_servers(form: str, tmp_path: Path) -> None:
-    ran = subprocess.run(
-        [sys.executable, "-m", "catraca", "events", "--format", form],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        timeout=60,
-        # A narrower table wraps words.
-        env=os.environ | {"COLUMNS": "200"},
+async def test_command_prints_the_catalogue_without_servers(form: str, tmp_path: Path) -> None:
+    # A narrower table wraps words.
+    environment = os.environ | {"COLUMNS": "200"}
+    code, output, errors = await run_catraca(
+        "events", "--format", form, environment=environment, folder=tmp_path
     )
-    assert (ran.returncode, ran.stderr) == (0, "")
+    assert (code, errors) == (0, "")
     if form == "asyncapi":
-        assert json.loads(ran.stdout) == json.loads(json.dumps(document()))
+        assert json.loads(output) == json.loads(json.dumps(document()))
     elif form == "markdown":
-        assert ran.stdout == page()
+        assert output == page()
     else:
         for word in ("user.created", "users.events", "people", "uuid", "housekeeper"):
-            assert word in ran.stdout
+            assert word in output

@@ -10,7 +10,9 @@ from uuid import uuid4
 import aiormq
 import pytest
 
-from catraca.events import TOPOLOGY
+import catraca.events
+from catraca.events import EVENTS, TOPOLOGY
+from catraca.platform.bus import TopologyRefused
 from catraca.roles import ROLES
 from catraca.roles.consumers import check_wiring
 from tests.servers import Stack, free_port
@@ -51,12 +53,21 @@ def test_every_fault_has_its_words() -> None:
     assert REFUSALS.keys() == FAULTS.keys()
 
 
-@pytest.mark.parametrize(
-    ("fault", "workers"), [*((fault, "1") for fault in FAULTS), (next(iter(FAULTS)), "2")]
-)
-async def test_wiring_that_loses_events_is_refused_with_the_remedy(
-    fault: str, workers: str, tmp_path: Path
+@pytest.mark.parametrize("fault", FAULTS)
+def test_wiring_that_loses_events_is_refused_with_the_remedy(
+    fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(catraca.events, "TOPOLOGY", TOPOLOGY)  # both restored after the test
+    monkeypatch.setattr(catraca.events, "EVENTS", EVENTS)
+    FAULTS[fault]()
+    with pytest.raises(TopologyRefused) as refused:
+        check_wiring(catraca.events.TOPOLOGY, catraca.events.EVENTS)
+    assert str(refused.value) == REFUSALS[fault]
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+async def test_wrong_wiring_stops_the_start_before_ports_open(workers: str, tmp_path: Path) -> None:
+    fault = next(iter(FAULTS))
     with socket.create_server(("127.0.0.1", 0)) as taken:
         code, printed, errors = await run(
             *("-m", "tests.support.wirings", fault, "serve", "all", "--workers", workers),

@@ -108,7 +108,11 @@ def start(
 
 
 async def run_catraca(
-    *arguments: object, environment: Mapping[str, str], folder: Path, stdin: bytes = b""
+    *arguments: object,
+    environment: Mapping[str, str],
+    folder: Path | None = None,
+    stdin: bytes = b"",
+    seconds: float = COMMAND_SECONDS,
 ) -> tuple[int, str, str]:
     """Run `catraca ...` to its end; return the exit code, the output and the errors."""
     _forker()  # from the main thread: the forker ends with the thread that started it
@@ -117,7 +121,7 @@ async def run_catraca(
         files["stdin"].write_bytes(stdin)
         words = [str(one) for one in arguments]
         process = start(CATRACA, *words, environment=environment, folder=folder, **files)
-        code = await asyncio.to_thread(process.wait, COMMAND_SECONDS)
+        code = await asyncio.to_thread(process.wait, seconds)
         return code, files["stdout"].read_text(), files["stderr"].read_text()
 
 

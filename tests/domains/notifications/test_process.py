@@ -2,24 +2,23 @@
 
 import asyncio
 import os
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
-from signal import SIGKILL, SIGTERM
+from signal import SIGTERM
 from uuid import uuid4
 
 import httpx
 import pytest
 
-from catraca.platform.embedded.children import end_with_parent
 from tests.conftest import SECRET, bearer, free_port
 from tests.domains.notifications.devices import opened, refusal
 from tests.domains.notifications.wire import CONTINUED, PING, TEXT, frame, wire_to
 from tests.domains.people.person import Person
 from tests.servers import Stack, on_one_stack, until
 from tests.storms.processes import is_ready
+from tests.support import forked
+from tests.support.forked import ForkedProcess
 
 pytestmark = [on_one_stack, pytest.mark.xdist_group("live process")]
 
@@ -30,7 +29,7 @@ GROWTH_BYTES = 48 * MEGABYTE
 
 @dataclass
 class Server:
-    process: "subprocess.Popen[bytes]"
+    process: ForkedProcess
     port: int
     log: Path
 
@@ -47,8 +46,7 @@ class Server:
 async def server(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Server]:
     folder = tmp_path_factory.mktemp("server")
     port, log = free_port(), folder / "log"
-    kept = {name: value for name, value in os.environ.items() if name != "PROMETHEUS_MULTIPROC_DIR"}
-    environment = kept | {
+    environment = os.environ | {
         "CATRACA_STATE_DIR": str(folder),
         "CATRACA_DATABASE_URL": await stack.migrated_database(f"live_{uuid4().hex[:8]}"),
         "CATRACA_REDIS_URL": stack.redis_url,
@@ -58,14 +56,7 @@ async def server(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Asyn
         "CATRACA_RATE_LIMIT_ANONYMOUS": "1000000/second",
         "CATRACA_RATE_LIMIT_PRINCIPAL": "1000000/second",
     }
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "catraca", "serve", "api"],
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stderr=output,
-            preexec_fn=end_with_parent(SIGKILL),
-        )
+    process = forked.start(forked.CATRACA, "serve", "api", environment=environment, stderr=log)
     try:
         await until(lambda: is_ready(port))
         yield Server(process, port, log)

@@ -1,10 +1,7 @@
 """Files of sign-ups, by HTTP and from the command line."""
 
-import asyncio
 import json
-import subprocess
-import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 from uuid import uuid4
@@ -18,6 +15,7 @@ from catraca.platform.bus import Message, QueueFull
 from catraca.platform.http.server import ServerLimits
 from tests.domains.onboarding.harness import SignUpHarness, new_address, on_both_buses
 from tests.servers import until
+from tests.support.forked import run_catraca
 
 PATH = "/v1/users/bulk"
 CSV, JSONL = "text/csv; charset=utf-8", "application/x-ndjson"
@@ -177,7 +175,7 @@ async def _imported(publish: service.PublishMany, file: AsyncIterator[bytes]) ->
     )
 
 
-def run(harness: SignUpHarness, *arguments: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+async def run(harness: SignUpHarness, *arguments: str, given: bytes = b"") -> tuple[int, str, str]:
     settings = harness.parts.settings
     found = {
         "CATRACA_DATABASE_URL": settings.servers.database_url,
@@ -185,17 +183,8 @@ def run(harness: SignUpHarness, *arguments: str, given: bytes = b"") -> subproce
         "CATRACA_SECRET": settings.signing_secret(),
         "PATH": "/usr/bin:/bin",
     }
-    return subprocess.run(
-        [sys.executable, "-m", "catraca", "users", "import", *arguments],
-        input=given,
-        env={name: value for name, value in found.items() if value is not None},
-        capture_output=True,
-        check=False,
-    )
-
-
-async def in_thread(call: Callable[[], subprocess.CompletedProcess[bytes]]):
-    return await asyncio.to_thread(call)
+    environment = {name: value for name, value in found.items() if value is not None}
+    return await run_catraca("users", "import", *arguments, environment=environment, stdin=given)
 
 
 @on_both_buses
@@ -207,9 +196,8 @@ async def test_command_imports_a_file_twice_and_adds_users_once(
     file.write_text(f"nome;email\nRosa;{rosa}\nNinguém;no-address\n")
     async with harness.ingesting():
         for _ in range(2):
-            result = await in_thread(lambda: run(harness, str(file), "--refused", str(refused)))
-            assert result.returncode == 1, result.stderr
-            assert result.stdout.decode() == "1 queued, 1 refused, of 3 lines.\n"
+            code, output, errors = await run(harness, str(file), "--refused", str(refused))
+            assert (code, output) == (1, "1 queued, 1 refused, of 3 lines.\n"), errors
             await until(harness.is_empty)
     assert refused.read_text() == "line 3: email_malformed\n"
     assert await names(harness, rosa) == ["Rosa"]
@@ -219,16 +207,16 @@ async def test_command_imports_a_file_twice_and_adds_users_once(
 @on_one_bus
 async def test_command_reads_a_pipe_and_asks_for_a_format(harness: SignUpHarness) -> None:
     line = json.dumps({"name": "Ana", "email": new_address()}).encode()
-    result = await in_thread(lambda: run(harness, "-", "--format", "jsonl", given=line))
-    assert (result.returncode, result.stdout) == (0, b"1 queued, 0 refused, of 1 lines.\n")
-    lost = await in_thread(lambda: run(harness, "-"))
-    assert lost.returncode == 2
-    assert b"give --format csv or jsonl" in lost.stderr
+    code, output, _ = await run(harness, "-", "--format", "jsonl", given=line)
+    assert (code, output) == (0, "1 queued, 0 refused, of 1 lines.\n")
+    code, _, errors = await run(harness, "-")
+    assert code == 2
+    assert "give --format csv or jsonl" in errors
 
 
 @on_one_bus
 async def test_command_reports_a_bad_file_in_one_line(harness: SignUpHarness) -> None:
-    result = await in_thread(lambda: run(harness, "-", "--format", "csv", given=b"first,second\nRosa,x\n"))
-    assert result.returncode == 2
-    assert b'The first line of a CSV file must name the columns "name" and "email".' in result.stderr
-    assert b"Traceback" not in result.stderr
+    code, _, errors = await run(harness, "-", "--format", "csv", given=b"first,second\nRosa,x\n")
+    assert code == 2
+    assert 'The first line of a CSV file must name the columns "name" and "email".' in errors
+    assert "Traceback" not in errors

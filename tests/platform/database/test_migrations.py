@@ -3,7 +3,6 @@
 import asyncio
 import os
 import shutil
-import sys
 from pathlib import Path
 from uuid import uuid4
 
@@ -22,6 +21,8 @@ from catraca.platform.database.migrations import (
     schema_revision,
 )
 from tests.servers import Stack, on_one_stack, until
+from tests.support import forked
+from tests.support.forked import run_catraca
 
 
 @pytest.fixture
@@ -61,17 +62,11 @@ def test_file_numbers_follow_the_order_of_alembic() -> None:
 
 @on_one_stack
 async def test_four_concurrent_migrators_migrate_once(url: str) -> None:
-    command = [sys.executable, "-m", "catraca", "migrate", "--json"]
     environment = {**os.environ, "CATRACA_DATABASE_URL": url}
-    running = [
-        await asyncio.create_subprocess_exec(
-            *command, env=environment, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
-        )
-        for _ in range(4)
-    ]
-    done = await asyncio.gather(*(process.communicate() for process in running))
-    assert [process.returncode for process in running] == [0] * 4, done
-    assert sum(b'"migrated": ["0001"' in output for output, _ in done) == 1, done
+    commands = (run_catraca("migrate", "--json", environment=environment) for _ in range(4))
+    done = await asyncio.gather(*commands)
+    assert [code for code, _, _ in done] == [0] * 4, done
+    assert sum('"migrated": ["0001"' in output for _, output, _ in done) == 1, done
     assert await schema_revision(url) == newest_revision()
 
 
@@ -94,14 +89,12 @@ async def test_failing_migration_leaves_the_schema_before_it(url: str, newer: Pa
 async def test_killed_migration_is_rolled_back_and_run_again(url: str) -> None:
     blocker = await asyncpg.connect(url)
     await blocker.execute("BEGIN; CREATE TABLE password_links (id int)")
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "catraca", "migrate", env={**os.environ, "CATRACA_DATABASE_URL": url}
-    )
+    process = forked.start(forked.CATRACA, "migrate", environment={**os.environ, "CATRACA_DATABASE_URL": url})
     watcher = await asyncpg.connect(url)
     waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'"
     await until(lambda: watcher.fetchval(waiting))
     process.kill()
-    await process.wait()
+    process.wait()
     await blocker.execute("ROLLBACK")
     others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
     await until(lambda: _is(watcher, others, 2))

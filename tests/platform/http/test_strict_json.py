@@ -3,8 +3,6 @@
 import asyncio
 import gzip
 import os
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
@@ -21,6 +19,7 @@ from catraca.platform.http.strict_json import MAX_DEPTH, parse_json
 from catraca.settings import Settings
 from tests.conftest import SECRET, bearer, free_port
 from tests.servers import on_one_stack, until
+from tests.support import forked
 
 # In every place for private data; it must not appear in any response or log.
 PRIVATE = "quixaba7431"
@@ -103,10 +102,7 @@ async def logged_api(settings: Settings) -> AsyncIterator[tuple[httpx.AsyncClien
         "CATRACA_RATE_LIMIT_SIGN_IN_ADDRESS": settings.people.rate_limit_sign_in_address,
     }
     (settings.process.state_dir / "bodies").mkdir()
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "catraca", "serve", "api"], env=environment, stdout=output, stderr=output
-        )
+    process = forked.start(forked.CATRACA, "serve", "api", environment=environment, stdout=log, stderr=log)
     async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
 
         async def ready() -> bool:

@@ -3,8 +3,6 @@
 import asyncio
 import json
 import os
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -22,6 +20,7 @@ from tests.storms.servers import StormServers, messages_left
 from tests.storms.sign_ups.callers import Callers
 from tests.storms.sign_ups.checks import QUIET, broken_by
 from tests.storms.sign_ups.ledger import Ledger
+from tests.support.forked import run_catraca
 
 LINEUP = (
     ("api", "--workers", "2"),
@@ -140,17 +139,10 @@ class SignUpFleet:
         raise AssertionError("queues do not become empty")
 
     async def _ask_doctor(self) -> None:
-        command = [sys.executable, "-m", "catraca", "doctor", "--invariants"]
-        doctor = await asyncio.to_thread(
-            subprocess.run,
-            command,
-            env=self.fleet.environment,
-            capture_output=True,
-            text=True,
-            timeout=DOCTOR_SECONDS,
-            check=False,
+        code, output, errors = await run_catraca(
+            "doctor", "--invariants", environment=self.fleet.environment, seconds=DOCTOR_SECONDS
         )
-        assert doctor.returncode == 0, doctor.stdout + doctor.stderr
+        assert code == 0, output + errors
 
 
 @asynccontextmanager
