@@ -47,7 +47,7 @@ async def test_when_all_rooms_are_taken_a_free_worker_is_not_enough(
     lost = await third.book(uuid4(), third.at("09:30"))
     assert (lost.status_code, lost.json()["code"]) == (409, "slot_taken")
     assert moment(lost.json()["alternatives"][0]["starts_at"]) == moment(third.at("10:00"))
-    explained = await third.done(
+    explained = await third.call(
         "GET",
         "/availability/explain",
         service_id=third.service_id,
