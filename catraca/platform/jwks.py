@@ -62,7 +62,8 @@ class ProviderKeys:
         key = self._keys.get(key_id)
         if key is not None:
             return key
-        raise IdentityProviderUnavailable if self._away else TokenInvalid
+        # A download that outlasts the wait is an outage. Not by the clock: the wait may end a little early.
+        raise IdentityProviderUnavailable if self._failed or self._fetching else TokenInvalid
 
     @property
     def _away(self) -> bool:

@@ -52,6 +52,7 @@ async def test_data_survive_kill_9_of_up_and_its_children_end(
     assert await here.read_name(sub) == "Rosa"
 
 
+@pytest.mark.long
 async def test_next_start_waits_for_a_frozen_worker_of_a_killed_up(here: Instance) -> None:
     sub = await here.write_name("Rita")
     await freeze_and_start_again(here, here.workers()[0])

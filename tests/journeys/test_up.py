@@ -80,6 +80,7 @@ async def test_committed_means_written_down(running: Instance) -> None:
         assert await running.query(f"SHOW {setting}") == "on"
 
 
+@pytest.mark.long
 async def test_two_instances_run_side_by_side(here: Instance) -> None:
     async with instance() as there:
         await asyncio.gather(here.start(), there.start())

@@ -155,6 +155,7 @@ async def test_killed_worker_is_replaced_without_refused_connections(running: Se
     assert "SIGKILL" in running.log.read_text()
 
 
+@pytest.mark.long
 async def test_counters_of_ended_workers_stay(running: Server) -> None:
     async def count() -> float:
         async with httpx.AsyncClient(base_url=running.url, timeout=10) as client:
@@ -178,11 +179,8 @@ async def test_workers_end_with_a_killed_supervisor(stack: Stack, tmp_path: Path
         workers = here.workers()
         here.process.kill()
         await here.ended()
-        await here.start("all", "--workers", "2")
         await until(lambda: not [pid for pid in workers if is_alive(pid)])
-        await until(here.ready)
-        here.process.send_signal(SIGTERM)
-        assert await here.ended() == 0
+        assert not is_listening(here.port)
 
 
 async def test_crashing_workers_end_the_supervisor_with_a_reason(stack: Stack, tmp_path: Path) -> None:
