@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP_INSTALL := $(BIN)/python -m pip --disable-pip-version-check --no-input install --progress-bar on
 
 # `check` has run the tidy tests by then.
-PYTEST := $(BIN)/pytest -n 4 --dist loadgroup --ignore tests/test_tidy.py
+PYTEST := $(BIN)/pytest -n 6 --dist loadgroup --ignore tests/test_tidy.py
 
 # Where it is set, every process that a test starts would compile Catraca anew.
 unexport PYTHONDONTWRITEBYTECODE
