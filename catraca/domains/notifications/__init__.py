@@ -2,7 +2,7 @@
 
 from catraca.domains.notifications.messages.service import PERSONAL_DATA, Notifier
 from catraca.domains.notifications.messages.store import INVARIANTS, prune_notifications
-from catraca.domains.notifications.model import NOTIFICATIONS_CHANNEL, POSITIONS_CHANNEL, Notification
+from catraca.domains.notifications.model import NOTIFICATIONS_CHANNEL, POSITIONS_CHANNEL
 from catraca.domains.notifications.sockets.hub import Hub
 from catraca.domains.notifications.sockets.service import SocketCommands
 from catraca.domains.notifications.sockets.store import prune_tickets
@@ -13,7 +13,6 @@ __all__ = [
     "PERSONAL_DATA",
     "POSITIONS_CHANNEL",
     "Hub",
-    "Notification",
     "Notifier",
     "SocketCommands",
     "prune_notifications",
