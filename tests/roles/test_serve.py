@@ -10,13 +10,13 @@ from pathlib import Path
 from signal import SIGINT, SIGKILL, SIGTERM
 from uuid import uuid4
 
-import asyncpg
 import httpx
 import pytest
 
 from tests.conftest import SECRET, bearer, free_port
-from tests.journeys.instances import descendants, is_alive, is_listening, parent_of
+from tests.journeys.instances import STOP_SECONDS, descendants, is_alive, is_listening, parent_of
 from tests.servers import Stack, on_one_stack, until
+from tests.support.http import Line
 
 # The journeys show the same on the embedded stack, where `catraca up` starts the workers.
 pytestmark = [on_one_stack, pytest.mark.xdist_group("serve")]
@@ -56,7 +56,7 @@ class Server:
             return False
 
     async def ended(self) -> int:
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(STOP_SECONDS):
             return await self.process.wait()
 
     def workers(self) -> list[int]:
@@ -78,42 +78,27 @@ async def server(stack: Stack, folder: Path, **settings: str) -> AsyncIterator[S
             await found.process.wait()
 
 
-@asynccontextmanager
-async def held_person(url: str) -> AsyncIterator[tuple[asyncpg.Connection, dict[str, str]]]:
-    """Headers of a new caller whose first request waits until the given connection rolls back."""
-    sub = uuid4()
-    connection = await asyncpg.connect(url)
-    await connection.execute("BEGIN")
-    await connection.execute("INSERT INTO users (id, roles) VALUES ($1, '{}')", sub)
-    try:
-        yield connection, bearer(sub=sub)
-    finally:
-        await connection.close()
-
-
-async def waits_for_a_lock(connection: asyncpg.Connection) -> bool:
-    # Not pg_stat_activity: it shows one transaction the same picture until its end.
-    return await connection.fetchval(
-        "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted"
-        " AND pg_backend_pid() = ANY (pg_blocking_pids(pid)))"
-    )
-
-
 @pytest.mark.parametrize("workers", ["1", "2"])
 async def test_sigterm_finishes_requests_and_closes_the_port(
     stack: Stack, tmp_path: Path, workers: str
 ) -> None:
-    async with server(stack, tmp_path) as here, held_person(stack.database_url) as (holder, headers):
+    body = b'{"name": "Ana"}'
+    head = (
+        "PATCH /v1/me HTTP/1.1\r\nHost: catraca\r\nExpect: 100-continue\r\n"
+        "Content-Type: application/json\r\n"
+        f"Authorization: {bearer()['authorization']}\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    async with server(stack, tmp_path) as here:
         await here.start("api", "--workers", workers)
         await until(here.ready)
-        async with httpx.AsyncClient(base_url=here.url, timeout=30) as client:
-            asking = asyncio.create_task(client.get("/v1/me", headers=headers))
-            await until(lambda: waits_for_a_lock(holder))
-            here.process.send_signal(SIGTERM)
-            await until(lambda: not is_listening(here.port))
-            assert not asking.done()
-            await holder.execute("ROLLBACK")
-            assert (await asking).status_code == 200
+        line = Line(*await asyncio.open_connection("127.0.0.1", here.port))
+        line.send(head.encode())
+        assert (await line.answer()).status == 100, "the server now waits for the body"
+        here.process.send_signal(SIGTERM)
+        await until(lambda: not is_listening(here.port))
+        line.send(body)
+        assert (await line.answer()).status == 200
+        await line.hang_up()
         assert await here.ended() == 0
 
 
