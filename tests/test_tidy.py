@@ -181,3 +181,13 @@ def test_docstrings_and_test_names_name_their_subject() -> None:
         or PRONOUN.search(getattr(node, "name", "").replace("_", " "))
     ]
     assert not strays, "say driver, request, process or row instead of a pronoun"
+
+
+def test_test_names_are_short() -> None:
+    strays = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in python_files()
+        for name in re.findall(r"def (test_\w+)", path.read_text("utf-8"))
+        if len(name) > 60
+    ]
+    assert not strays, "name the behaviour in at most 60 characters"

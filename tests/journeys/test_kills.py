@@ -59,7 +59,7 @@ async def test_next_start_waits_for_a_frozen_worker_of_a_killed_up(here: Instanc
     assert await here.read_name(sub) == "Rita"
 
 
-async def test_next_start_waits_for_a_worker_frozen_before_its_first_line(here: Instance) -> None:
+async def test_next_start_waits_for_a_worker_frozen_at_its_start(here: Instance) -> None:
     sub = await here.write_name("Rute")
     assert await here.stop() == 0
     here.process = await here.command("up", "--json")

@@ -22,7 +22,7 @@ async def here() -> AsyncIterator[Instance]:
         assert await found.stop() == 0
 
 
-async def test_postgres_killed_under_load_costs_only_503s_and_comes_back(here: Instance) -> None:
+async def test_killed_postgres_costs_only_503s_and_comes_back(here: Instance) -> None:
     await kill_postgres_under_load(here)
 
 
@@ -49,7 +49,7 @@ async def test_postgres_killed_while_it_hangs_comes_back(here: Instance) -> None
     await under_load(here, trouble)
 
 
-async def test_redis_away_makes_no_difference_but_in_readyz(here: Instance) -> None:
+async def test_only_readyz_shows_that_redis_is_down(here: Instance) -> None:
     async def redis_is(state: str) -> bool:
         async with httpx.AsyncClient(base_url=here.url) as client:
             answer = await client.get("/readyz")

@@ -164,7 +164,7 @@ async def count(world: World, queue: Queue) -> int:
         return 0
 
 
-async def test_a_killed_broker_loses_and_repeats_nothing(world: World, broker: Breakable) -> None:
+async def test_killed_broker_loses_and_repeats_nothing(world: World, broker: Breakable) -> None:
     queue = world.queue("survivor", prefetch=8)
     positions = world.queue("positions", "position", transient_seconds=30, dead_letters_to=None)
     await world.open(queue, positions, keys=(KEY, "position"))
@@ -190,7 +190,7 @@ async def test_a_killed_broker_loses_and_repeats_nothing(world: World, broker: B
         await until(fresh_arrives)
 
 
-async def test_a_frozen_broker_is_given_up_and_found_again(world: World, broker: Breakable) -> None:
+async def test_bus_reconnects_to_a_broker_that_froze(world: World, broker: Breakable) -> None:
     queue = world.queue("frozen", prefetch=8)
     await world.open(queue)
     async with busy(world, queue) as publishing:
@@ -230,7 +230,7 @@ async def test_a_message_past_the_consumer_timeout_is_applied_once(world: World,
     assert (await world.bus.depths())[world.dead.name] == 0
 
 
-async def test_a_frozen_database_counts_nothing_however_often_it_is_asked(
+async def test_frozen_database_counts_no_retries(
     world: World, keeper: Breakable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(outage_retry, "BUSY_AT_MOST", 2)
