@@ -19,6 +19,7 @@ from uuid import UUID, uuid4
 
 import httpx
 import pytest
+import structlog
 import uvloop
 from argon2 import PasswordHasher
 from fastapi import APIRouter
@@ -46,6 +47,15 @@ from tests.servers import (
     until,
 )
 
+# One plain line for each event: structlog's own output is for people, and slow.
+structlog.configure(
+    processors=[
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.format_exc_info,
+        structlog.processors.KeyValueRenderer(key_order=["level", "event"]),
+    ]
+)
 # Without deadlines: a machine may be busy. `make test` runs a part of the examples, `make test-all` all.
 hypothesis_settings.register_profile("part", deadline=None, max_examples=30)
 hypothesis_settings.register_profile("all", deadline=None, max_examples=100)

@@ -116,7 +116,12 @@ def _start_postgres(stack: Stack) -> None:
         cwd="/",
         **as_user,  # type: ignore[call-overload]
     )
-    options = ["listen_addresses=", f"unix_socket_directories={stack.folder}/run", "max_connections=200"]
+    options = [
+        "listen_addresses=",
+        f"unix_socket_directories={stack.folder}/run",
+        "max_connections=200",
+        "autovacuum_naptime=1h",  # tests create many databases; a visit to each would take as many processes
+    ]
     stack.processes["postgres"] = subprocess.Popen(
         [
             str(programs / "postgres"),

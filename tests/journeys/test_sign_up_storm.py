@@ -27,9 +27,8 @@ HUNDREDTH = Size(
 
 
 @pytest.fixture(scope="module")
-async def servers(stack: Stack, request: pytest.FixtureRequest) -> AsyncIterator[StormServers]:
-    amqp_url = request.getfixturevalue("amqp_url") if stack.name == "servers" else None
-    async with storm_servers(stack.name, amqp_url) as servers:
+async def servers(stack: Stack, broker_url: str | None) -> AsyncIterator[StormServers]:
+    async with storm_servers(stack.name, broker_url) as servers:
         yield servers
 
 

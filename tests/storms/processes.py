@@ -70,7 +70,9 @@ async def fleet_at(
         **(settings or {}),
     }
     database = await Database.open(database_url)
-    fleet = Fleet(database, environment, folder / "fleet.log", lineup)
+    log = folder / "fleet.log"
+    log.unlink(missing_ok=True)  # of an earlier fleet on the same servers
+    fleet = Fleet(database, environment, log, lineup)
     try:
         fleet.start_all()
         yield fleet
