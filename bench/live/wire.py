@@ -66,7 +66,7 @@ class Wire(asyncio.Protocol):
             kind, text = unread[at] & 0x0F, unread[start : start + size]
             at = start + size
             if kind == TEXT:
-                self._on_reply(text)
+                self._hear(text)
             elif kind == PING:
                 self.send_text(text, kind=10)
             elif kind == CLOSE:
