@@ -46,6 +46,7 @@ class Post:
     welcomes: Queue
     counts: Queue
     broken: list[bool] = field(default_factory=list)
+    _markers: set[UUID] = field(default_factory=set)
 
     async def publish(self, *bodies: bytes) -> list[UUID]:
         exchange = next(iter(self.parts.topology.exchanges))
@@ -79,26 +80,35 @@ class Post:
         return await until(found)
 
     async def effects(self, queue: Queue) -> list[UUID]:
-        """The messages that this queue's handler finished, once for each time."""
+        """The test's messages that this queue's handler finished, once for each time."""
+        return [one for one in await self._handled(queue) if one not in self._markers]
+
+    async def _handled(self, queue: Queue) -> list[UUID]:
         async with self.parts.database.connection() as db:
             rows = await db.fetch("SELECT message_id FROM effects WHERE queue = $1", queue.name)
         return [row["message_id"] for row in rows]
 
     async def until_applied(self, queue: Queue, *message_ids: UUID) -> None:
         async def all_there() -> bool:
-            return set(message_ids) <= set(await self.effects(queue))
+            return set(message_ids) <= set(await self._handled(queue))
 
         await until(all_there)
 
     async def until_quiet(self) -> None:
-        """Wait until no replay is unsent and every queue is empty."""
+        """Wait until every message so far was handled: one at a time, so a last message comes after them.
 
-        async def is_quiet() -> bool:
+        An empty queue is not enough: RabbitMQ counts no message that a consumer has and is handling.
+        """
+
+        async def all_sent() -> bool:
             async with self.parts.database.connection() as db:
-                unsent = await db.fetchval("SELECT count(*) FROM outbox WHERE queue IS NOT NULL")
-            return unsent == 0 and not any((await self.parts.bus.depths()).values())
+                return await db.fetchval("SELECT count(*) = 0 FROM outbox WHERE queue IS NOT NULL")
 
-        await until(is_quiet)
+        await until(all_sent)
+        (marker,) = await self.publish(sound())
+        self._markers.add(marker)
+        for queue in (self.welcomes, self.counts):
+            await self.until_applied(queue, marker)
 
 
 @asynccontextmanager
@@ -137,6 +147,7 @@ async def post(
         "role": "notifier",
         "does": "Hears.",
         "dead_letters_to": dlx,
+        "concurrency": 1,
     }
     welcomes, counts = Queue(name=f"welcomes_{tag}", **said), Queue(name=f"counts_{tag}", **said)
     grave = Queue(
