@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from catraca.cli.failures import REFUSED, fail
+
 
 class Format(StrEnum):
     TABLE = "table"
@@ -13,17 +15,22 @@ class Format(StrEnum):
 
 
 def events(
+    key: Annotated[
+        str | None, typer.Argument(help="Print the fields, an example and the queues of this event.")
+    ] = None,
     form: Annotated[Format, typer.Option("--format", help="A table, a page, or AsyncAPI 3.0 as JSON.")] = (
         Format.TABLE
     ),
 ) -> None:
-    """Print every event: its fields, its publishers, its queues and the roles that consume them.
+    """Print every event: its meaning, its publishers, its queues and the roles that consume them.
 
-    Example: `catraca events --format asyncapi > catraca.asyncapi.json`
+    Examples: `catraca events ride.accepted`, `catraca events --format asyncapi > catraca.asyncapi.json`
     """
     import json
 
-    if form is Format.MARKDOWN:
+    if key is not None:
+        _print_details(key, form)
+    elif form is Format.MARKDOWN:
         from catraca.events.markdown import page
 
         typer.echo(page(), nl=False)
@@ -35,6 +42,21 @@ def events(
         _print_table()
 
 
+def _print_details(key: str, form: Format) -> None:
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    from catraca.events.markdown import details
+
+    found = details(key)
+    if not found:
+        fail(f"no event is named {key}; `catraca events` lists them", REFUSED)
+    if form is Format.MARKDOWN:
+        typer.echo(found, nl=False)
+    else:
+        Console(highlight=False).print(Markdown(found))
+
+
 def _print_table() -> None:
     from rich.console import Console
     from rich.markup import escape
@@ -43,11 +65,10 @@ def _print_table() -> None:
     from catraca.events.catalogue import catalogue
 
     table = Table(show_lines=True)
-    for heading in ("event", "says", "fields", "from", "to"):
+    for heading in ("event", "meaning", "from", "to"):
         table.add_column(heading, overflow="fold", no_wrap=heading == "event")
     for entry in catalogue():
-        fields = [f"{field.name}: {field.type}" for field in entry.fields]
         queues = [f"{one.name}: {one.role}{' (planned)' if one.planned else ''}" for one in entry.queues]
-        cells = [f"{entry.key}\n({entry.exchange})", entry.says, fields, entry.publishers, queues]
+        cells = [f"{entry.key}\n({entry.exchange})", entry.says, entry.publishers, queues]
         table.add_row(*(escape(cell if isinstance(cell, str) else "\n".join(cell)) for cell in cells))
     Console(highlight=False).print(table)

@@ -259,5 +259,27 @@ async def test_command_prints_the_catalogue_without_servers(form: str, tmp_path:
     elif form == "markdown":
         assert output == page()
     else:
-        for word in ("user.created", "users.events", "people", "uuid", "housekeeper"):
+        for word in ("user.created", "users.events", "people", "housekeeper"):
             assert word in output
+
+
+async def test_command_prints_the_details_of_one_event(tmp_path: Path) -> None:
+    environment = os.environ | {"COLUMNS": "200"}
+    code, output, errors = await run_catraca(
+        "events", "ride.accepted", environment=environment, folder=tmp_path
+    )
+    assert (code, errors) == (0, "")
+    for word in (
+        "rides.events",
+        "driver_id",
+        "uuid",
+        '"event_type": "ride.accepted"',
+        "housekeeper",
+        "notification to",
+    ):
+        assert word in output
+
+
+async def test_command_refuses_an_unknown_event(tmp_path: Path) -> None:
+    code, _, errors = await run_catraca("events", "ride.flown", environment=os.environ, folder=tmp_path)
+    assert (code, errors) == (2, "catraca: no event is named ride.flown; `catraca events` lists them\n")
