@@ -18,7 +18,7 @@ help: ## Show this help
 up: .venv/.runtime ## Run Catraca here, with everything it needs (Ctrl-C stops it; DEMO=1: a city moves in it)
 	@exec $(BIN)/catraca up $(if $(DEMO),--demo)
 
-test: check ## Check, then test on real servers (six minutes on two cores)
+test: check ## Check, then test on real servers (five minutes on two cores)
 	@sh tests/install-servers.sh
 	$(PYTEST)
 

@@ -1,4 +1,4 @@
-"""The README's script does what it says."""
+"""The Python script of the tour."""
 
 import asyncio
 import sys
@@ -6,15 +6,15 @@ from pathlib import Path
 
 from catraca.roles.parts import Parts
 from tests.client.people import token_of
+from tests.docs.pages import TOUR, fenced
 from tests.servers import on_one_stack
-from tests.test_docs import README, fenced, section
 
 RUN_SECONDS = 60
 
 
 @on_one_stack
-async def test_readme_script_prints_the_passengers_messages(town: Parts, tmp_path: Path) -> None:
-    (script,) = fenced(section(README, "From your own scripts"), "python")
+async def test_script_prints_the_passengers_messages(town: Parts, tmp_path: Path) -> None:
+    (script,) = fenced(TOUR.read_text(), "python")
     file = tmp_path / "script.py"
     file.write_text(script.replace("http://127.0.0.1:8000", f"http://127.0.0.1:{town.settings.process.port}"))
     process = await asyncio.create_subprocess_exec(
