@@ -12,23 +12,10 @@ import pytest
 from catraca.platform.key_queues import KeyQueues
 from catraca.platform.leases import acquire_lease, read_holder, release_lease
 from catraca.platform.redis_client import RedisAway, RedisClient, RedisLimits
-from tests.servers import Stack, until
-from tests.support.redis_server import PATIENT, PrivateRedis, private_redis
+from tests.servers import until
+from tests.support.redis_server import PATIENT, PrivateRedis
 
 MINUTE = timedelta(minutes=1)
-
-
-@pytest.fixture
-async def server(stack: Stack) -> AsyncIterator[PrivateRedis]:
-    async with private_redis(stack) as server:
-        yield server
-
-
-@pytest.fixture
-async def redis(server: PrivateRedis) -> AsyncIterator[RedisClient]:
-    client = RedisClient(server.url, limits=PATIENT)
-    yield client
-    await client.close()
 
 
 @pytest.fixture

@@ -10,18 +10,12 @@ import pytest
 from redis import exceptions
 
 from catraca.platform.redis_client import AWAY, RedisAway, RedisClient, RedisLimits, Script
-from tests.servers import Stack, until
-from tests.support.redis_server import PATIENT, PrivateRedis, private_redis
+from tests.servers import until
+from tests.support.redis_server import PATIENT, PrivateRedis
 
 ADD = Script("return redis.call('INCRBY', KEYS[1], ARGV[1])")
 # Short for quick tests, but long enough for a busy machine.
 LIMITS = RedisLimits(connections=4, answer_seconds=1, away_seconds=0.05)
-
-
-@pytest.fixture
-async def server(stack: Stack) -> AsyncIterator[PrivateRedis]:
-    async with private_redis(stack) as server:
-        yield server
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from ipaddress import ip_network
 from uuid import uuid4
@@ -22,19 +21,6 @@ from tests.support.redis_server import PATIENT, PrivateRedis, private_redis
 
 KEY = b"a key of the tests' own"
 FEW = RateLimit(3, 60)
-
-
-@pytest.fixture
-async def server(stack: Stack) -> AsyncIterator[PrivateRedis]:
-    async with private_redis(stack) as server:
-        yield server
-
-
-@pytest.fixture
-async def redis(server: PrivateRedis) -> AsyncIterator[RedisClient]:
-    client = RedisClient(server.url, limits=PATIENT)
-    yield client
-    await client.close()
 
 
 def test_rates_are_parsed_as_count_per_unit() -> None:
