@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from fastapi import FastAPI
+
 from catraca.platform.http.health import Health
 from catraca.roles.api import build_app
 from catraca.roles.parts import open_parts
@@ -139,11 +141,15 @@ def _snake(name: str) -> str:
     return re.sub(r"(?<=[a-z])([A-Z])", r"_\1", name).lower()
 
 
-async def openapi_document() -> Schema:
-    """The document of an API whose servers need not run."""
+async def build_offline_app() -> FastAPI:
+    """The API, for its routes and its document: no server need run, and it answers no request."""
     settings = Settings.defaults().changed(database_url="postgresql://127.0.0.1:1/none", secret="-" * 32)
     async with open_parts(settings) as parts:
-        return build_app(parts, Health(required={})).openapi()
+        return build_app(parts, Health(required={}))
+
+
+async def openapi_document() -> Schema:
+    return (await build_offline_app()).openapi()
 
 
 def generated(document: Schema) -> str:

@@ -51,9 +51,9 @@ def audit(
     with expected_failures():
         found = run_on_database(lambda db: find_entries(db, wanted, before=before, limit=limit + 1))
     if as_json:
-        from catraca.domains.audit.schemas import EntryPage
+        from catraca.domains.audit.schemas import AuditPage
 
-        typer.echo(EntryPage.of(found, limit=limit).model_dump_json(indent=2))
+        typer.echo(AuditPage.of(found, limit=limit).model_dump_json(indent=2))
     else:
         _print_entries(found[:limit], more=len(found) > limit)
 

@@ -7,7 +7,7 @@ from fastapi import Depends, Query
 
 from catraca.domains.audit import service
 from catraca.domains.audit.model import Filter
-from catraca.domains.audit.schemas import Action, EntryPage, FilterText
+from catraca.domains.audit.schemas import Action, AuditPage, FilterText
 from catraca.platform.forms import Moment, PageCursor, PageLimit
 from catraca.platform.http.caller import Operator
 from catraca.platform.http.problems import problems
@@ -44,9 +44,9 @@ async def list_audit(
     wanted: Annotated[Filter, Depends(_filter)],
     before: PageCursor = None,
     limit: PageLimit = 50,
-) -> EntryPage:
+) -> AuditPage:
     """Returns a page of the audit log, the newest entry first.
 
     It holds every action of an operator with its actor, and every event of rides, searches and users.
     """
-    return EntryPage.of(await service.find_entries(db, wanted, before=before, limit=limit + 1), limit=limit)
+    return AuditPage.of(await service.find_entries(db, wanted, before=before, limit=limit + 1), limit=limit)

@@ -26,7 +26,7 @@ FilterText = Annotated[str, Field(min_length=1, max_length=NAME_MAX_CHARACTERS)]
 Action = Annotated[str, Field(max_length=NAME_MAX_CHARACTERS, pattern=ACTION_PATTERN)]
 
 
-class EntryOut(Answer):
+class AuditEntryOut(Answer):
     model_config = examples(ENTRY)
 
     id: UUID
@@ -39,9 +39,11 @@ class EntryOut(Answer):
     request_id: str | None = Field(description="The request that caused it, if any.")
 
 
-class EntryPage(Page[EntryOut, UUID]):
+class AuditPage(Page[AuditEntryOut, UUID]):
     model_config = examples({"items": [ENTRY], "next": None})
 
     @classmethod
     def of(cls, entries: Sequence[Entry], *, limit: int) -> Self:
-        return cls.split(entries, limit=limit, item=EntryOut.model_validate, cursor=lambda entry: entry.id)
+        return cls.split(
+            entries, limit=limit, item=AuditEntryOut.model_validate, cursor=lambda entry: entry.id
+        )

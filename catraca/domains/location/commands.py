@@ -13,7 +13,7 @@ from catraca.domains.location.model import DriverId
 from catraca.domains.location.pings.schemas import PingList, PingsOut
 from catraca.domains.location.pings.service import PingRecorder
 from catraca.domains.location.presence.model import DriverStatus
-from catraca.domains.location.presence.schemas import StatusIn, StatusOut
+from catraca.domains.location.presence.schemas import DriverStatusIn, DriverStatusOut
 from catraca.domains.location.presence.service import PresenceParts, set_status
 from catraca.platform.auth import Principal
 from catraca.platform.clock import now
@@ -36,13 +36,13 @@ def socket_commands(
 
     async def change_status(caller: Principal, data: Mapping[str, Any]) -> Mapping[str, object]:
         driver_id = _driver(caller)
-        body = StatusIn.model_validate(data)
+        body = DriverStatusIn.model_validate(data)
         ping = body.position.to_ping(now()) if body.position else None
 
         async def work(db: Db) -> DriverStatus:
             return await set_status(db, presence, driver_id, online=body.online, ping=ping, by=driver_id)
 
-        return StatusOut.of(driver_id, await transact(work)).model_dump(mode="json")
+        return DriverStatusOut.of(driver_id, await transact(work)).model_dump(mode="json")
 
     return {"location.ping": record_pings, "location.status": change_status}
 

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from catraca.domains.onboarding import service
 from catraca.domains.onboarding.model import FileKind, Seal
-from catraca.domains.onboarding.schemas import ImportOut, SignUpIn, SignUpOut, StatusOut
+from catraca.domains.onboarding.schemas import ImportOut, SignUpIn, SignUpOut, SignUpStatusOut
 from catraca.platform.database.idempotency import KEY_SHAPE
 from catraca.platform.errors import IdempotencyKeyInvalid, MediaTypeUnsupported, NotFound
 from catraca.platform.http.caller import Operator
@@ -141,10 +141,10 @@ def _check_key(key: str | None) -> None:
     summary="Read the status of a sign-up",
     responses=problems(404, 422),
 )
-async def read_status(request: Request, user_id: UUID, db: OpenDb, parts: Parts) -> StatusOut:
+async def read_status(request: Request, user_id: UUID, db: OpenDb, parts: Parts) -> SignUpStatusOut:
     """Returns the status for the sign-up's `status_token` as bearer token; otherwise 404."""
     kind, _, token = request.headers.get("authorization", "").partition(" ")
     request_id = parts.seal.open_token(user_id, token.strip()) if kind.lower() == "bearer" else None
     if request_id is None:
         raise NotFound
-    return StatusOut.of(user_id, await service.status_of(db, user_id, request_id=request_id))
+    return SignUpStatusOut.of(user_id, await service.status_of(db, user_id, request_id=request_id))

@@ -62,7 +62,7 @@ class ImportOut(BaseModel):
         )
 
 
-class StatusOut(BaseModel):
+class SignUpStatusOut(BaseModel):
     model_config = examples(
         {"id": "3f0c0f7e-6f52-4b62-9c43-0f6f6d3a8f11", "status": "created", "reason": None},
         {"id": "3f0c0f7e-6f52-4b62-9c43-0f6f6d3a8f11", "status": "rejected", "reason": "email_taken"},

@@ -6,7 +6,7 @@ from uuid import UUID
 from fastapi import Depends
 
 from catraca.domains.location.presence import service
-from catraca.domains.location.presence.schemas import StatusIn, StatusOut
+from catraca.domains.location.presence.schemas import DriverStatusIn, DriverStatusOut
 from catraca.domains.location.presence.service import PresenceParts
 from catraca.domains.location.routes import require_driver
 from catraca.platform.clock import now
@@ -25,13 +25,13 @@ router = make_router(prefix="/v1/location", route_class=UnitOfWork)
 )
 async def set_status(
     driver_id: UUID,
-    body: StatusIn,
+    body: DriverStatusIn,
     db: OpenDb,
     caller: Caller,
     parts: Annotated[PresenceParts, Depends(wired(PresenceParts))],
-) -> StatusOut:
+) -> DriverStatusOut:
     """Safe to repeat. Drivers who send no pings for a while are set offline by the server."""
     driver = require_driver(caller, driver_id)
     ping = body.position.to_ping(now()) if body.position else None
     status = await service.set_status(db, parts, driver, online=body.online, ping=ping, by=caller.id)
-    return StatusOut.of(driver, status)
+    return DriverStatusOut.of(driver, status)

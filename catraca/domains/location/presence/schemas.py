@@ -12,14 +12,14 @@ from catraca.domains.location.schemas import EXAMPLE_ID, EXAMPLE_PLACE, PingIn
 from catraca.platform.forms import Body
 
 
-class StatusIn(Body):
+class DriverStatusIn(Body):
     model_config = ConfigDict(json_schema_extra={"examples": [{"online": True, "position": EXAMPLE_PLACE}]})
 
     online: bool = Field(strict=True)
     position: PingIn | None = Field(default=None, description="First position; used when going online.")
 
 
-class StatusOut(BaseModel):
+class DriverStatusOut(BaseModel):
     model_config = ConfigDict(
         json_schema_extra={
             "examples": [{"driver_id": EXAMPLE_ID, "online": True, "since": "2031-05-30T14:00:00Z"}]

@@ -12,7 +12,7 @@ from catraca.domains.scheduling.booking import service
 from catraca.domains.scheduling.booking.schemas import (
     AppointmentIn,
     AppointmentPage,
-    CancelIn,
+    CancelAppointmentIn,
     RescheduleIn,
     SwapIn,
     SwappedOut,
@@ -139,7 +139,7 @@ async def swap_appointments(
 )
 @within(appointment_queue)
 async def cancel_appointment(
-    appointment_id: UUID, db: OpenDb, caller: Caller, body: CancelIn | None = None
+    appointment_id: UUID, db: OpenDb, caller: Caller, body: CancelAppointmentIn | None = None
 ) -> AppointmentOut:
     """Its time is free at once. Safe to repeat."""
     canceled = await service.cancel(db, caller, appointment_id, reason=body and body.reason)

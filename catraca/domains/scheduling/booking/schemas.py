@@ -46,7 +46,7 @@ class SwapIn(Body):
     appointment_id: Annotated[UUID, Field(description="The other appointment.")]
 
 
-class CancelIn(Body):
+class CancelAppointmentIn(Body):
     model_config = examples({"reason": "Viagem"})
 
     reason: Reason | None = None

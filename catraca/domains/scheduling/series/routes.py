@@ -3,7 +3,7 @@
 from uuid import UUID
 
 from catraca.domains.scheduling.appointments.service import client_for
-from catraca.domains.scheduling.booking.schemas import CancelIn
+from catraca.domains.scheduling.booking.schemas import CancelAppointmentIn
 from catraca.domains.scheduling.series import service
 from catraca.domains.scheduling.series.schemas import SeriesBookedOut, SeriesIn, SeriesOut
 from catraca.domains.scheduling.shared.routes import TAGS, Parts, queue_of, requested_worker_queue
@@ -50,7 +50,7 @@ async def get_series(series_id: UUID, db: OpenDb, caller: Caller) -> SeriesOut:
 )
 @within(queue_of("series_id", service.find_worker_id))
 async def cancel_series(
-    series_id: UUID, db: OpenDb, caller: Caller, body: CancelIn | None = None
+    series_id: UUID, db: OpenDb, caller: Caller, body: CancelAppointmentIn | None = None
 ) -> SeriesOut:
     """Cancels the appointments that have not begun; their time is free at once. Safe to repeat."""
     left = await service.cancel_series(db, caller, series_id, reason=body and body.reason)

@@ -7,7 +7,7 @@ from catraca.domains.scheduling.appointments.service import client_for
 from catraca.domains.scheduling.shared.model import EntryId, ServiceId, SubjectId
 from catraca.domains.scheduling.shared.routes import TAGS
 from catraca.domains.scheduling.waitlist import service
-from catraca.domains.scheduling.waitlist.schemas import EntryIn, EntryOut, EntryPage
+from catraca.domains.scheduling.waitlist.schemas import WaitlistEntryIn, WaitlistEntryOut, WaitlistPage
 from catraca.platform.forms import PageCursor, PageLimit
 from catraca.platform.http.caller import Caller
 from catraca.platform.http.problems import problems
@@ -23,7 +23,7 @@ router = make_router(prefix="/v1/scheduling/waitlist", route_class=UnitOfWork)
     status_code=201,
     responses=problems(401, 403, 404, 409, 422),
 )
-async def join_line(body: EntryIn, db: OpenDb, caller: Caller) -> EntryOut:
+async def join_line(body: WaitlistEntryIn, db: OpenDb, caller: Caller) -> WaitlistEntryOut:
     """Time that becomes free is held for the client who has waited longest, before others can book it."""
     client = await client_for(db, caller, body.to_client())
     assert client.id is not None, "only accounts are taken"
@@ -35,7 +35,7 @@ async def join_line(body: EntryIn, db: OpenDb, caller: Caller) -> EntryOut:
         starts_from=body.from_,
         starts_before=body.to,
     )
-    return EntryOut.of(entry)
+    return WaitlistEntryOut.of(entry)
 
 
 @router.get("", tags=TAGS, summary="List waitlist entries", responses=problems(401, 422))
@@ -45,7 +45,7 @@ async def list_entries(
     service_id: UUID | None = None,
     after: PageCursor = None,
     limit: PageLimit = 50,
-) -> EntryPage:
+) -> WaitlistPage:
     """Pages of the caller's own entries, sorted by creation; of all entries for operators."""
     found = await service.find_entries(
         db,
@@ -54,7 +54,7 @@ async def list_entries(
         after=after,
         limit=limit + 1,
     )
-    return EntryPage.of(found, limit=limit)
+    return WaitlistPage.of(found, limit=limit)
 
 
 @router.delete(

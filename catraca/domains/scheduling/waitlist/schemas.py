@@ -14,7 +14,7 @@ from catraca.domains.scheduling.waitlist.model import EntryStatus, WaitlistEntry
 from catraca.platform.forms import Answer, Body, Next, split_page
 
 
-class EntryIn(Body):
+class WaitlistEntryIn(Body):
     service_id: UUID
     worker_id: Annotated[UUID | None, Field(description="Default: any worker.")] = None
     from_: Annotated[WholeMoment, Field(alias="from", description="The earliest start.")]
@@ -25,7 +25,7 @@ class EntryIn(Body):
         return self.client and self.client.to_client()
 
 
-class OfferOut(Answer):
+class WaitlistOfferOut(Answer):
     """Book it with its `hold_id` before it expires, or release the hold."""
 
     hold_id: UUID
@@ -35,7 +35,7 @@ class OfferOut(Answer):
     expires_at: datetime | None
 
 
-class EntryOut(BaseModel):
+class WaitlistEntryOut(BaseModel):
     entry_id: UUID
     service_id: UUID
     worker_id: UUID | None
@@ -47,7 +47,7 @@ class EntryOut(BaseModel):
         int | None,
         Field(description="Among entries that want some of the same times; null if it does not wait."),
     ]
-    offer: Annotated[OfferOut | None, Field(description="The open offer.")]
+    offer: Annotated[WaitlistOfferOut | None, Field(description="The open offer.")]
     appointment_id: Annotated[UUID | None, Field(description="The appointment booked from an offer.")]
     created_at: datetime
     changed_at: datetime
@@ -64,18 +64,18 @@ class EntryOut(BaseModel):
             to=entry.starts_before,
             status=entry.status,
             position=entry.position,
-            offer=None if offer is None or is_booked else OfferOut.model_validate(offer),
+            offer=None if offer is None or is_booked else WaitlistOfferOut.model_validate(offer),
             appointment_id=offer.hold_id if offer and is_booked else None,
             created_at=entry.created_at,
             changed_at=entry.changed_at,
         )
 
 
-class EntryPage(BaseModel):
-    entries: list[EntryOut]
+class WaitlistPage(BaseModel):
+    entries: list[WaitlistEntryOut]
     next: Next[UUID]
 
     @classmethod
     def of(cls, found: Sequence[WaitlistEntry], *, limit: int) -> Self:
         page, after = split_page(found, limit=limit, cursor=lambda entry: entry.id)
-        return cls(entries=[EntryOut.of(entry) for entry in page], next=after)
+        return cls(entries=[WaitlistEntryOut.of(entry) for entry in page], next=after)

@@ -33,7 +33,7 @@ OPTIONS = [
     "--warnings=off",
     "--no-color",
 ]
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent.parent.parent
 HOOKS = "tests.support.schemathesis_hooks"
 CONFIG = """
 [checks.positive_data_acceptance]
