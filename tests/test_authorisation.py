@@ -5,7 +5,7 @@ the five statuses, and, where the path or body needs more than the owner's id, a
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
 from uuid import uuid4
 
@@ -189,8 +189,11 @@ async def a_fence(api: httpx.AsyncClient, owner: Person) -> Prepared:
 async def a_village(api: httpx.AsyncClient, owner: Person) -> Prepared:
     """A community, and a body that would leave it unchanged."""
     made = await post_community(api)
-    path = {"community_id": made["community_id"], "version": "1"}
-    return Prepared(path, community_body(version=1), query={"version": "1"})
+    return Prepared({"community_id": made["community_id"], "version": "1"}, community_body(version=1))
+
+
+async def a_village_to_retire(api: httpx.AsyncClient, owner: Person) -> Prepared:
+    return replace(await a_village(api, owner), query={"version": "1"})
 
 
 @pytest.fixture(autouse=True)
@@ -207,9 +210,10 @@ async def letter(database: Database) -> None:
 
 
 Wanted = Callable[[Clinic], object]
+Query = Callable[[Clinic], dict[str, str]]
 
 
-def at_a_clinic(body: Wanted | None = None) -> Prepare:
+def at_a_clinic(body: Wanted | None = None, query: Query | None = None) -> Prepare:
     """The owner is a worker there, with a day off."""
 
     async def prepare(api: httpx.AsyncClient, owner: Person) -> Prepared:
@@ -218,8 +222,8 @@ def at_a_clinic(body: Wanted | None = None) -> Prepare:
         worker_id, room_id = await clinic.worker(user_id=str(owner.id)), await clinic.room()
         off = await clinic.call("POST", f"/workers/{worker_id}/time-off", a_day_off(clinic))
         path = {"worker_id": str(worker_id), "service_id": str(clinic.service_id), "room_id": str(room_id)}
-        day = {"from": clinic.at("00:00"), "to": clinic.at("00:00", days=1)}
-        return Prepared(path | {"time_off_id": off["time_off_id"]}, body and body(clinic), query=day)
+        path |= {"time_off_id": off["time_off_id"]}
+        return Prepared(path, body and body(clinic), query=query(clinic) if query else {})
 
     return prepare
 
@@ -235,18 +239,27 @@ async def a_closed_room(api: httpx.AsyncClient, owner: Person) -> Prepared:
     return Prepared({"room_id": str(room_id), "time_off_id": closed["time_off_id"]})
 
 
-async def what_is_free(api: httpx.AsyncClient, owner: Person) -> Prepared:
-    clinic = await open_clinic(api, cast(Parts, None))
-    day = {"from": clinic.at("00:00"), "to": clinic.at("23:00"), "starts_at": clinic.at("09:00")}
-    return Prepared(query={"service_id": str(clinic.service_id), **day})
+def whole_day(clinic: Clinic) -> dict[str, str]:
+    return {"from": clinic.at("00:00"), "to": clinic.at("00:00", days=1)}
+
+
+def slots_of_a_day(clinic: Clinic) -> dict[str, str]:
+    return {"service_id": str(clinic.service_id), **whole_day(clinic)}
+
+
+def slot_at_nine(clinic: Clinic) -> dict[str, str]:
+    return {"service_id": str(clinic.service_id), "starts_at": clinic.at("09:00")}
 
 
 async def a_time_for_the_owner(api: httpx.AsyncClient, owner: Person) -> Prepared:
-    """A time to book or hold, requested by any caller; and the owner's list."""
+    """A time to book or hold, requested by any caller."""
     await owner.known_to(api)
     clinic = await open_clinic(api, cast(Parts, None))
-    wish = clinic.wish(clinic.at("09:00"), client={"user_id": str(owner.id)})
-    return Prepared(body=wish, query={"client_id": str(owner.id)})
+    return Prepared(body=clinic.wish(clinic.at("09:00"), client={"user_id": str(owner.id)}))
+
+
+async def list_of_the_owner(api: httpx.AsyncClient, owner: Person) -> Prepared:
+    return Prepared(query={"client_id": str(owner.id)})
 
 
 def booked_by_the_owner(body: Wanted | None = None) -> Prepare:
@@ -379,7 +392,10 @@ NO_HOURS = at_a_clinic(lambda clinic: [])
 IDLE = at_a_clinic(lambda clinic: {"service_ids": []})
 NOWHERE = at_a_clinic(lambda clinic: {"room_ids": []})
 DAY_OFF = at_a_clinic(lambda clinic: a_day_off(clinic, days=9))
-FREE, FOR_OWNER, WITH = what_is_free, a_time_for_the_owner, with_the_owner
+DAY = at_a_clinic(query=whole_day)
+FREE, AT_NINE = at_a_clinic(query=slots_of_a_day), at_a_clinic(query=slot_at_nine)
+FOR_OWNER, LISTED, WITH = a_time_for_the_owner, list_of_the_owner, with_the_owner
+RETIRED = a_village_to_retire
 OWN = booked_by_the_owner()
 LATER = booked_by_the_owner(lambda clinic: {"starts_at": clinic.at("14:00")})
 OFFERED = an_offered_ride
@@ -461,7 +477,7 @@ CASES = [
     Case("GET /v1/communities/at",                401,      200,  200,   200,      200, a_place),
     Case(f"GET {FENCED}",                         401,      200,  200,   200,      200, a_village),
     Case(f"PUT {FENCED}",                         401,      403,  403,   403,      200, a_village, "driver"),
-    Case(f"DELETE {FENCED}",                      401,      403,  403,   403,      200, a_village, "driver"),
+    Case(f"DELETE {FENCED}",                      401,      403,  403,   403,      200, RETIRED, "driver"),
     Case(f"GET {FENCED}/versions",                401,      200,  200,   200,      200, a_village),
     Case(f"GET {FENCED}/versions/{{version}}",    401,      200,  200,   200,      200, a_village),
 
@@ -482,7 +498,7 @@ CASES = [
     Case(f"GET {AGENDA}/services",                401,      200,  200,   200,      200, CLINIC, "worker"),
     Case(f"PUT {AGENDA}/services",                401,      403,  403,   403,      200, IDLE, "worker"),
     Case(f"POST {AGENDA}/time-off",               401,      403,  403,   201,      201, DAY_OFF, *A_WORKERS),
-    Case(f"GET {AGENDA}/time-off",                401,      403,  403,   200,      200, CLINIC, *A_WORKERS),
+    Case(f"GET {AGENDA}/time-off",                401,      403,  403,   200,      200, DAY, *A_WORKERS),
     Case(f"DELETE {AGENDA}/time-off/{{time_off_id}}", 401,  403,  403,   204,      204, CLINIC, *A_WORKERS),
     Case(f"POST {SCHED}/services",                401,      403,  403,   403,      201, A_SERVICE, "worker"),
     Case(f"GET {SCHED}/services",                 401,      200,  200,   200,      200),
@@ -495,12 +511,12 @@ CASES = [
     Case(f"GET {CLOSABLE}",                       401,      200,  200,   200,      200, CLINIC, "worker"),
     Case(f"PUT {CLOSABLE}",                       401,      403,  403,   403,      200, A_ROOM, "worker"),
     Case(f"POST {CLOSABLE}/time-off",             401,      403,  403,   403,      201, DAY_OFF, "worker"),
-    Case(f"GET {CLOSABLE}/time-off",              401,      403,  403,   403,      200, CLINIC, "worker"),
+    Case(f"GET {CLOSABLE}/time-off",              401,      403,  403,   403,      200, DAY, "worker"),
     Case(f"DELETE {CLOSABLE}/time-off/{{time_off_id}}", 401, 403, 403,   403,      204, a_closed_room),
     Case(f"GET {SCHED}/availability",             401,      200,  200,   200,      200, FREE),
-    Case(f"GET {SCHED}/availability/explain",     401,      200,  200,   200,      200, FREE),
+    Case(f"GET {SCHED}/availability/explain",     401,      200,  200,   200,      200, AT_NINE),
     Case(f"POST {SCHED}/appointments",            401,      403,  403,   201,      201, FOR_OWNER),
-    Case(f"GET {SCHED}/appointments",             401,      403,  403,   200,      200, FOR_OWNER),
+    Case(f"GET {SCHED}/appointments",             401,      403,  403,   200,      200, LISTED),
     Case(f"GET {BOOKED}",                         401,      404,  404,   200,      200, OWN),
     Case(f"POST {BOOKED}/reschedule",             401,      404,  404,   200,      200, LATER),
     Case(f"POST {BOOKED}/swap",                   401,      403,  403,   403,      200, two_to_swap),

@@ -22,3 +22,7 @@ def test_operation_ids_are_unique_and_head_is_not_listed(document: dict[str, Any
     ids = [operation["operationId"] for _, operation in operations(document)]
     assert len(ids) == len(set(ids))
     assert {where.split()[0] for where, _ in operations(document)} == METHODS
+
+
+def test_every_operation_documents_invalid_requests(document: dict[str, Any]) -> None:
+    assert [where for where, one in operations(document) if "422" not in one["responses"]] == []

@@ -50,7 +50,7 @@ def create_app(
         redirect_slashes=False,
         docs_url=None,
         redoc_url=None,
-        openapi_url="/openapi.json",
+        openapi_url=None,  # `docs.router` has the route
         # FastAPI's tracing reads bodies and costs time on every request; ours is `RequestMiddleware`.
         telemetry={"tracing": False, "metrics": False, "logs": False},
         middleware=_middleware(parts),

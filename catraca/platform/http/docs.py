@@ -5,7 +5,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from fastapi import FastAPI, Response
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import JSONResponse
 from fastapi.routing import iter_route_contexts
 
 from catraca.platform.errors import NotFound
@@ -31,9 +32,9 @@ Send `Idempotency-Key` with each request that changes something. If the response
 request again with the same key: it takes effect once, and the retry gets the first response again, with the
 header `Idempotency-Replayed: true`. The same key with a different request is refused (422).
 
-### Bodies
-UTF-8 JSON, not compressed. Unknown fields, duplicate keys, NUL characters and numbers beyond 64 bits are
-refused.
+### Bodies and queries
+Bodies are UTF-8 JSON, not compressed. Unknown fields, unknown query parameters, duplicate keys, NUL
+characters and numbers beyond 64 bits are refused.
 """
 PLATFORM_TAGS = {"health": "Liveness, readiness and metrics."}
 IDEMPOTENCY_KEY: dict[str, Any] = {
@@ -82,6 +83,11 @@ PAGE_HEADERS = {"content-security-policy": PAGE_POLICY, "cache-control": "no-cac
 ASSET_HEADERS = {"cache-control": "public, max-age=3600"}
 
 router = make_router(include_in_schema=False)
+
+
+@router.get("/openapi.json")
+async def openapi(request: Request) -> Response:
+    return JSONResponse(request.app.openapi())
 
 
 @router.get("/docs")

@@ -77,7 +77,8 @@ def document_problems(openapi: dict[str, Any]) -> None:
     for operations in openapi["paths"].values():
         for operation in operations.values():
             responses = operation["responses"]
-            if "HTTPValidationError" in str(responses.get("422")):
+            # Every route refuses unknown query parameters.
+            if "422" not in responses or "HTTPValidationError" in str(responses["422"]):
                 responses["422"] = _documented(HTTPStatus.UNPROCESSABLE_ENTITY.phrase)
             responses.setdefault("default", _documented("Any other error"))
 

@@ -5,7 +5,10 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Annotated, Any, TypeVar, cast
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
+from fastapi.dependencies.models import Dependant
+from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
+from starlette.requests import HTTPConnection
 
 from catraca.platform.auth import Principal
 from catraca.platform.database import Database, Db, Transact
@@ -20,11 +23,52 @@ Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 T = TypeVar("T")
 
 
+class CheckedRoute(APIRoute):
+    """Refuses a missing caller and unknown query parameters before it does any work."""
+
+    methods: set[str]
+
+    def get_route_handler(self) -> Handler:
+        run = self.wrap(super().get_route_handler())
+        must_have_caller = needs_caller(self.dependant)
+        query_names = _query_names(self.dependant)
+
+        async def check_and_run(request: Request) -> Response:
+            # Before a connection is acquired: anonymous callers must not exhaust the pool.
+            if must_have_caller:
+                await check_caller(request)
+            check_query(request, query_names)
+            return await run(request)
+
+        return check_and_run
+
+    def wrap(self, handle: Handler) -> Handler:
+        """For subclasses: the handler with the work that surrounds it."""
+        return handle
+
+
+def check_query(connection: HTTPConnection, known: frozenset[str]) -> None:
+    """Refuse unknown query parameters, so that a misspelt filter does not select everything."""
+    if not connection.scope["query_string"]:
+        return
+    unknown = [name for name in connection.query_params if name not in known]
+    if unknown:
+        raise RequestValidationError(
+            [{"type": "extra_forbidden", "loc": ("query", name), "msg": "unknown"} for name in unknown]
+        )
+
+
+def _query_names(dependant: Dependant) -> frozenset[str]:
+    """The names of a route's query parameters, as clients send them."""
+    own = frozenset(field.validation_alias or field.alias for field in dependant.query_params)
+    return own.union(*(_query_names(part) for part in dependant.dependencies))
+
+
 def make_router(
     *,
     prefix: str = "",
     tags: Sequence[str] = (),
-    route_class: type[APIRoute] = APIRoute,
+    route_class: type[CheckedRoute] = CheckedRoute,
     include_in_schema: bool = True,
 ) -> APIRouter:
     """A router whose operation ids are the names of its functions, for generated clients."""
@@ -61,23 +105,11 @@ def keep_nothing(request: Request) -> None:
     request.state.keeps_nothing = True
 
 
-class UnitOfWork(APIRoute):
+class UnitOfWork(CheckedRoute):
     """Begins the transaction, runs the endpoint, stores the response, commits, and then responds."""
 
-    methods: set[str]
-
-    def get_route_handler(self) -> Handler:
-        handle = super().get_route_handler()
-        run = self._reader(handle) if self.methods <= SAFE_METHODS else self._changer(handle)
-        if not needs_caller(self.dependant):
-            return run
-
-        async def run_for_caller(request: Request) -> Response:
-            # Before a connection is acquired: anonymous callers must not exhaust the pool.
-            await check_caller(request)
-            return await run(request)
-
-        return run_for_caller
+    def wrap(self, handle: Handler) -> Handler:
+        return self._reader(handle) if self.methods <= SAFE_METHODS else self._changer(handle)
 
     def _reader(self, handle: Handler) -> Handler:
         async def read(request: Request) -> Response:
@@ -106,15 +138,13 @@ class UnitOfWork(APIRoute):
         return change
 
 
-class Staged(APIRoute):
+class Staged(CheckedRoute):
     """For routes with slow work between transactions: no transaction is open; `InTransaction` runs one.
 
     Responses are not stored for idempotency keys, so each step must be safe to repeat.
     """
 
-    def get_route_handler(self) -> Handler:
-        handle = super().get_route_handler()
-
+    def wrap(self, handle: Handler) -> Handler:
         async def run(request: Request) -> Response:
             return await handle(StrictRequest(request.scope, request.receive))
 

@@ -201,7 +201,7 @@ BAD_ADDRESSES = {
     "/v1/users?limit=-1": (422, "request_invalid"),
     "/v1/users?after=%ff%fe": (422, "request_invalid"),
     "/v1/users?after=%ed%a0%80": (422, "request_invalid"),
-    f"/v1/users?{PRIVATE}&&&=": (200, None),
+    f"/v1/users?name={PRIVATE}&&&=": (422, "request_invalid"),
     f"/v1/{PRIVATE}": (404, "not_found"),
 }
 

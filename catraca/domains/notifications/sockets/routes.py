@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 
 import structlog
+from fastapi.exceptions import RequestValidationError
 from prometheus_client import Counter
 from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -25,12 +26,20 @@ from catraca.platform.auth import Authenticator, Principal
 from catraca.platform.database import Database
 from catraca.platform.errors import Busy, Refusal, RequestInvalid, Unauthenticated
 from catraca.platform.http.caller import Caller
-from catraca.platform.http.problems import localized_detail, problem_response, problems, public_data
+from catraca.platform.http.problems import localized_detail, problems, public_data
 from catraca.platform.http.proxies import caller_of
 from catraca.platform.http.rate_limits import LocalBuckets, RateLimit, RateLimiter
-from catraca.platform.http.route import OpenDb, UnitOfWork, make_router, part_of, stores_no_response
+from catraca.platform.http.route import (
+    OpenDb,
+    UnitOfWork,
+    check_query,
+    make_router,
+    part_of,
+    stores_no_response,
+)
 from catraca.platform.texts import negotiate
 
+QUERY_NAMES = frozenset({"since", "ticket"})
 MESSAGES = RateLimit(100, 10)
 MAX_MALFORMED = 10
 # Close codes; from 4000 on they are ours, after the HTTP status.
@@ -75,17 +84,13 @@ async def give_ticket(db: OpenDb, caller: Caller) -> TicketOut:
 async def live(websocket: WebSocket) -> None:
     parts = part_of(websocket.app, SocketParts)
     try:
+        check_query(websocket, QUERY_NAMES)
         principal, since = await _admit(websocket, parts)
-    except Refusal as refusal:
-        REFUSED.labels(refusal.code).inc()
-        log.info("socket_refused", code=refusal.code)
-        response = problem_response(
-            refusal,
-            accept_language=websocket.headers.get("accept-language"),
-            request_id=websocket.state.request_id,
-        )
-        await response(websocket.scope, websocket.receive, websocket.send)
-        return
+    except (Refusal, RequestValidationError) as error:  # the app's handlers answer
+        code = error.code if isinstance(error, Refusal) else RequestInvalid.code
+        REFUSED.labels(code).inc()
+        log.info("socket_refused", code=code)
+        raise
     await websocket.accept()
     hub = parts.commands.hub
     session = _session(websocket, principal, parts)
