@@ -351,6 +351,10 @@ class Case:
     owner: str = "passenger"
     stranger_role: str = "worker"
 
+    @property
+    def is_get(self) -> bool:
+        return self.route.startswith("GET ")
+
     def status_for(self, caller: Caller) -> int:
         return self.own if caller == "owner" else getattr(self, caller)
 
@@ -618,6 +622,29 @@ async def status_of(api: httpx.AsyncClient, route: str, prepared: Prepared, head
     answer = await api.request(method, url, headers=headers, **sent)
     assert not answer.is_error or answer.headers["content-type"] == "application/problem+json"
     return answer.status_code
+
+
+# Each response has its own; the exports and figures change from request to request.
+OWN_HEADERS = {"date", "x-request-id"}
+CHANGING = ("/metrics", "/export")
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, id=case.route) for case in CASES if case.is_get])
+async def test_head_is_answered_like_get(api: httpx.AsyncClient, case: Case) -> None:
+    owner = Person(case.owner)
+    prepared = await case.prepare(api, owner)
+    path = case.route.split(" ")[1].format(**prepared.path)
+    ignored = OWN_HEADERS | ({"content-length"} if path.endswith(CHANGING) else set())
+    for caller in CALLERS:
+        headers = case.headers_of(caller, owner)
+        got, head = [
+            await api.request(method, path, params=prepared.query, headers=headers)
+            for method in ("GET", "HEAD")
+        ]
+        assert got.status_code == head.status_code == case.status_for(caller)
+        assert head.content == b""
+        for name in {*got.headers, *head.headers} - ignored:
+            assert head.headers.get(name) == got.headers.get(name), name
 
 
 async def test_services_may_read_people_only(api: httpx.AsyncClient) -> None:

@@ -1,4 +1,4 @@
-"""Rules that every route of the API keeps."""
+"""Rules that every route of the API keeps: unknown query parameters, and HEAD."""
 
 from uuid import uuid4
 
@@ -46,3 +46,27 @@ async def test_parameters_with_an_alias_are_known_by_it(api: httpx.AsyncClient) 
 
 async def test_missing_token_is_refused_before_the_query(api: httpx.AsyncClient) -> None:
     assert (await api.get("/v1/users?emial=ana")).status_code == 401
+
+
+async def test_head_is_refused_where_there_is_no_get(api: httpx.AsyncClient) -> None:
+    refused = await api.head("/v1/quotes", headers=bearer())
+    assert (refused.status_code, refused.headers["allow"]) == (405, "POST")
+    refused = await api.post("/v1/me", headers=bearer())
+    assert (refused.status_code, refused.headers["allow"]) == (405, "DELETE, GET, HEAD, PATCH")
+
+
+async def test_head_is_counted_as_head(api: httpx.AsyncClient) -> None:
+    def counted(figures: str) -> float:
+        (line,) = [
+            line
+            for line in figures.splitlines()
+            if line.startswith("catraca_http_requests_total{")
+            if all(label in line for label in ('method="HEAD"', 'route="/v1/me"', 'status="200"'))
+        ]
+        return float(line.rpartition(" ")[2])
+
+    caller = bearer()
+    await api.head("/v1/me", headers=caller)
+    before = counted((await api.get("/metrics")).text)
+    await api.head("/v1/me", headers=caller)
+    assert counted((await api.get("/metrics")).text) == before + 1

@@ -76,7 +76,7 @@ def _middleware(parts: HttpParts) -> list[Middleware]:
     cors = Middleware(
         CORSMiddleware,
         allow_origins=list(parts.cors_origins),
-        allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
+        allow_methods=["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"],
         allow_headers=["authorization", "content-type", "idempotency-key", "accept-language", "x-request-id"],
         expose_headers=["x-request-id", "retry-after", "idempotency-replayed"],
     )

@@ -163,7 +163,8 @@ def _methods_of(request: Request) -> list[str]:
     path = request.scope["path"]
     contexts = iter_route_contexts(request.app.routes)
     found = [context.methods or set() for context in contexts if context.path_regex.match(path)]
-    return sorted(set[str]().union(*found))
+    methods = set[str]().union(*found)
+    return sorted(methods | {"HEAD"} if "GET" in methods else methods)
 
 
 def _refusal_behind(error: HTTPException) -> Refusal:

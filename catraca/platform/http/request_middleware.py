@@ -76,13 +76,17 @@ class RequestMiddleware:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             began = monotonic_seconds()
+            method = scope["method"]
+            if method == "HEAD":
+                # The route of GET answers. The server keeps its own scope, and sends no body.
+                scope = {**scope, "method": "GET"}
             exchange = _Exchange(scope, receive, send, self._limits)
             self._deadlines.watch(exchange)
             try:
                 await exchange.run(self._app)
             finally:
                 self._deadlines.release(exchange)
-                _record(scope, exchange.status or CLIENT_GONE, monotonic_seconds() - began)
+                _record(method, scope, exchange.status or CLIENT_GONE, monotonic_seconds() - began)
             return
         if scope["type"] == "websocket":
             _set_request_id(scope)
@@ -231,10 +235,9 @@ class _Metrics:
 _metrics: dict[tuple[str, int, int], _Metrics] = {}
 
 
-def _record(scope: Scope, status: int, seconds: float) -> None:
-    method = scope["method"]
+def _record(method: str, scope: Scope, status: int, seconds: float) -> None:
     route = scope.get("route")
-    metrics = _metrics.get((method, id(route), status)) or _new_metrics(scope, status)
+    metrics = _metrics.get((method, id(route), status)) or _new_metrics(method, scope, status)
     metrics.requests.inc()
     metrics.request_seconds.observe(seconds)
     if method in READS and status < HTTPStatus.BAD_REQUEST:
@@ -243,9 +246,9 @@ def _record(scope: Scope, status: int, seconds: float) -> None:
     log.info("request", method=method, route=metrics.route, status=status, milliseconds=milliseconds)
 
 
-def _new_metrics(scope: Scope, status: int) -> _Metrics:
+def _new_metrics(method: str, scope: Scope, status: int) -> _Metrics:
     """Cached: finding a metric by its labels costs as much as counting."""
-    method, route = scope["method"], scope.get("route")
+    route = scope.get("route")
     label = method if method in METHODS else "other"
     path = "unknown"
     for context in iter_route_contexts(scope["app"].routes if "app" in scope else ()):
