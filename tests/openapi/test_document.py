@@ -4,7 +4,15 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from fastapi import FastAPI
+from fastapi.routing import iter_route_contexts
+
+from catraca.platform.http.caller import needs_caller
+from catraca.platform.http.route import CheckedRoute
+
 METHODS = {"get", "post", "put", "patch", "delete"}
+# Routes without a caller that are not simply public: a setting decides, or the route has its own token.
+OTHER_SECURITY = {"metrics": [{}, {"token": []}], "read_status": [{"status_token": []}]}
 
 
 def operations(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -22,6 +30,18 @@ def test_operation_ids_are_unique_and_head_is_not_listed(document: dict[str, Any
     ids = [operation["operationId"] for _, operation in operations(document)]
     assert len(ids) == len(set(ids))
     assert {where.split()[0] for where, _ in operations(document)} == METHODS
+
+
+def test_operations_without_a_caller_need_no_token(app: FastAPI, document: dict[str, Any]) -> None:
+    expected = {
+        route.unique_id: [{"token": []}]
+        if needs_caller(route.dependant)
+        else OTHER_SECURITY.get(route.name, [])
+        for context in iter_route_contexts(app.routes)
+        if isinstance(route := context.original_route, CheckedRoute) and route.include_in_schema
+    }
+    assert {one["operationId"]: one["security"] for _, one in operations(document)} == expected
+    assert set(document["components"]["securitySchemes"]) == {"token", "status_token"}
 
 
 def test_every_operation_documents_invalid_requests(document: dict[str, Any]) -> None:

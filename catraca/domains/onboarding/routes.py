@@ -5,6 +5,7 @@ from typing import Annotated
 from uuid import UUID
 
 from fastapi import Depends, Header, Request
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import Field
 
 from catraca.domains.onboarding import service
@@ -37,6 +38,16 @@ Key = Annotated[str, Field(json_schema_extra={"pattern": f"^{KEY_SHAPE.pattern}$
 IdempotencyKey = Annotated[
     Key | None,
     Header(description="A text that is hard to guess; a repeat with the same text is the same sign-up."),
+]
+StatusToken = Annotated[
+    HTTPAuthorizationCredentials | None,
+    Depends(
+        HTTPBearer(
+            scheme_name="status_token",
+            description="The `status_token` of a sign-up, from `POST /v1/users`.",
+            auto_error=False,
+        )
+    ),
 ]
 BULK_PATH = "/v1/users/bulk"
 
@@ -141,10 +152,9 @@ def _check_key(key: str | None) -> None:
     summary="Read the status of a sign-up",
     responses=problems(404, 422),
 )
-async def read_status(request: Request, user_id: UUID, db: OpenDb, parts: Parts) -> SignUpStatusOut:
+async def read_status(user_id: UUID, db: OpenDb, parts: Parts, token: StatusToken) -> SignUpStatusOut:
     """Returns the status for the sign-up's `status_token` as bearer token; otherwise 404."""
-    kind, _, token = request.headers.get("authorization", "").partition(" ")
-    request_id = parts.seal.open_token(user_id, token.strip()) if kind.lower() == "bearer" else None
+    request_id = parts.seal.open_token(user_id, token.credentials.strip()) if token else None
     if request_id is None:
         raise NotFound
     return SignUpStatusOut.of(user_id, await service.status_of(db, user_id, request_id=request_id))

@@ -1,6 +1,6 @@
 """The OpenAPI document, completed, and a page that shows it without loading anything from other sites."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -10,8 +10,9 @@ from fastapi.responses import JSONResponse
 from fastapi.routing import iter_route_contexts
 
 from catraca.platform.errors import NotFound
+from catraca.platform.http.caller import needs_caller
 from catraca.platform.http.problems import document_problems
-from catraca.platform.http.route import SAFE_METHODS, UnitOfWork, make_router
+from catraca.platform.http.route import SAFE_METHODS, CheckedRoute, UnitOfWork, make_router
 
 DESCRIPTION = """ Rides on demand, community rides and appointments: many clients compete for one thing, and
 exactly one gets it.
@@ -114,13 +115,16 @@ def _read(name: str) -> bytes:
 
 
 class DocumentedApp(FastAPI):
-    """An application whose OpenAPI document has the problems and headers of all routes."""
+    """An application whose OpenAPI document has the problems, headers and security of all routes."""
 
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
             document = super().openapi()
             document_problems(document)
-            _document_idempotency(document, self)
+            for route, operation in _operations(document, self):
+                operation.setdefault("security", [])  # an empty list: the operation needs no token
+                if _stores_responses(route):
+                    operation.setdefault("parameters", []).append(IDEMPOTENCY_KEY)
         return super().openapi()
 
 
@@ -128,15 +132,18 @@ def tags_metadata(tags: Mapping[str, str]) -> list[dict[str, Any]]:
     return [{"name": name, "description": text} for name, text in {**tags, **PLATFORM_TAGS}.items()]
 
 
-def _document_idempotency(document: dict[str, Any], app: FastAPI) -> None:
-    keeping = {
-        (context.path_format, method.lower())
-        for context in iter_route_contexts(app.routes)
-        if isinstance(route := context.original_route, UnitOfWork)
-        if not getattr(route.endpoint, "stores_no_response", False)
-        for method in route.methods - SAFE_METHODS
-    }
-    for path, operations in document["paths"].items():
-        for method, operation in operations.items():
-            if (path, method) in keeping and operation.get("security"):
-                operation.setdefault("parameters", []).append(IDEMPOTENCY_KEY)
+def _operations(document: dict[str, Any], app: FastAPI) -> Iterator[tuple[CheckedRoute, dict[str, Any]]]:
+    """Each documented route with its operation."""
+    for context in iter_route_contexts(app.routes):
+        route = context.original_route
+        if isinstance(route, CheckedRoute) and route.include_in_schema:
+            for method in route.methods:
+                yield route, document["paths"][context.path_format][method.lower()]
+
+
+def _stores_responses(route: CheckedRoute) -> bool:
+    """True if a repeat with the same idempotency key gets the stored response."""
+    changes = isinstance(route, UnitOfWork) and not route.methods <= SAFE_METHODS
+    return (
+        changes and needs_caller(route.dependant) and not getattr(route.endpoint, "stores_no_response", False)
+    )
