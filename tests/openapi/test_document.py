@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+import jsonschema_rs
 from fastapi import FastAPI
 from fastapi.routing import iter_route_contexts
 
@@ -46,3 +47,34 @@ def test_operations_without_a_caller_need_no_token(app: FastAPI, document: dict[
 
 def test_every_operation_documents_invalid_requests(document: dict[str, Any]) -> None:
     assert [where for where, one in operations(document) if "422" not in one["responses"]] == []
+
+
+def examples(node: Any, where: str = "#") -> Iterator[tuple[str, Any, Any]]:
+    """Every example below this node: its place, its schema and its value."""
+    if isinstance(node, list):
+        for index, part in enumerate(node):
+            yield from examples(part, f"{where}/{index}")
+    if not isinstance(node, dict):
+        return
+    # Parameters and media types have a schema and name their examples; schemas list them.
+    schema = node.get("schema", node)
+    given = node.get("examples", [])
+    values = [one["value"] for one in given.values()] if isinstance(given, dict) else given
+    for value in [*values, *([node["example"]] if "example" in node else [])]:
+        yield where, schema, value
+    for name, part in node.items():
+        if name not in ("example", "examples"):
+            yield from examples(part, f"{where}/{name}")
+
+
+def test_examples_match_their_schemas(document: dict[str, Any]) -> None:
+    found = list(examples(document))
+    assert len(found) > 100
+    wrong = [
+        f"{where}: {error.message} at {error.instance_path}"
+        for where, schema, value in found
+        for error in jsonschema_rs.Draft202012Validator(
+            {**schema, "components": document["components"]}, validate_formats=True
+        ).iter_errors(value)
+    ]
+    assert wrong == []

@@ -166,6 +166,8 @@ RIDE: Any = {
     **PLACE,
     "origin": "Origem",
     "destination": "Destino",
+    "destinationLat": None,
+    "destinationLng": None,
     "price": 15.5,
     "fareCents": 1600,
     "createdAt": "2025-08-14T12:00:00Z",

@@ -6,8 +6,11 @@ from importlib.resources import files
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
+from fastapi.openapi.utils import get_fields_from_routes
 from fastapi.responses import JSONResponse
 from fastapi.routing import iter_route_contexts
+from pydantic import TypeAdapter
+from pydantic.json_schema import JsonSchemaMode
 
 from catraca.platform.errors import NotFound
 from catraca.platform.http.caller import needs_caller
@@ -120,6 +123,7 @@ class DocumentedApp(FastAPI):
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
             document = super().openapi()
+            _restore_examples(document, self)
             document_problems(document)
             for route, operation in _operations(document, self):
                 operation.setdefault("security", [])  # an empty list: the operation needs no token
@@ -130,6 +134,19 @@ class DocumentedApp(FastAPI):
 
 def tags_metadata(tags: Mapping[str, str]) -> list[dict[str, Any]]:
     return [{"name": name, "description": text} for name, text in {**tags, **PLATFORM_TAGS}.items()]
+
+
+def _restore_examples(document: dict[str, Any], app: FastAPI) -> None:
+    """Put the examples of models back as they were written: FastAPI removes every null from them."""
+    models: list[tuple[str, JsonSchemaMode, TypeAdapter[Any]]] = [
+        (field.name, field.mode, TypeAdapter(field.field_info.annotation))
+        for field in get_fields_from_routes(app.routes)
+        if field.field_info.annotation is not None
+    ]
+    _, schemas = TypeAdapter.json_schemas(models)
+    for name, schema in schemas["$defs"].items():
+        if "examples" in schema:
+            document["components"]["schemas"][name]["examples"] = schema["examples"]
 
 
 def _operations(document: dict[str, Any], app: FastAPI) -> Iterator[tuple[CheckedRoute, dict[str, Any]]]:
