@@ -122,12 +122,11 @@ class CommunityFields(Body):
     outside_tariff: Tariff | None = Field(
         default=None, description="For rides with drivers from elsewhere. Null: `tariff`."
     )
-    fallback: Annotated[
-        list[Fallback], AfterValidator(_in_order), WithJsonSchema({"type": "array", "enum": FALLBACKS})
-    ] = Field(
+    fallback: Annotated[list[Fallback], AfterValidator(_in_order)] = Field(
         default=["open"],
-        description="Drivers the passenger is asked to accept, in this order, when the community has none"
-        " available. Empty: the ride waits for the community's own drivers.",
+        json_schema_extra={"uniqueItems": True},
+        description="Drivers the passenger is asked to accept when the community has none available:"
+        " `neighbours` first, then `open`. Empty: the ride waits for the community's own drivers.",
     )
     neighbour_ids: Annotated[list[UUID], AfterValidator(each_once)] = Field(
         default=[],

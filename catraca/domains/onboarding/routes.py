@@ -104,11 +104,11 @@ FILE_KINDS: dict[str, FileKind] = {
             "required": True,
             "content": {
                 "application/x-ndjson": {
-                    "schema": {"type": "string"},
+                    "schema": {"type": "string", "format": "binary"},
                     "example": '{"name": "João Silva", "email": "joao@example.com"}\n',
                 },
                 "text/csv": {
-                    "schema": {"type": "string"},
+                    "schema": {"type": "string", "format": "binary"},
                     "example": "nome;email\nJoão Silva;joao@example.com\n",
                 },
             },
