@@ -56,6 +56,7 @@ status_router = make_router(prefix="/v1", route_class=UnitOfWork)
 ROUTERS = [router, status_router]
 
 
+@router.post("/users", include_in_schema=False)
 @router.post("/api/v1/users", include_in_schema=False)
 @router.post("/v1/users", tags=["sign-up"], summary="Sign up", responses=problems(400, 422, 429, 503))
 async def sign_up(
@@ -66,7 +67,7 @@ async def sign_up(
 ) -> SignUpOut:
     """Returns as soon as the bus has stored the sign-up; the user is added shortly after.
 
-    `GET /v1/users/{id}/status` returns the result. Also available at `/api/v1/users`.
+    `GET /v1/users/{id}/status` returns the result. Also at `/users` and `/api/v1/users`.
     """
     _check_key(idempotency_key)
     await demand_for_email(

@@ -31,7 +31,7 @@ on_both_buses = pytest.mark.parametrize("stack", ["embedded", SERVERS], indirect
 on_rabbitmq = pytest.mark.parametrize("stack", [SERVERS], indirect=True, scope="session")
 # Short waits before batches are written and retried.
 QUICK = {"users_batch_timeout_ms": 20, "retry_ttl_ms": 40}
-PATHS = ("/v1/users", "/api/v1/users")
+PATHS = ("/v1/users", "/api/v1/users", "/users")
 
 
 @dataclass(frozen=True)

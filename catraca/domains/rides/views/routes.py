@@ -38,11 +38,13 @@ async def list_rides(
     return RidePage.of(views, limit=limit)
 
 
+@router.get("/rides/{ride_id}", include_in_schema=False)
 @router.get("/v1/rides/{ride_id}", tags=["rides"], summary="Read a ride", responses=problems(401, 404, 422))
 async def read_ride(ride_id: UUID, db: OpenDb, caller: Caller) -> RideOut:
     """Returns the ride to its parties and to operators.
 
-    A driver with a live offer sees rounded places, and nothing about the passenger.
+    A driver with a live offer sees rounded places, and nothing about the passenger. Also at
+    `/rides/{ride_id}`.
     """
     view = await service.view_ride(
         db, RideId(ride_id), caller_id=UserId(caller.id), sees_all=caller.acts_for_others
