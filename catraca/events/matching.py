@@ -67,10 +67,21 @@ class DriverRejected(OfferEvent, frozen=True, kw_only=True, tag="matching.driver
 class DriverTimeout(OfferEvent, frozen=True, kw_only=True, tag="matching.driver_timeout"):
     """The driver did not answer in time, or went offline with an open offer."""
 
+    # In version 1, `ttl_expired` was true if the offer expired.
+    version = 2
+
     timeout_at: Annotated[datetime, Meta(description="Time of the event.")]
     ttl_expired: Annotated[
-        bool, Meta(description="True if the offer expired; false if the driver went offline.")
-    ]
+        bool,
+        Meta(
+            description="True if the driver's lock ended before the offer. Always false: a lock outlives its"
+            " offer.",
+            examples=[False],
+        ),
+    ] = False
+    reason: Annotated[
+        str | None, Meta(description="`driver_offline`, or null if the driver did not answer.")
+    ] = None
 
 
 class OfferCanceled(OfferEvent, frozen=True, kw_only=True, tag="offer.canceled"):

@@ -66,7 +66,6 @@ async def test_refusal_and_timeout_of_a_driver_count_once(harness: MatchingHarne
         round=1,
         attempt=1,
         timeout_at=now(),
-        ttl_expired=True,
     )
     await harness.deliver(message_of(rejected), message_of(late))
     assert await candidates(harness, ride_id) == [first, second]
@@ -150,7 +149,7 @@ async def test_offline_driver_loses_the_offer(harness: MatchingHarness) -> None:
     await harness.town.go(first, online=False)
     await harness.deliver_all(first)
     (gone,) = await harness.events(ride_id, "matching.driver_timeout")
-    assert (gone.driver_id, gone.ttl_expired) == (first, False)
+    assert (gone.driver_id, gone.reason) == (first, "driver_offline")
     await harness.deliver_all(ride_id)
     assert await harness.asked_drivers(ride_id) == [second]
     assert await harness.lock_holder(first) is None
@@ -239,7 +238,7 @@ def of_an_unknown_ride() -> list[Event]:
         RideCancelled(**ride, cancelled_by="system", reason="expired", cancelled_at=now()),
         DriverAccepted(**offer, rider_id=rider_id, accepted_at=now()),
         DriverRejected(**offer, rejected_at=now()),
-        DriverTimeout(**offer, timeout_at=now(), ttl_expired=True),
+        DriverTimeout(**offer, timeout_at=now()),
         MatchingTimeout(**ride, **ended),
         NoDriversAvailable(**ride, **ended),
     ]

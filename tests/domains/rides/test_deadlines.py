@@ -44,7 +44,9 @@ async def test_offers_expire_by_their_timer(desk: Desk) -> None:
     assert [one["response"] for one in offers] == ["EXPIRED", "EXPIRED"]
     assert all(one["responded_at"] >= one["expires_at"] for one in offers)
     timeouts = [event for event in await desk.events(ride_id) if isinstance(event, DriverTimeout)]
-    assert {(event.driver_id, event.ttl_expired) for event in timeouts} == {(one, True) for one in drivers}
+    assert {event.driver_id for event in timeouts} == set(drivers)
+    # The lock outlives the offer, so its TTL never ends first.
+    assert {(event.ttl_expired, event.reason) for event in timeouts} == {(False, None)}
     step = (await desk.timeline(ride_id))["steps"][-1]
     assert (step["to_status"], step["actor"], step["reason"]) == ("SEARCHING", "system", "expired")
     made = await desk.offer(await desk.request(), *drivers)

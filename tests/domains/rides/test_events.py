@@ -152,7 +152,7 @@ async def test_offer_events_have_rounded_places(desk: Desk) -> None:
     rejected = await only_event(desk, ride_id, DriverRejected)
     assert (rejected.driver_id, rejected.reason, rejected.attempt) == (refuses_id, "too_far", 1)
     silent = await only_event(desk, ride_id, DriverTimeout)
-    assert (silent.driver_id, silent.ttl_expired, silent.attempt) == (silent_id, True, 2)
+    assert (silent.driver_id, silent.ttl_expired, silent.attempt) == (silent_id, False, 2)
     found = [event for event in await desk.events(ride_id) if isinstance(event, CandidateFound)]
     (event,) = (event for event in found if event.driver_id == third_id)
     assert (event.previous_rejections, event.previous_timeout) == ((refuses_id,), (silent_id,))

@@ -223,7 +223,7 @@ async def test_offer_of_an_offline_driver_is_withdrawn(desk: Desk) -> None:
         await desk.database.run(lambda db: withdraw_offers(db, gone_id))
     assert await desk.status(ride_id) == "OFFERED"
     (timeout,) = (event for event in await desk.events(ride_id) if isinstance(event, DriverTimeout))
-    assert (timeout.driver_id, timeout.ttl_expired) == (gone_id, False)
+    assert (timeout.driver_id, timeout.ttl_expired, timeout.reason) == (gone_id, False, "driver_offline")
     assert (await desk.accept(ride_id, gone_id)).status_code == 410
     await desk.database.run(lambda db: withdraw_offers(db, stays_id))
     assert await desk.status(ride_id) == "SEARCHING"

@@ -85,7 +85,7 @@ async def test_scenario_3_the_driver_does_not_answer(here: MatchingFleet, quarte
     assert await ride.events() == [
         event("ride.requested"),
         event("matching.candidate_found", driver_id=first, attempt=1),
-        event("matching.driver_timeout", driver_id=first, attempt=1, ttl_expired=True),
+        event("matching.driver_timeout", driver_id=first, attempt=1, ttl_expired=False),
         event("matching.candidate_found", driver_id=second, attempt=2, previous_timeout=[first]),
         event("ride.accepted", driver_id=second),
         event("matching.driver_accepted", driver_id=second, attempt=2),
@@ -114,7 +114,7 @@ async def test_scenario_4_no_driver_in_time(here: MatchingFleet, quarter: Quarte
         event("matching.candidate_found", driver_id=first, attempt=1),
         event("matching.driver_rejected", driver_id=first, attempt=1),
         event("matching.candidate_found", driver_id=second, attempt=2, previous_rejections=[first]),
-        event("matching.driver_timeout", driver_id=second, attempt=2, ttl_expired=True),
+        event("matching.driver_timeout", driver_id=second, attempt=2, ttl_expired=False),
         event("matching.retry", search=2, radius_meters=radius_meters(2), reason="all_asked"),
         *(
             event("matching.retry", search=search, radius_meters=radius_meters(search), reason="nobody_near")
@@ -173,7 +173,13 @@ async def test_an_offer_ends_when_its_driver_goes_offline(here: MatchingFleet, q
     assert await ride.events() == [
         event("ride.requested"),
         event("matching.candidate_found", driver_id=first, attempt=1),
-        event("matching.driver_timeout", driver_id=first, attempt=1, ttl_expired=False),
+        event(
+            "matching.driver_timeout",
+            driver_id=first,
+            attempt=1,
+            ttl_expired=False,
+            reason="driver_offline",
+        ),
         event("matching.candidate_found", driver_id=second, attempt=2, previous_timeout=[first]),
         event("ride.accepted", driver_id=second),
         event("matching.driver_accepted", driver_id=second, attempt=2),

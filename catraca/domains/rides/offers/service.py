@@ -206,7 +206,7 @@ async def withdraw_offers(db: Db, driver_id: UserId) -> None:
         offer = await store.answer_offer(db, ride_id, driver_id, "EXPIRED", reason="driver_offline")
         if offer is not None:
             ride = await resume_search(db, ride, after=offer, news="matching.driver_timeout")
-            await record_timeouts(db, [offer], ttl_expired=False)
+            await record_timeouts(db, [offer])
             await update_timer(db, ride)
 
 

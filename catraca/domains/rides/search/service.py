@@ -134,15 +134,15 @@ async def expire_offers(db: Db, ride: Ride) -> Ride:
     if not expired:
         return ride
     ride = await resume_search(db, ride, after=expired[-1], news="matching.driver_timeout")
-    await record_timeouts(db, expired, ttl_expired=True)
+    await record_timeouts(db, expired)
     return ride
 
 
-async def record_timeouts(db: Db, offers: Iterable[Offer], *, ttl_expired: bool) -> None:
-    await outbox.record(db, *(_timeout(offer, ttl_expired=ttl_expired) for offer in offers))
+async def record_timeouts(db: Db, offers: Iterable[Offer]) -> None:
+    await outbox.record(db, *map(_timeout, offers))
 
 
-def _timeout(offer: Offer, *, ttl_expired: bool) -> DriverTimeout:
+def _timeout(offer: Offer) -> DriverTimeout:
     assert offer.responded_at is not None, "the offer has ended"
     return DriverTimeout(
         offer_id=offer.id,
@@ -151,7 +151,7 @@ def _timeout(offer: Offer, *, ttl_expired: bool) -> DriverTimeout:
         round=offer.round,
         attempt=offer.attempt,
         timeout_at=offer.responded_at,
-        ttl_expired=ttl_expired,
+        reason=offer.reason,
     )
 
 
