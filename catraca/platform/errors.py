@@ -16,6 +16,8 @@ class Refusal(Exception):
 
     code: ClassVar[str]
     status: ClassVar[int]
+    # The name of its text, where refusals with one code have different texts. None: the code.
+    text: ClassVar[str | None] = None
     retry_after_seconds: int | None = None
 
     def __init__(self, *, retry_after_seconds: int | None = None, **data: object) -> None:

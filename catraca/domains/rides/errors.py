@@ -1,6 +1,6 @@
 """Refusals of rides."""
 
-from catraca.platform.errors import Refusal
+from catraca.platform.errors import Busy, Refusal
 
 
 class RideNotFound(Refusal):
@@ -21,10 +21,22 @@ class OfferExpired(Refusal):
 
 
 class RideAlreadyAccepted(Refusal):
-    """`accepted_by_you`: the same driver accepted it, with another idempotency key."""
+    """`accepted_by_you` is false: another driver has the ride."""
 
     code = "ride_already_accepted"
     status = 409
+
+
+class RideAcceptedByYou(RideAlreadyAccepted):
+    """`accepted_by_you` is true: the same driver accepted the ride, with another idempotency key."""
+
+    text = "ride_accepted_by_you"
+
+
+class RideBeingAccepted(Busy):
+    """Another transaction, usually another driver's attempt, has locked the ride for too long."""
+
+    text = "ride_being_accepted"
 
 
 class RideCannotBeAccepted(Refusal):

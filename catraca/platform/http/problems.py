@@ -122,7 +122,8 @@ def public_data(refusal: Refusal) -> dict[str, object]:
 
 def localized_detail(refusal: Refusal, language: Language) -> str:
     """The refusal's text for people."""
-    return text(f"refusals.{refusal.code}", language, _with_reason(public_data(refusal), language))
+    name = refusal.text or refusal.code
+    return text(f"refusals.{name}", language, _with_reason(public_data(refusal), language))
 
 
 def _with_reason(data: dict[str, object], language: Language) -> dict[str, object]:

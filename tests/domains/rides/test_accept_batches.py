@@ -140,8 +140,9 @@ async def test_ride_locked_too_long_is_busy_and_not_recorded(desk: Desk, stack: 
     async with served(replace(parts, database=hasty)) as api, api.client() as client:
         hasty_desk = Desk(client, desk.database)
         async with ride_locked(desk.database, ride_id):
-            answer = await hasty_desk.accept(ride_id, driver_id, "k")
+            answer = await hasty_desk.accept(ride_id, driver_id, "k", **{"accept-language": "en"})
         assert (answer.status_code, answer.json()["code"]) == (503, "busy")
+        assert answer.json()["detail"] == "Another driver is accepting this ride. Please try again."
         assert int(answer.headers["retry-after"]) > 0
         assert await desk.attempts(ride_id) == []
         assert (await hasty_desk.accept(ride_id, driver_id, "k")).status_code == 200

@@ -181,6 +181,27 @@ async def test_rejected_offer_cannot_be_accepted(desk: Desk) -> None:
     assert refusal["ride_status"] == await desk.status(ride_id) == "OFFERED"
 
 
+async def test_english_details_are_those_of_the_seed(desk: Desk) -> None:
+    ride_id, (winner_id, loser_id) = await desk.offered(2)
+    await desk.accept(ride_id, winner_id)
+    lapsed, (late_id,) = await desk.offered()
+    await desk.let_lapse(lapsed)
+    canceled, (free_id,) = await desk.offered()
+    await desk.cancel(canceled, desk.operator)
+    attempts = [
+        (uuid4(), winner_id, 404, "Ride not found"),
+        (ride_id, loser_id, 409, "Ride already accepted by another driver"),
+        (ride_id, late_id, 403, "You did not receive this ride offer"),
+        (lapsed, late_id, 410, "Ride offer has expired"),
+        (canceled, free_id, 400, "Ride cannot be accepted. Current status: CANCELED"),
+        # The seed has no text for this one.
+        (ride_id, winner_id, 409, "You have already accepted this ride."),
+    ]
+    for wanted, driver_id, status, detail in attempts:
+        answer = await desk.accept(wanted, driver_id, uuid4().hex, **{"accept-language": "en"})
+        assert (answer.status_code, answer.json()["detail"]) == (status, detail)
+
+
 async def test_refusal_does_not_apply_to_a_newer_offer(desk: Desk) -> None:
     ride_id, (driver_id,) = await desk.offered()
     await desk.let_lapse(ride_id)

@@ -9,6 +9,7 @@ from catraca.domains.people import UserId
 from catraca.domains.rides.errors import (
     OfferExpired,
     OfferNotReceived,
+    RideAcceptedByYou,
     RideAlreadyAccepted,
     RideCannotBeAccepted,
 )
@@ -111,7 +112,9 @@ def refusal_for(failure: Failure, *, ride_status: Status) -> Refusal:
             return OfferNotReceived()
         case "offer_expired":
             return OfferExpired()
-        case "accepted_by_you" | "ride_already_accepted":
-            return RideAlreadyAccepted(accepted_by_you=failure == "accepted_by_you")
+        case "accepted_by_you":
+            return RideAcceptedByYou(accepted_by_you=True)
+        case "ride_already_accepted":
+            return RideAlreadyAccepted(accepted_by_you=False)
         case "ride_cannot_be_accepted":
             return RideCannotBeAccepted(ride_status=ride_status)

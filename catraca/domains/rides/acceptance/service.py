@@ -25,7 +25,7 @@ from catraca.domains.rides.acceptance.model import (
     Win,
     refusal_for,
 )
-from catraca.domains.rides.errors import RideNotFound
+from catraca.domains.rides.errors import RideBeingAccepted, RideNotFound
 from catraca.domains.rides.model import RideId
 from catraca.domains.rides.store import RIDE_DUE, lock_ride, lock_unlocked_rides, read_ride
 from catraca.events import DriverAccepted, OfferCanceled, RideAccepted
@@ -125,6 +125,8 @@ class Acceptance:
         try:
             return await self._lock_waits[attempt.ride_id].ask(attempt)
         finally:
+        except Busy as busy:
+            raise RideBeingAccepted from busy
             self._lock_waits.pop(attempt.ride_id, None)
 
     def _gather(self, decide: Decide, limit: AbstractAsyncContextManager[object] | None = None) -> Attempts:
