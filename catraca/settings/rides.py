@@ -5,7 +5,7 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from catraca.settings.values import Group, Seconds
+from catraca.settings.values import Group, Retention, Seconds
 
 
 class RideSettings(Group):
@@ -14,6 +14,10 @@ class RideSettings(Group):
     )
     global_matching_timeout: Seconds = Field(
         default=timedelta(minutes=5), description="How long Catraca searches a driver for one ride."
+    )
+    attempt_retention: Retention = Field(
+        default=timedelta(days=90),
+        description="How long attempts to accept a ride are kept after the ride's end.",
     )
 
     @model_validator(mode="after")

@@ -171,11 +171,13 @@ INVARIANTS: tuple[Rule, ...] = (
     Invariant(
         number=13,
         name="every acceptance has its attempt",
-        sentence="Every accepted offer has one successful attempt, and the other way round.",
+        sentence="An accepted offer has one successful attempt until it is pruned; an attempt has its offer.",
+        # Attempts are kept for at least a day after the ride's end.
         query="SELECT coalesce(o.id, a.offer_id) AS offer_id"
-        " FROM (SELECT id FROM ride_offers WHERE response = 'ACCEPTED') AS o"
+        " FROM (SELECT id, held OR responded_at > clock_timestamp() - interval '23 hours' AS is_kept"
+        "   FROM ride_offers WHERE response = 'ACCEPTED') AS o"
         " FULL JOIN (SELECT offer_id, count(*) FROM ride_accept_attempts"
         "   WHERE status = 'SUCCESS' GROUP BY offer_id) AS a"
-        " ON a.offer_id = o.id WHERE a.count IS DISTINCT FROM 1 OR o.id IS NULL",
+        " ON a.offer_id = o.id WHERE o.id IS NULL OR a.count > 1 OR (a.count IS NULL AND o.is_kept)",
     ),
 )

@@ -9,6 +9,7 @@ the ride turns out to be open, they are decided again with it.
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
+from datetime import timedelta
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -124,9 +125,9 @@ class Acceptance:
             self._lock_waits[attempt.ride_id] = self._gather(claim_locked_ride, self._lock_waits_limit)
         try:
             return await self._lock_waits[attempt.ride_id].ask(attempt)
-        finally:
         except Busy as busy:
             raise RideBeingAccepted from busy
+        finally:
             self._lock_waits.pop(attempt.ride_id, None)
 
     def _gather(self, decide: Decide, limit: AbstractAsyncContextManager[object] | None = None) -> Attempts:
@@ -237,3 +238,11 @@ async def read_attempts(db: Db, ride_id: RideId, *, after: UUID | None, limit: i
     if await read_ride(db, ride_id) is None:
         raise RideNotFound
     return await store.read_attempts(db, ride_id, after=after, limit=limit)
+
+
+async def prune_attempts(db: Db, *, older_than: timedelta, limit: int = 1000) -> int:
+    """Delete the attempts at rides that ended longer ago than that, at most `limit`; returns how many.
+
+    A ride that has not ended keeps all attempts: they are the answers to repeats.
+    """
+    return await store.prune_attempts(db, older_than=older_than, limit=limit)

@@ -1,6 +1,7 @@
 """Deciding attempts to accept, in PostgreSQL; and the hint in Redis that a ride is taken."""
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from uuid import UUID
 
 from catraca.domains.rides.acceptance.model import (
@@ -167,6 +168,26 @@ async def read_attempts(db: Db, ride_id: RideId, *, after: UUID | None, limit: i
         limit,
     )
     return [RecordedAttempt(**row) for row in rows]
+
+
+async def prune_attempts(db: Db, *, older_than: timedelta, limit: int) -> int:
+    """Delete older attempts at rides that have ended before that time; return how many."""
+    return await db.fetchval(
+        """
+        WITH gone AS (
+          DELETE FROM ride_accept_attempts WHERE ctid = ANY (ARRAY(
+            SELECT a.ctid FROM ride_accept_attempts a JOIN rides r ON r.id = a.ride_id
+            WHERE a.attempt_at < (SELECT clock_timestamp() - $1::interval)
+              AND r.status IN ('COMPLETED', 'PAID', 'PAYMENT_EXPIRED', 'CANCELED', 'EXPIRED')
+              AND coalesce(r.completed_at, r.canceled_at, r.updated_at)
+                < (SELECT clock_timestamp() - $1::interval)
+            ORDER BY a.attempt_at LIMIT $2 FOR UPDATE OF a SKIP LOCKED))
+          RETURNING 1)
+        SELECT count(*) FROM gone
+        """,
+        older_than,
+        limit,
+    )
 
 
 def accepted_by_key(ride_id: UUID) -> str:
