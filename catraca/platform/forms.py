@@ -6,7 +6,15 @@ from typing import Annotated, Any, Generic, Self, TypeVar
 from uuid import UUID
 
 from fastapi import Query
-from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+)
 from pydantic.config import JsonDict
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
@@ -49,6 +57,16 @@ def left_out() -> Any:
 
 
 # Fields
+
+
+def also_as(name: str, other: str, description: str = "") -> FieldInfo:
+    """The metadata of a field with two names: `lng: Annotated[Longitude, also_as("lng", "lon")]`.
+
+    OpenAPI has `name` and mentions `other`. A request that has both is refused: the one that is not used
+    counts as unknown.
+    """
+    words = f"{description} Also as `{other}`.".lstrip()
+    return Field(validation_alias=AliasChoices(name, other), description=words)
 
 
 def cleaned(clean: Callable[[str], str]) -> AfterValidator:

@@ -15,6 +15,7 @@ from catraca.domains.communities.schemas import (
     CommunityIn,
     CommunityOut,
     CommunityPage,
+    PlaceQuery,
     Version,
     VersionPage,
 )
@@ -90,12 +91,11 @@ async def find_communities_at(
     db: OpenDb,
     caller: Caller,
     parts: Parts,
-    lat: Annotated[float, Query(ge=-90, le=90, allow_inf_nan=False)],
-    lng: Annotated[float, Query(ge=-180, le=180, allow_inf_nan=False)],
+    query: Annotated[PlaceQuery, Query()],
 ) -> CommunitiesOut:
     """Returns the communities that contain the place, edges included, smallest first; without fences."""
     index = await parts.fences.current(db)
-    return CommunitiesOut(communities=[CommunityOut.of(found) for found in index.at(lat, lng)])
+    return CommunitiesOut(communities=[CommunityOut.of(found) for found in index.at(query.lat, query.lng)])
 
 
 @router.get(ONE, tags=TAGS, summary="Read a community", responses=problems(401, 404, 422))

@@ -19,7 +19,7 @@ from catraca.domains.communities.model import (
     Rules,
 )
 from catraca.domains.communities.polygons import MAX_POINTS, MIN_RING_POINTS
-from catraca.platform.forms import Body, Next, cleaned, each_once, split_page
+from catraca.platform.forms import Body, Next, also_as, cleaned, each_once, split_page
 from catraca.platform.lines import LINE_PATTERN, clean_line
 
 NAMED_COMMUNITIES = UUID("2f6b54a5-2d0c-4f0e-9a53-7f2b0a6f9c1e")
@@ -83,6 +83,11 @@ Name = Annotated[
 ]
 Cents = Annotated[int, Field(strict=True, ge=0, le=1_000_000)]
 Version = Annotated[int, Field(ge=1, le=MAX_VERSION)]
+
+
+class PlaceQuery(Body):
+    lat: float = Field(ge=-90, le=90, allow_inf_nan=False)
+    lng: Annotated[float, also_as("lng", "lon")] = Field(ge=-180, le=180, allow_inf_nan=False)
 
 
 class Tariff(Body):

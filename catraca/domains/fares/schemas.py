@@ -1,9 +1,11 @@
 """Request and response of the quote route."""
 
+from typing import Annotated
+
 from pydantic import BaseModel, ConfigDict, Field
 
 from catraca.domains.fares.model import Tariff, fare_cents
-from catraca.platform.forms import Body
+from catraca.platform.forms import Body, also_as
 from catraca.platform.geo import Latitude, Longitude, Place, Trip, estimate_trip
 
 
@@ -22,9 +24,9 @@ class QuoteIn(Body):
     )
 
     pickup_lat: Latitude
-    pickup_lon: Longitude
+    pickup_lon: Annotated[Longitude, also_as("pickup_lon", "pickup_lng")]
     dropoff_lat: Latitude
-    dropoff_lon: Longitude
+    dropoff_lon: Annotated[Longitude, also_as("dropoff_lon", "dropoff_lng")]
 
     def trip(self) -> Trip:
         return estimate_trip(

@@ -11,7 +11,7 @@ from pydantic_core import PydanticCustomError
 from catraca.domains.communities import Tier
 from catraca.domains.geofences.model import Changes, CommunityRequest, ConfirmationNeeded, Kind
 from catraca.domains.rides import Ride, Status
-from catraca.platform.forms import Address, Body, left_out
+from catraca.platform.forms import Address, Body, also_as, left_out
 from catraca.platform.geo import Latitude, Longitude
 
 PASSENGER_ID = "0198a7f0-5d2e-7c41-9f0a-3b1c2d4e5f61"
@@ -68,13 +68,17 @@ class GovernanceIn(Body):
         default_factory=left_out, description="`comunidade`: the community's own drivers first."
     )
     passenger_lat: Latitude = Field(default_factory=left_out)
-    passenger_lng: Longitude = Field(default_factory=left_out)
+    passenger_lng: Annotated[Longitude, also_as("passengerLng", "passengerLon")] = Field(
+        default_factory=left_out
+    )
     origin: Address | None = None
     destination: Address | None = None
     destination_lat: Latitude = Field(
         default_factory=left_out, description="Without a destination the fare is the minimum."
     )
-    destination_lng: Longitude = Field(default_factory=left_out)
+    destination_lng: Annotated[Longitude, also_as("destinationLng", "destinationLon")] = Field(
+        default_factory=left_out
+    )
     price: Annotated[float, Field(strict=True, ge=0, le=1_000_000, allow_inf_nan=False)] | None = Field(
         default=None, description="The app's estimate. The server computes the fare."
     )

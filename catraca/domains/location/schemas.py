@@ -8,7 +8,7 @@ from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
 from catraca.domains.location.model import MAX_LATITUDE, Ping
-from catraca.platform.forms import Body
+from catraca.platform.forms import Body, also_as
 from catraca.platform.geo import Longitude, Place
 
 EXAMPLE_ID = "0198a7f0-5d2e-7c41-9f0a-3b1c2d4e5f60"
@@ -34,7 +34,7 @@ class PingIn(Body):
     )
 
     lat: Latitude
-    lng: Longitude
+    lng: Annotated[Longitude, also_as("lng", "lon")]
     at: Moment | None = Field(default=None, description="Time of the position; default: now.")
     accuracy_meters: float | None = Field(default=None, strict=True, ge=0, le=100_000)
     speed: float | None = Field(default=None, strict=True, ge=0, le=1000, description="Metres per second.")

@@ -304,6 +304,9 @@ async def test_driver_sends_status_and_pings_over_the_socket(live_server: LiveSe
         assert (online["type"], online["data"]["online"]) == ("reply", True)
         assert (await device.ask("location.ping", place))["type"] == "reply"
         assert (await device.ask("location.ping", {"pings": [place]}))["type"] == "reply"
+        other_name = {"lat": -12.97, "lon": -38.5}
+        assert (await device.ask("location.ping", {"pings": [other_name]}))["type"] == "reply"
+        assert (await device.ask("location.ping", place | other_name))["type"] == "error"
         offline = await device.ask("location.status", {"online": False})
         assert offline["data"]["online"] is False
 

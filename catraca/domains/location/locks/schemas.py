@@ -1,13 +1,13 @@
 """HTTP schemas of driver locks."""
 
 from datetime import datetime
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 from uuid import UUID
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from catraca.domains.location.schemas import EXAMPLE_ID
-from catraca.platform.forms import Body
+from catraca.platform.forms import Body, also_as
 from catraca.platform.leases import Lease
 
 MAX_LOCK_SECONDS = 3600
@@ -17,14 +17,10 @@ class LockIn(Body):
     model_config = ConfigDict(json_schema_extra={"examples": [{"ride_id": EXAMPLE_ID, "ttl_seconds": 15}]})
 
     ride_id: UUID
-    ttl_seconds: float | None = Field(
-        default=None,
-        strict=True,
-        ge=1,
-        le=MAX_LOCK_SECONDS,
-        validation_alias=AliasChoices("ttl_seconds", "ttl"),
-        description="The lock expires after this time unless it is renewed or released. Also as `ttl`.",
-    )
+    ttl_seconds: Annotated[
+        float | None,
+        also_as("ttl_seconds", "ttl", "The lock expires after this time unless it is renewed or released."),
+    ] = Field(default=None, strict=True, ge=1, le=MAX_LOCK_SECONDS)
 
 
 class LockOut(BaseModel):

@@ -1,14 +1,27 @@
 """HTTP schemas of the search for drivers."""
 
 from datetime import datetime
-from typing import Self
+from typing import Annotated, Self
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from catraca.domains.location.model import Source
+from catraca.domains.location.model import MAX_LATITUDE, Source
 from catraca.domains.location.nearby.model import NearbyDriver
 from catraca.domains.location.schemas import EXAMPLE_ID, EXAMPLE_PLACE
+from catraca.platform.forms import Body, also_as
+
+MAX_RADIUS_METERS = 50_000
+
+
+class NearbyQuery(Body):
+    lat: float = Field(ge=-MAX_LATITUDE, le=MAX_LATITUDE, allow_inf_nan=False)
+    lng: Annotated[float, also_as("lng", "lon")] = Field(ge=-180, le=180, allow_inf_nan=False)
+    radius_m: float = Field(default=5000, ge=1, le=MAX_RADIUS_METERS, allow_inf_nan=False)
+    limit: int = Field(default=20, ge=1, le=100)
+    include_unavailable: bool = Field(
+        default=False, alias="all", description="Include online drivers who are not available."
+    )
 
 
 class NearOut(BaseModel):

@@ -1,13 +1,13 @@
 """The request for a ride."""
 
-from typing import Self
+from typing import Annotated, Self
 
 from pydantic import ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from catraca.domains.rides.requests.model import RideRequest
 from catraca.domains.rides.schemas import PLACES
-from catraca.platform.forms import Address, Body, left_out
+from catraca.platform.forms import Address, Body, also_as, left_out
 from catraca.platform.geo import Latitude, Longitude, Place
 
 
@@ -20,12 +20,12 @@ class RideIn(Body):
     )
 
     pickup_lat: Latitude
-    pickup_lon: Longitude
+    pickup_lon: Annotated[Longitude, also_as("pickup_lon", "pickup_lng")]
     pickup_address: Address | None = None
     dropoff_lat: Latitude = Field(
         default_factory=left_out, description="Left out, both of them: the destination is not known yet."
     )
-    dropoff_lon: Longitude = Field(default_factory=left_out)
+    dropoff_lon: Annotated[Longitude, also_as("dropoff_lon", "dropoff_lng")] = Field(default_factory=left_out)
     dropoff_address: Address | None = None
 
     @model_validator(mode="after")
