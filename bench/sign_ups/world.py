@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import uuid4
 
 import asyncpg
@@ -31,7 +31,7 @@ class World:
 async def open_world(database_url: str, amqp_url: str | None) -> AsyncGenerator[World]:
     whole = make_topology(SignUpFlow())
     names = (SIGN_UP_QUEUE, "raffle_dlq")
-    topology = Topology(exchanges=whole.exchanges, queues=tuple(whole.queue(name) for name in names))
+    topology = replace(whole, queues=tuple(whole.queue(name) for name in names))
     database = await Database.open(database_url, planning=PREFER_INDEXES)
     transport: Transport
     if amqp_url is None:

@@ -50,8 +50,9 @@ def unpublished(
     events: Iterable[type[Event]] = EVENTS, topology: Topology = TOPOLOGY
 ) -> dict[str, list[str]]:
     """The keys of each exchange that are not published yet."""
-    # A sign-up is published as it came; it is not an event.
-    published = {SIGN_UP_QUEUE, *(key_of(kind) for kind in events)}
+    # Sign-ups and dead letters are published as they came; they are not events.
+    others = {SIGN_UP_QUEUE, *(queue.dead_letter_key for queue in topology.queues)}
+    published = others | {key_of(kind) for kind in events}
     left = {name: [key for key in keys if key not in published] for name, keys in topology.exchanges.items()}
     return {name: keys for name, keys in left.items() if keys}
 

@@ -17,6 +17,8 @@ from catraca.platform.bus.topology import (
 
 SIGN_UP_EXCHANGE = "raffle_exchange"
 SIGN_UP_QUEUE = "raffle_queue"
+SIGN_UP_DEAD_LETTER_EXCHANGE = "raffle_dlx"
+SIGN_UP_DEAD_LETTER_QUEUE = "raffle_dlq"
 
 EXCHANGES = {
     "rides.events": (
@@ -64,9 +66,10 @@ EXCHANGES = {
     "analytics.events": ("analytics.matches_failing",),
     "notifications.events": ("notification.push_due",),
     SIGN_UP_EXCHANGE: (SIGN_UP_QUEUE,),
-    "raffle_dlx": (),
+    SIGN_UP_DEAD_LETTER_EXCHANGE: (SIGN_UP_DEAD_LETTER_QUEUE,),
     DEAD_LETTER_EXCHANGE: (),
 }
+DIRECT = frozenset({SIGN_UP_EXCHANGE, SIGN_UP_DEAD_LETTER_EXCHANGE})
 
 DISPATCHER = (
     Queue(
@@ -210,8 +213,8 @@ HOUSEKEEPER = (
         single_active=True,
     ),
     Queue(
-        name="raffle_dlq",
-        binds=("raffle_dlx",),
+        name=SIGN_UP_DEAD_LETTER_QUEUE,
+        binds=(SIGN_UP_DEAD_LETTER_QUEUE,),
         role="housekeeper",
         does="Stores sign-ups that could not be handled, for review.",
         batch=50,
@@ -262,7 +265,8 @@ def sign_up_queue(flow: SignUpFlow) -> Queue:
         prefetch=flow.batch_size * (flow.batch_concurrency + 1),
         # Each handled sign-up has its own row, so an inbox is not needed.
         remembers=False,
-        dead_letters_to="raffle_dlx",
+        dead_letters_to=SIGN_UP_DEAD_LETTER_EXCHANGE,
+        dead_letter_key=SIGN_UP_DEAD_LETTER_QUEUE,
         retries_in=RetryQueue(
             name=f"raffle_retry_{delay_name(delay_seconds)}",
             exchange="raffle_retry_exchange",
@@ -289,7 +293,9 @@ def welcome_queue(*, writes: bool) -> Queue:
 def make_topology(flow: SignUpFlow, *, writes_letters: bool = True) -> Topology:
     welcome = welcome_queue(writes=writes_letters)
     return Topology(
-        exchanges=EXCHANGES, queues=(*DISPATCHER, *NOTIFIER, welcome, *HOUSEKEEPER, sign_up_queue(flow))
+        exchanges=EXCHANGES,
+        queues=(*DISPATCHER, *NOTIFIER, welcome, *HOUSEKEEPER, sign_up_queue(flow)),
+        direct=DIRECT,
     )
 
 

@@ -55,8 +55,7 @@ def test_any_sign_up_settings_give_a_valid_topology(flow: SignUpFlow) -> None:
 def test_sign_ups_reach_their_queue_alone_and_die_in_their_own() -> None:
     queue = TOPOLOGY.queue(SIGN_UP_QUEUE)
     assert TOPOLOGY.route(SIGN_UP_EXCHANGE, SIGN_UP_QUEUE) == [queue]
-    assert queue.dead_letters_to is not None
-    assert [one.name for one in TOPOLOGY.route(queue.dead_letters_to, SIGN_UP_QUEUE)] == ["raffle_dlq"]
+    assert [one.name for one in TOPOLOGY.route_dead_letter(queue, SIGN_UP_QUEUE)] == ["raffle_dlq"]
 
 
 async def test_a_process_has_the_queue_of_its_settings() -> None:

@@ -126,3 +126,4 @@ async def test_a_differing_broker_queue_is_refused_with_the_remedy(
     assert (code, printed) == (2, "")
     assert "already has queue audit_log_queue with other settings than ours" in errors[-1]
     assert "let it run empty and delete it" in errors[-1]
+    assert "docs/raffle-migration.md" in errors[-1]

@@ -2,6 +2,9 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
+
+ExchangeKind = Literal["topic", "direct", "fanout"]
 
 DEAD_LETTER_EXCHANGE = "dlx"
 DEAD_LETTER_QUEUE = "dead_letter_queue"
@@ -48,18 +51,26 @@ class Queue:
     max_length: int = 1_000_000
     # The exchange for messages that cannot be handled. None: they stay in the queue.
     dead_letters_to: str | None = DEAD_LETTER_EXCHANGE
+    # The key of its dead letters there. None: the key with which they were published.
+    dead_letter_key: str | None = None
     transient_seconds: float | None = None
     retries_in: RetryQueue | None = None
     # The consumer does not exist yet: the queue is not declared and gets no messages.
     planned: bool = False
 
+    def dead_letter_key_of(self, key: str) -> str:
+        """The key of the dead letter of a message that was published with `key`."""
+        return self.dead_letter_key or key
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topology:
-    """`exchanges` maps each exchange to its keys; an exchange without keys is a fanout."""
+    """`exchanges` maps each exchange to its keys; an exchange without keys is a fanout, any other a topic."""
 
     exchanges: Mapping[str, tuple[str, ...]]
     queues: tuple[Queue, ...]
+    # Exchanges that are direct: a queue is bound to the key itself, not to a pattern.
+    direct: frozenset[str] = frozenset()
     # The delay of the first, second, ... retry of a message; after the last it is a dead letter.
     retry_delays_seconds: tuple[float, ...] = (1, 5, 25)
     # Ends crash loops only: a killed consumer counts as a delivery of every message it held.
@@ -94,13 +105,19 @@ class Topology:
         """The queues that are declared and consumed."""
         return [queue for queue in self.queues if not queue.planned]
 
+    def kind_of(self, exchange: str) -> ExchangeKind:
+        if exchange in self.direct:
+            return "direct"
+        return "topic" if self.exchanges.get(exchange) else "fanout"
+
     def bindings(self, queue: Queue) -> list[tuple[str, str]]:
         """(exchange, pattern) pairs: a pattern is bound where it matches a key; a fanout by its name."""
         return [
             (exchange, pattern)
             for pattern in queue.binds
             for exchange, keys in self.exchanges.items()
-            if any(matches(pattern, key) for key in keys) or (pattern == exchange and not keys)
+            if any(self._matches(exchange, pattern, key) for key in keys)
+            or (pattern == exchange and not keys)
         ]
 
     def route(self, exchange: str, key: str) -> list[Queue]:
@@ -108,14 +125,28 @@ class Topology:
         found = self._routes.get((exchange, key))
         return self._reached(exchange, key) if found is None else found
 
+    def route_dead_letter(self, queue: Queue, key: str) -> list[Queue]:
+        """The live queues that a dead letter of `queue` reaches, each once."""
+        exchange = queue.dead_letters_to
+        return [] if exchange is None else self.route(exchange, queue.dead_letter_key_of(key))
+
     def _reached(self, exchange: str, key: str) -> list[Queue]:
-        is_fanout = not self.exchanges.get(exchange)
         found = {
             queue.name: queue
             for pattern, queue in self._bound.get(exchange, ())
-            if is_fanout or matches(pattern, key)
+            if self._matches(exchange, pattern, key)
         }
         return list(found.values())
+
+    def _matches(self, exchange: str, pattern: str, key: str) -> bool:
+        """True if a queue that is bound to `exchange` by `pattern` gets messages with `key`."""
+        match self.kind_of(exchange):
+            case "topic":
+                return matches(pattern, key)
+            case "direct":
+                return pattern == key
+            case "fanout":
+                return True
 
 
 def milliseconds(seconds: float) -> int:
@@ -160,7 +191,7 @@ def check_topology(
     faults = [
         *_unbound(topology, published),
         *_unconsumed(topology, published, handled),
-        *_badly_buried(topology),
+        *_misrouted_dead_letters(topology),
         *_mixed(topology),
         *_too_small(topology),
     ]
@@ -201,8 +232,8 @@ def _unconsumed(
             yield f"there are handlers for {name}, which is no queue: correct the name."
 
 
-def _badly_buried(topology: Topology) -> Iterable[str]:
-    """Dead letters keep their key: it must route them to a queue, and never back to where they failed."""
+def _misrouted_dead_letters(topology: Topology) -> Iterable[str]:
+    """Their keys must route dead letters to a queue, and never back to the queue in which they failed."""
     keys = sorted({key for listed in topology.exchanges.values() for key in listed})
     for queue in topology.live:
         exchange = queue.dead_letters_to
@@ -210,14 +241,16 @@ def _badly_buried(topology: Topology) -> Iterable[str]:
             continue
         if exchange not in topology.exchanges:
             yield f"dead letters of {queue.name} go to {exchange}, which is no exchange: correct the name."
-        elif lost := [
-            key for key in keys if _gets(topology, queue, key) and not topology.route(exchange, key)
-        ]:
+        elif lost := {
+            queue.dead_letter_key_of(key): None
+            for key in keys
+            if _gets(topology, queue, key) and not topology.route_dead_letter(queue, key)
+        }:
             yield (
                 f"dead letters of {queue.name} go to {exchange}, where no queue gets {', '.join(lost)}:"
                 " bind one there."
             )
-        elif any(queue in _graves(topology, queue, key) for key in keys):
+        elif any(queue in _dead_letter_path(topology, queue, key) for key in keys):
             yield (
                 f"dead letters of {queue.name} come back to it by {exchange}: send them elsewhere, or"
                 " nowhere."
@@ -228,14 +261,14 @@ def _gets(topology: Topology, queue: Queue, key: str) -> bool:
     return any(queue in topology.route(exchange, key) for exchange in topology.exchanges)
 
 
-def _graves(topology: Topology, queue: Queue, key: str) -> list[Queue]:
-    """Every queue that a message with this key can reach by failing again and again, starting here."""
+def _dead_letter_path(topology: Topology, queue: Queue, key: str) -> list[Queue]:
+    """Every queue that a message with this key reaches if it fails in `queue`, and in each queue after it."""
     found: list[Queue] = []
-    dying = [queue]
-    while dying:
-        exchange = dying.pop().dead_letters_to
-        onward = topology.route(exchange, key) if exchange else []
-        dying += (fresh := [other for other in onward if other not in found])
+    failing = [(queue, key)]
+    while failing:
+        failed, key = failing.pop()
+        fresh = [other for other in topology.route_dead_letter(failed, key) if other not in found]
+        failing += [(other, failed.dead_letter_key_of(key)) for other in fresh]
         found += fresh
     return found
 

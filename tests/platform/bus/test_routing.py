@@ -2,7 +2,8 @@
 
 from uuid import uuid4
 
-from catraca.platform.bus import QueueFull, Unroutable
+from catraca.platform.bus import Message, QueueFull, Unroutable
+from catraca.platform.database import Db
 from tests.platform.bus.world import KEY, World, on_every_bus
 from tests.servers import until
 
@@ -25,6 +26,39 @@ async def test_a_star_stands_for_one_word_and_a_hash_for_any_number(world: World
             await world.until_applied(queue, len(wanted))
         await world.until_waiting(queue, 0)
         assert sorted(message.key for message in await world.applied(queue)) == sorted(wanted)
+
+
+async def test_a_direct_exchange_takes_no_patterns(world: World) -> None:
+    exact, pattern = world.queue("exact", "thing.known"), world.queue("pattern", "thing.*", "#")
+    keys = ("thing.known", "thing.new")
+    await world.open(exact, pattern, keys=keys, direct=frozenset({world.exchange}))
+    confirmed, refused = await world.bus.publish([world.message("thing.known"), world.message("thing.new")])
+    assert confirmed is None
+    assert isinstance(refused, Unroutable)
+    await world.until_waiting(exact, 1)
+    await world.until_waiting(pattern, 0)
+
+
+async def test_dead_letters_get_the_key_of_their_queue(world: World) -> None:
+    graves = f"graves_{world.tag}"
+    failing = world.queue("failing", dead_letters_to=graves, dead_letter_key="grave")
+    grave = world.queue("grave", "grave", dead_letters_to=None, remembers=False)
+    other = world.queue("other", KEY, dead_letters_to=None)
+    options = {"exchanges": {graves: ("grave", KEY)}, "direct": frozenset({graves})}
+    await world.open(failing, grave, other, retry_delays_seconds=(0.05,), **options)
+
+    async def fail(_db: Db, _message: Message) -> None:
+        raise ValueError
+
+    async with world.consuming(failing, fail):
+        await world.publish(message := world.message())
+        await world.until_waiting(grave, 1)
+    async with world.consuming(grave):
+        (letter,) = await world.until_applied(grave, 1)
+    # The letter still says with which key the message was published.
+    assert (letter.id, letter.exchange, letter.key) == (message.id, message.exchange, KEY)
+    assert (letter.headers.queue, letter.headers.reason) == (failing.name, "ValueError")
+    await world.until_waiting(other, 1)
 
 
 async def test_every_queue_bound_to_a_key_gets_one_copy(world: World) -> None:

@@ -142,6 +142,29 @@ def test_dead_letters_without_a_queue_are_refused() -> None:
     )
 
 
+def test_dead_letter_key_without_a_queue_is_refused() -> None:
+    exchanges = {"rides.events": ("ride.started",), "graves": ("grave",)}
+    lost = queue("rides", "ride.started", dead_letters_to="graves", dead_letter_key="gone")
+    found = replace(lost, dead_letter_key="grave")
+    graves = queue("stones", "grave", dead_letters_to=None)
+    assert refusal(lost, graves, exchanges=exchanges, direct=frozenset({"graves"})) == (
+        "dead letters of rides go to graves, where no queue gets gone: bind one there."
+    )
+    assert refusal(found, graves, exchanges=exchanges, direct=frozenset({"graves"})) == ""
+
+
+def test_dead_letters_that_come_back_by_another_key_are_refused() -> None:
+    exchanges = {"rides.events": ("ride.started",), "graves": ("grave",)}
+    there = queue("there", "ride.started", dead_letters_to="graves", dead_letter_key="grave")
+    here = queue("here", "grave", dead_letters_to="rides.events", dead_letter_key="ride.started")
+    assert len(refusal(there, here, exchanges=exchanges).splitlines()) == 2
+
+
+def test_pattern_on_a_direct_exchange_is_refused() -> None:
+    said = refusal(queue("rides", "ride.*"), DEAD, published=(), direct=frozenset({"rides.events"}))
+    assert said == "rides is bound to ride.*, which no exchange carries: correct the pattern."
+
+
 def test_a_prefetch_below_the_batch_is_refused() -> None:
     assert refusal(queue("rides", "ride.*", prefetch=10, batch=11), DEAD) == (
         "rides holds 10 messages and wants batches of 11, which could never fill: raise prefetch or lower"
@@ -258,7 +281,7 @@ QUEUES = {
         "analytics.*",
     ),
     "raffle_queue": ("ingester", "raffle_queue"),
-    "raffle_dlq": ("housekeeper", "raffle_dlx"),
+    "raffle_dlq": ("housekeeper", "raffle_dlq"),
     "dead_letter_queue": ("housekeeper", "dlx"),
 }
 CARRIED = {
@@ -287,6 +310,14 @@ def test_our_exchanges_carry_the_keys_of_the_design() -> None:
     for exchange, keys in CARRIED.items():
         assert set(TOPOLOGY.exchanges[exchange]) == set(keys.split())
     assert TOPOLOGY.exchanges["dlx"] == ()
+
+
+def test_our_exchanges_have_the_kinds_of_the_seeds() -> None:
+    kinds = {exchange: TOPOLOGY.kind_of(exchange) for exchange in TOPOLOGY.exchanges}
+    special = {"raffle_exchange": "direct", "raffle_dlx": "direct", "dlx": "fanout"}
+    assert kinds == dict.fromkeys(kinds, "topic") | special
+    sign_ups = TOPOLOGY.queue("raffle_queue")
+    assert (sign_ups.dead_letters_to, sign_ups.dead_letter_key) == ("raffle_dlx", "raffle_dlq")
 
 
 def test_queues_except_positions_are_durable_with_dead_letters() -> None:

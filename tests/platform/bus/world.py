@@ -63,10 +63,16 @@ class World:
         chosen = {"role": "tester", "does": "Is tested.", "dead_letters_to": self.dlx} | options
         return Queue(name=f"{name}_{self.tag}", binds=binds or (KEY,), **chosen)
 
-    async def open(self, *queues: Queue, keys: Sequence[str] = (KEY,), **options: Any) -> None:
-        """Declare these queues; a second call adds queues to the same exchange."""
+    async def open(
+        self,
+        *queues: Queue,
+        keys: Sequence[str] = (KEY,),
+        exchanges: Mapping[str, tuple[str, ...]] | None = None,
+        **options: Any,
+    ) -> None:
+        """Declare these queues and further exchanges; a second call adds queues to the same exchange."""
         self.topology = Topology(
-            exchanges={self.exchange: tuple(keys), self.dlx: ()},
+            exchanges={self.exchange: tuple(keys), self.dlx: (), **(exchanges or {})},
             queues=(*queues, self.dead),
             **({"retry_delays_seconds": SHORT_DELAYS_SECONDS} | options),
         )

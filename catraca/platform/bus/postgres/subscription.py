@@ -76,9 +76,8 @@ class PostgresSubscription:
         self._forget([delivery])
 
     async def dead_letter(self, delivery: Delivery, *, reason: str) -> None:
-        exchange = self._queue.dead_letters_to
         message = delivery.message.with_headers(queue=self._queue.name, reason=reason)
-        onward = [queue.name for queue in self._topology.route(exchange, message.key)] if exchange else []
+        onward = [queue.name for queue in self._topology.route_dead_letter(self._queue, message.key)]
         if not onward:
             await self.give_back([delivery])
             return

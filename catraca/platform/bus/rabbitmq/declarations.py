@@ -9,6 +9,7 @@ from aiormq.exceptions import ChannelPreconditionFailed
 
 from catraca.platform.bus.rabbitmq.connection import broker_call, spare_channel
 from catraca.platform.bus.topology import (
+    ExchangeKind,
     Queue,
     RetryQueue,
     Topology,
@@ -19,6 +20,7 @@ from catraca.platform.bus.topology import (
 
 # RabbitMQ 4 drops a message after 20 deliveries by default; a queue without dead letters must keep it.
 NO_DELIVERY_LIMIT = 1_000_000_000
+DOCUMENT = "docs/raffle-migration.md"
 RETRY_NAME = re.compile(r"(\w+_)?retry_[0-9]+m?s")
 
 
@@ -49,6 +51,8 @@ def queue_arguments(queue: Queue, topology: Topology) -> dict[str, Any]:
         arguments["x-delivery-limit"] = topology.delivery_limit
         arguments["x-dead-letter-exchange"] = queue.dead_letters_to
         arguments["x-dead-letter-strategy"] = "at-least-once"
+    if queue.dead_letter_key is not None:
+        arguments["x-dead-letter-routing-key"] = queue.dead_letter_key
     if queue.single_active:
         arguments["x-single-active-consumer"] = True
     return arguments
@@ -76,8 +80,8 @@ async def declare_topology(
 ) -> None:
     """Declare what is missing; raises `QueueDiffers` if something exists with other settings."""
     async with spare_channel(connection) as channel:
-        for exchange, keys in topology.exchanges.items():
-            await _declare_exchange(channel, exchange, "topic" if keys else "fanout")
+        for exchange in topology.exchanges:
+            await _declare_exchange(channel, exchange, topology.kind_of(exchange))
         for queue in topology.live:
             durable = queue.transient_seconds is None
             await _declare_queue(channel, queue.name, queue_arguments(queue, topology), durable=durable)
@@ -102,12 +106,15 @@ async def count_messages(connection: AbstractConnection, queue: str) -> tuple[in
     return found.message_count or 0, found.consumer_count or 0
 
 
-async def _declare_exchange(channel: AbstractChannel, name: str, kind: str) -> None:
+async def _declare_exchange(channel: AbstractChannel, name: str, kind: ExchangeKind) -> None:
     async with broker_call():
         try:
             await channel.exchange_declare(name, exchange_type=kind, durable=True)
         except ChannelPreconditionFailed as error:
-            raise QueueDiffers(_what_to_do("exchange", name, error)) from error
+            remedy = (
+                f"delete it, and Catraca declares it as a {kind} exchange; an exchange stores no messages"
+            )
+            raise QueueDiffers(_refusal("exchange", name, remedy, error)) from error
 
 
 async def _declare_queue(
@@ -117,7 +124,8 @@ async def _declare_queue(
         try:
             await channel.queue_declare(name, durable=durable, arguments=arguments)
         except ChannelPreconditionFailed as error:
-            raise QueueDiffers(_what_to_do("queue", name, error)) from error
+            remedy = "let it run empty and delete it, or restore the old setting"
+            raise QueueDiffers(_refusal("queue", name, remedy, error)) from error
 
 
 async def _bind(channel: AbstractChannel, queue: str, exchange: str, pattern: str) -> None:
@@ -125,8 +133,8 @@ async def _bind(channel: AbstractChannel, queue: str, exchange: str, pattern: st
         await channel.queue_bind(queue, exchange, pattern)
 
 
-def _what_to_do(kind: str, name: str, error: ChannelPreconditionFailed) -> str:
+def _refusal(kind: str, name: str, remedy: str, error: ChannelPreconditionFailed) -> str:
     return (
         f"RabbitMQ already has {kind} {name} with other settings than ours, which cannot be changed in place:"
-        f" let it run empty and delete it, or restore the old setting. RabbitMQ says: {error}"
+        f" {remedy}. {DOCUMENT} has the steps. RabbitMQ says: {error}"
     )

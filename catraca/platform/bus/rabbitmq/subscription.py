@@ -84,7 +84,7 @@ class RabbitMqSubscription:
             await self.give_back([delivery])
         elif self._holds(delivery):
             message = delivery.message.with_headers(queue=self._queue.name, reason=reason)
-            await self._publisher.put(message, Address(exchange, message.key))
+            await self._publisher.put(message, Address(exchange, self._queue.dead_letter_key_of(message.key)))
             await self.done([delivery])
 
     async def give_back(self, deliveries: Sequence[Delivery]) -> None:

@@ -96,7 +96,8 @@ def sign_ups(world: World, *, retry_ttl_ms: int) -> tuple[RabbitMqBus, Queue]:
     """A bus with only the queues of sign-ups, made with this setting."""
     topology = make_topology(SignUpFlow(retry_ttl_ms=retry_ttl_ms))
     queues = tuple(queue for queue in topology.queues if queue.name.startswith("raffle_"))
-    return world.bus(exchanges=topology.exchanges, queues=queues), topology.queue(SIGN_UP_QUEUE)
+    bus = world.bus(exchanges=topology.exchanges, direct=topology.direct, queues=queues)
+    return bus, topology.queue(SIGN_UP_QUEUE)
 
 
 async def test_retry_does_not_count_as_a_delivery(world: World) -> None:
