@@ -188,6 +188,15 @@ def test_functions_and_types_named_in_walks_exist(walk: Path) -> None:
             assert re.search(rf"\b{word}\b", source), name
 
 
+def test_exchanges_and_queues_of_the_sign_up_walk_exist() -> None:
+    own = [queue.retries_in for queue in TOPOLOGY.queues if queue.retries_in is not None]
+    known = {*TOPOLOGY.exchanges, *(queue.name for queue in TOPOLOGY.queues)}
+    known |= {name for retries in own for name in (retries.name, retries.exchange)}
+    text = (ROOT / "docs/walks/sign-up.md").read_text()
+    named = set(re.findall(r"\braffle_\w*[a-z0-9]\b|\b\w+_queue\b|\b\w+\.events\b", text))
+    assert {name for name in known if name.startswith("raffle_")} <= named <= known
+
+
 def test_constraints_named_exist_in_the_schema() -> None:
     schema = "".join(path.read_text() for path in (ROOT / "migrations/versions").glob("*.py"))
     page = (ROOT / "docs/constraints.md").read_text()
