@@ -1,6 +1,6 @@
 """Route classes: one request is one transaction, with one stored response per idempotency key."""
 
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Annotated, Any, TypeVar, cast
 
@@ -8,6 +8,8 @@ from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.dependencies.models import Dependant
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
+from pydantic import AliasChoices, BaseModel
+from pydantic.fields import FieldInfo
 from starlette.requests import HTTPConnection
 
 from catraca.platform.auth import Principal
@@ -60,8 +62,20 @@ def check_query(connection: HTTPConnection, known: frozenset[str]) -> None:
 
 def _query_names(dependant: Dependant) -> frozenset[str]:
     """The names of a route's query parameters, as clients send them."""
-    own = frozenset(field.validation_alias or field.alias for field in dependant.query_params)
-    return own.union(*(_query_names(part) for part in dependant.dependencies))
+    own = [name for field in dependant.query_params for name in _names_of(field.field_info, field.alias)]
+    return frozenset(own).union(*(_query_names(part) for part in dependant.dependencies))
+
+
+def _names_of(info: FieldInfo, name: str) -> Iterator[str]:
+    """The names of a query parameter; of a model, those of its fields."""
+    kind = info.annotation
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        for field_name, field in kind.model_fields.items():
+            yield from _names_of(field, field_name)
+    elif isinstance(info.validation_alias, AliasChoices):
+        yield from (str(choice) for choice in info.validation_alias.choices)
+    else:
+        yield str(info.validation_alias or info.alias or name)
 
 
 def make_router(
