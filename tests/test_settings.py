@@ -317,6 +317,20 @@ def test_settings_are_frozen() -> None:
         read_settings().process = Settings.defaults().process
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.3.2.1", "::1", "localhost"])
+def test_demo_data_are_allowed_on_loopback_addresses(host: str) -> None:
+    assert read_settings(host=host).demo_fault() is None
+    assert read_settings(host=host, environment="production").demo_fault()
+    assert read_settings(host=host, database_url="postgresql://127.0.0.1/catraca").demo_fault()
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.5", "::ffff:10.0.0.5", "localhost.example.org"])
+def test_demo_data_elsewhere_need_the_word_development(host: str) -> None:
+    assert "CATRACA_HOST" in str(read_settings(host=host).demo_fault())
+    given = {"host": host, "database_url": "postgresql://db/catraca", "environment": "development"}
+    assert read_settings(**given).demo_fault() is None
+
+
 def test_inbox_is_kept_longer_than_dead_letters() -> None:
     bus = read_settings(dead_letter_retention="2d").bus
     assert bus.inbox_retention > bus.dead_letter_retention == timedelta(days=2)

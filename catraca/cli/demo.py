@@ -1,7 +1,7 @@
 """`catraca demo`: a simulated city in a running Catraca."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 from uuid import UUID
 
 import typer
@@ -51,6 +51,8 @@ def demo(
         settings = read_settings()
         ensure_demo_fits(settings)
         address = (url or _own_address(settings)).rstrip("/")
+        if settings.process.environment is None:
+            _ensure_demo_city(address)
         sign = _signer(settings)
         _check(address, sign(DRIVERS[0].id, "driver"))
 
@@ -73,11 +75,30 @@ def demo(
 
 
 def ensure_demo_fits(settings: "Settings") -> None:
-    """Refuse production, and an identity provider, whose tokens the demo cannot sign."""
-    if settings.process.environment == "production":
-        fail("the demo does not run in production (CATRACA_ENVIRONMENT)", REFUSED)
+    """Fail where demo data are refused, or an identity provider signs the tokens: the demo cannot."""
+    if fault := settings.demo_fault():
+        _refuse(fault)
     if settings.access.jwks_url:
         fail("the demo cannot sign tokens of your identity provider (CATRACA_JWKS_URL)", REFUSED)
+
+
+def _ensure_demo_city(url: str) -> None:
+    """Fail unless the embedded database has the demo city: the server may have other settings than we do."""
+    from catraca.cli.database import run_on_database
+    from catraca.client.http import is_local
+    from catraca.domains import people
+    from catraca.roles.demo import OPERATOR
+
+    if not is_local(url):
+        _refuse(f"{url} may be another machine")
+    if not run_on_database(lambda db: people.get_users(db, [OPERATOR.id])):
+        _refuse("the demo city is not in the database")
+
+
+def _refuse(why: str) -> NoReturn:
+    from catraca.settings import DEMO_REMEDY
+
+    fail(f"the demo does not run here, because {why}: {DEMO_REMEDY}", REFUSED)
 
 
 def _own_address(settings: "Settings") -> str:

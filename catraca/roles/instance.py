@@ -27,7 +27,7 @@ from catraca.roles.metrics import MetricsFolder
 from catraca.roles.runner import Life, all_of, first_of
 from catraca.roles.supervisor import Supervisor, how_it_ended
 from catraca.roles.worker_log import WorkerLog
-from catraca.settings import Settings
+from catraca.settings import DEMO_REMEDY, Settings
 
 if TYPE_CHECKING:
     from catraca.roles.demo import DemoCity
@@ -92,7 +92,7 @@ class Instance:
         urls = {f"{name}_url": server.url for name, server in servers.items()}
         settings = self.settings.changed(**urls)
         await self._migrate(settings)
-        city = await _fill_demo_city(settings)
+        city = await self._fill_demo_city(settings)
         log = WorkerLog(self.settings.process.state_dir.resolve())
         supervisor = Supervisor(
             ["all"],
@@ -142,6 +142,24 @@ class Instance:
         done = await migrate(settings.servers.database_url)
         if done:
             self.say(f"Migrated the database: {' '.join(done)}")
+
+    async def _fill_demo_city(self, settings: Settings) -> "DemoCity | None":
+        """Fill an empty database with the demo city; None if demo data are refused or real users exist."""
+        # Not of `settings`, which have the address of the embedded database.
+        if fault := self.settings.demo_fault():
+            if settings.process.environment is None:
+                self.say(f"No demo data, because {fault}: {DEMO_REMEDY}")
+            return None
+        from catraca.platform.database import Database, DatabaseLimits
+        from catraca.roles.demo import fill_demo_city
+
+        assert settings.servers.database_url is not None
+        database = await Database.open(settings.servers.database_url, limits=DatabaseLimits(connections=1))
+        try:
+            city = await fill_demo_city(database)
+        finally:
+            await database.close()
+        return city if city.is_here else None
 
     async def _tell_when_ready(self, settings: Settings, city: "DemoCity | None") -> None:
         address = callable_address(settings.process.host, settings.process.port)
@@ -196,22 +214,6 @@ class Instance:
                 self.say(str(failure))
             else:
                 self.say(f"{server.title} runs again")
-
-
-async def _fill_demo_city(settings: Settings) -> "DemoCity | None":
-    """Fill an empty database with the demo city; None in production or when real users exist."""
-    if settings.process.environment == "production":
-        return None
-    from catraca.platform.database import Database, DatabaseLimits
-    from catraca.roles.demo import fill_demo_city
-
-    assert settings.servers.database_url is not None
-    database = await Database.open(settings.servers.database_url, limits=DatabaseLimits(connections=1))
-    try:
-        city = await fill_demo_city(database)
-    finally:
-        await database.close()
-    return city if city.is_here else None
 
 
 async def _is_ready(address: str) -> bool:

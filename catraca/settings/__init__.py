@@ -28,6 +28,8 @@ from catraca.settings.secret import SECRET_REMEDY, fault_of_secret, generated_se
 from catraca.settings.servers import ServerSettings
 from catraca.settings.values import Group
 
+# What to do if demo data are refused.
+DEMO_REMEDY = "for demo data set CATRACA_ENVIRONMENT=development, for real data set it to production"
 # The lock of an offer outlives the offer by this, so that clock skew or delay never ends the lock first.
 LEASE_GRACE = timedelta(seconds=5)
 
@@ -86,6 +88,19 @@ class Settings:
         fault = self.secret_fault()
         if self.process.environment == "production" and fault is not None:
             raise UnfitForProduction(f"CATRACA_SECRET is {fault}. {SECRET_REMEDY}")
+
+    def demo_fault(self) -> str | None:
+        """Why demo data are refused; None if they are allowed.
+
+        Takes the settings as the operator gave them, without the address of an embedded database.
+        """
+        if self.process.environment == "production":
+            return "CATRACA_ENVIRONMENT is production"
+        if self.process.environment == "development":
+            return None
+        if not self.process.is_local():
+            return "CATRACA_HOST is not a loopback address"
+        return None if self.servers.database_url is None else "CATRACA_DATABASE_URL is set"
 
     def token_rules(self) -> TokenRules:
         """The claims that a valid token must have."""

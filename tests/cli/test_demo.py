@@ -16,9 +16,12 @@ from tests.cli.shell import catraca
 from tests.conftest import SECRET
 from tests.servers import on_one_stack
 
+# Allows demo data everywhere.
+DEVELOPMENT = {"CATRACA_ENVIRONMENT": "development"}
+
 
 async def test_unreachable_server_is_one_line_with_the_remedy(tmp_path: Path) -> None:
-    result = await catraca("demo", "--url", "http://127.0.0.1:1", folder=tmp_path)
+    result = await catraca("demo", "--url", "http://127.0.0.1:1", folder=tmp_path, **DEVELOPMENT)
     assert (result.returncode, result.stdout) == (1, "")
     (line,) = result.stderr.splitlines()
     assert "make up" in line
@@ -30,10 +33,13 @@ async def test_unreachable_server_is_one_line_with_the_remedy(tmp_path: Path) ->
     [
         ({"CATRACA_ENVIRONMENT": "production", "CATRACA_SECRET": SECRET}, "production"),
         ({"CATRACA_JWKS_URL": "https://id.example/keys"}, "identity provider"),
+        ({"CATRACA_HOST": "0.0.0.0"}, "CATRACA_HOST"),
+        ({"CATRACA_HOST": "db.localhost"}, "CATRACA_HOST"),
+        ({"CATRACA_DATABASE_URL": "postgresql://127.0.0.1:1/catraca"}, "CATRACA_DATABASE_URL"),
     ],
 )
 @pytest.mark.parametrize("command", ["demo", "up"])
-async def test_demo_refuses_production_and_identity_provider(
+async def test_demo_refuses_real_data_and_identity_providers(
     tmp_path: Path, command: str, settings: dict[str, str], words: str
 ) -> None:
     arguments = ["up", "--demo"] if command == "up" else ["demo"]
@@ -44,9 +50,23 @@ async def test_demo_refuses_production_and_identity_provider(
     assert not (tmp_path / "state/postgres").exists()
 
 
+async def test_demo_refuses_another_machine(tmp_path: Path) -> None:
+    result = await catraca("demo", "--url", "http://192.0.2.1:8000", folder=tmp_path)
+    assert (result.returncode, result.stdout) == (2, "")
+    (line,) = result.stderr.splitlines()
+    assert "http://192.0.2.1:8000" in line
+    assert "CATRACA_ENVIRONMENT=development" in line
+
+
+async def test_demo_needs_a_database_in_the_state_folder(tmp_path: Path) -> None:
+    result = await catraca("demo", folder=tmp_path)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "catraca up" in result.stderr
+
+
 @on_one_stack
 async def test_server_with_another_secret_is_reported(api_url: str, tmp_path: Path) -> None:
-    result = await catraca("demo", "--url", api_url, folder=tmp_path)
+    result = await catraca("demo", "--url", api_url, folder=tmp_path, **DEVELOPMENT)
     assert (result.returncode, result.stdout) == (2, "")
     assert "CATRACA_SECRET" in result.stderr
 
