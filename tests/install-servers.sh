@@ -7,6 +7,11 @@ command -v redis-server >/dev/null 2>&1 || [ -x /usr/bin/redis-server ] || missi
 ls /usr/lib/rabbitmq/bin/rabbitmq-server >/dev/null 2>&1 || missing="$missing rabbitmq-server"
 command -v wrk >/dev/null 2>&1 || missing="$missing wrk"
 command -v curl >/dev/null 2>&1 || missing="$missing curl"
+command -v openssl >/dev/null 2>&1 || missing="$missing openssl"
+# Not always on an ordinary user's PATH.
+[ -x /usr/sbin/nginx ] || missing="$missing nginx-light"
+[ -x /usr/sbin/haproxy ] || missing="$missing haproxy"
+[ -x /usr/bin/caddy ] || missing="$missing caddy"
 [ -n "$missing" ] || exit 0
 
 as_root=""
