@@ -80,7 +80,7 @@ def list_letters(
 ) -> None:
     """List letters, the newest first, without the values in their bodies.
 
-    Example: `catraca dead-letters list --queue audit_log_queue --reason KeyError`
+    Example: `catraca dead-letters list --queue notification_rides_queue --reason KeyError`
     """
     from catraca.domains.dead_letters import LetterId, find_letters
 
@@ -162,7 +162,7 @@ def replay(
     Safe to repeat: a message that was handled is not handled again. The relay sends them at the given rate.
 
     Examples: `catraca dead-letters replay ID`,
-    `catraca dead-letters replay --queue audit_log_queue --reason KeyError --rate 20 --dry-run`
+    `catraca dead-letters replay --queue notification_rides_queue --reason KeyError --rate 20 --dry-run`
     """
     from catraca.domains.dead_letters import LetterId, replay_letter, replay_letters
 

@@ -95,6 +95,17 @@ async def test_first_use_adds_one_entry_for_many_deliveries(parts: Parts, client
     assert line["request_id"] in {answer.headers["x-request-id"] for answer in answers}
 
 
+async def test_unreadable_body_is_an_entry_and_no_dead_letter(parts: Parts) -> None:
+    garbage = Message(
+        id=uuid4(), exchange="users.events", key="user.created", body=b"garbage", headers=Headers()
+    )
+    async with working(parts, CREW):
+        assert await parts.bus.publish([garbage]) == [None]
+        (line,) = await until(lambda: lines_about(parts, garbage.id))
+    assert (line["actor_id"], line["action"]) == (None, "user.created")
+    assert await everything(parts, "dead_letters") == ""
+
+
 async def test_erased_user_leaves_nothing_in_sent_events(parts: Parts, client: httpx.AsyncClient) -> None:
     ana = Person("driver")
     profile = {"name": "Severino Lacerda", "email": ana.email, "phone": "+5571987654321"}
