@@ -16,6 +16,11 @@ BLOCKS = re.DOTALL | re.MULTILINE
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 
 
+def section(page: Path, heading: str) -> str:
+    """The text below a heading of the second level."""
+    return page.read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+
+
 def fenced(text: str, kind: str) -> list[str]:
     """The contents of fenced blocks of this kind."""
     return re.findall(rf"^```{kind}\n(.*?)^```$", text, BLOCKS)

@@ -34,7 +34,9 @@ DEEPEST_NAME = 8
 PATHS_UNDER = dict.fromkeys(("docs/scheduling.md", "docs/decisions/0032-agendas.md"), "/v1/scheduling")
 METHODS = "GET|POST|PUT|PATCH|DELETE|HEAD"
 # Words of a command line that begin its command: in a path, after a variable, or alone.
-COMMAND_LINE = re.compile(r"(?<![\w@=/-] )(?<![\w@=-])catraca((?: +[\w./:=,$<>{}\"'*+-]+)+)")
+COMMAND_LINE = re.compile(
+    r"(?<![\w@=-] )(?<![\w@=-])(?:(?<=bin/)|(?<!/))catraca((?: +[\w./:=,$<>{}\"'*+-]+)+)"
+)
 
 
 def anchors(page: Path) -> set[str]:
@@ -78,7 +80,8 @@ def test_every_make_target_has_a_help_text() -> None:
 def command_lines(code: str) -> Iterator[list[str]]:
     """The words after `catraca` of each command in this code."""
     for line in code.replace("\\\n", " ").splitlines():
-        yield from (words.split() for words in COMMAND_LINE.findall(line.partition("#")[0]))
+        found = [words.split() for words in COMMAND_LINE.findall(line.partition("#")[0])]
+        yield from (words for words in found if not words[0].isupper())  # COMMAND stands for any
 
 
 def served_roles(code: str) -> set[str]:

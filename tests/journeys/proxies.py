@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from catraca.platform.embedded.children import end_with_parent
+from tests.docs.pages import OPERATIONS, fenced
 from tests.servers import until
-from tests.test_docs import OPERATIONS, fenced
 
 # Where Debian has them; an ordinary user's PATH may lack the second.
 PROGRAMS = "/usr/bin:/usr/sbin"

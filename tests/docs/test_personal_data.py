@@ -4,8 +4,8 @@ import re
 
 import asyncpg
 
+from tests.docs.pages import OPERATIONS, section
 from tests.servers import Stack, on_one_stack
-from tests.test_docs import OPERATIONS, section
 
 # Tables that are not in the document, each with the reason.
 WITHOUT_PERSONAL_DATA = {
