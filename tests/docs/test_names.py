@@ -35,7 +35,7 @@ PATHS_UNDER = dict.fromkeys(("docs/scheduling.md", "docs/decisions/0032-agendas.
 METHODS = "GET|POST|PUT|PATCH|DELETE|HEAD"
 # Words of a command line that begin its command: in a path, after a variable, or alone.
 COMMAND_LINE = re.compile(
-    r"(?<![\w@=-] )(?<![\w@=-])(?:(?<=bin/)|(?<!/))catraca((?: +[\w./:=,$<>{}\"'*+-]+)+)"
+    r"(?<![\w@=-] )(?<![\w@=-])(?:(?<=bin/)|(?<!/))catraca((?: +[\w./:=,$<>{}\"*+-]+)+)"
 )
 
 
