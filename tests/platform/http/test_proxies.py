@@ -98,6 +98,8 @@ async def test_cors_allows_only_listed_origins(parts: Parts) -> None:
         assert preflight.status_code == 200
         assert preflight.headers["access-control-allow-origin"] == "https://app.example"
         assert "access-control-allow-credentials" not in preflight.headers
+        head = {"access-control-request-method": "HEAD"}
+        assert (await client.options("/v1/me", headers=ours | head)).status_code == 200
         refused = await client.options("/v1/me", headers=other | asking)
         assert "access-control-allow-origin" not in refused.headers
         for path, status in (("/whoami", 200), ("/v1/me", 401), ("/whoami?%00", 400)):
