@@ -80,7 +80,10 @@ class DriverTimeout(OfferEvent, frozen=True, kw_only=True, tag="matching.driver_
         ),
     ] = False
     reason: Annotated[
-        str | None, Meta(description="`driver_offline`, or null if the driver did not answer.")
+        str | None,
+        Meta(
+            description="`driver_offline`, or null if the driver did not answer.", examples=["driver_offline"]
+        ),
     ] = None
 
 
