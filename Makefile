@@ -27,7 +27,7 @@ test: check ## Check, then test on real servers (five minutes on two cores)
 	$(PYTEST)
 
 test-all: check .venv/.openapi ## The same with every test on both stacks, storms and generated requests (long)
-	@sh tests/install-servers.sh
+	@sh tests/install-servers.sh proxies
 	$(PYTEST) --all
 
 check: .venv/.dev ## Format, lint, types, import directions, tidiness (fast)

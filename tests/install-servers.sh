@@ -1,5 +1,6 @@
 #!/bin/sh
-# Installs what the tests run against and the machine lacks; says in one line what it may not install.
+# Installs the servers of the tests that the machine lacks; with the argument `proxies`, proxies too. Prints in
+# one line what it may not install.
 set -eu
 missing=""
 ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || missing="$missing postgresql"
@@ -7,11 +8,13 @@ command -v redis-server >/dev/null 2>&1 || [ -x /usr/bin/redis-server ] || missi
 ls /usr/lib/rabbitmq/bin/rabbitmq-server >/dev/null 2>&1 || missing="$missing rabbitmq-server"
 command -v wrk >/dev/null 2>&1 || missing="$missing wrk"
 command -v curl >/dev/null 2>&1 || missing="$missing curl"
-command -v openssl >/dev/null 2>&1 || missing="$missing openssl"
-# Not always on an ordinary user's PATH.
-[ -x /usr/sbin/nginx ] || missing="$missing nginx-light"
-[ -x /usr/sbin/haproxy ] || missing="$missing haproxy"
-[ -x /usr/bin/caddy ] || missing="$missing caddy"
+if [ "${1:-}" = proxies ]; then
+    command -v openssl >/dev/null 2>&1 || missing="$missing openssl"
+    # Not always on an ordinary user's PATH.
+    [ -x /usr/sbin/nginx ] || missing="$missing nginx-light"
+    [ -x /usr/sbin/haproxy ] || missing="$missing haproxy"
+    [ -x /usr/bin/caddy ] || missing="$missing caddy"
+fi
 [ -n "$missing" ] || exit 0
 
 as_root=""

@@ -91,6 +91,7 @@ async def served(port: int) -> float:
     return sum(map(float, counts))
 
 
+@pytest.mark.long
 @each_proxy
 def test_proxy_accepts_its_sample(name: str, tmp_path: Path) -> None:
     proxy = Proxy(name, tmp_path, free_port())
