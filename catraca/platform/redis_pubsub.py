@@ -68,7 +68,12 @@ class Subscriber:
 
     async def _receive(self, url: str) -> None:
         client: Any = redis.asyncio.from_url(  # pyright: ignore[reportUnknownMemberType]
-            url, socket_connect_timeout=CONNECT_SECONDS, protocol=2
+            url,
+            socket_connect_timeout=CONNECT_SECONDS,
+            # With a limit of its own, redis-py uses `asyncio.wait_for`, which loses a cancellation in Python
+            # 3.11 (fixed in 3.12), so this task would never end. The limits below are ours.
+            socket_timeout=None,
+            protocol=2,
         )
         pubsub: Any = client.pubsub()
         try:
