@@ -103,7 +103,9 @@ class RateLimiter:
         keys: list[bytes] = []
         steps: list[int] = []
         for bucket, limit, counts in hits:
-            name = hashlib.blake2b(bucket.encode(), key=self._key, digest_size=16).hexdigest()
+            # With the limit in its name: after a change of the setting, an old full bucket does not count.
+            whole = f"{bucket} {limit.step_microseconds} {limit.period_microseconds}"
+            name = hashlib.blake2b(whole.encode(), key=self._key, digest_size=16).hexdigest()
             keys.append(KEY_PREFIX + name.encode())
             steps += (limit.step_microseconds, limit.period_microseconds, int(counts))
         waits: bytes = await self._redis.script(COUNT, keys, steps)

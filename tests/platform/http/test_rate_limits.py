@@ -125,6 +125,13 @@ async def test_clock_set_back_or_smaller_limit_locks_no_caller_out(
     assert await limiter.hit("a", narrow) is None
 
 
+async def test_changed_limit_starts_with_an_empty_bucket(redis: RedisClient) -> None:
+    before, after = RateLimiter(redis, key=KEY), RateLimiter(redis, key=KEY)
+    verdicts = [await before.hit("a", RateLimit(1, 3600)) for _ in range(2)]
+    assert None not in verdicts[1:]
+    assert await after.hit("a", RateLimit(1_000_000, 1)) is None
+
+
 def test_local_buckets_are_bounded_and_drop_the_least_recent() -> None:
     buckets, once = LocalBuckets(), RateLimit(1, 3600)
     assert buckets.hit("first", once) is None
