@@ -1,8 +1,8 @@
 """Request bodies, their fields, and pages of results, as all routes share them."""
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
-from typing import Annotated, Any, Generic, Self, TypeVar
+from datetime import date, datetime
+from typing import Annotated, Any, Generic, LiteralString, Self, TypeVar
 from uuid import UUID
 
 from fastapi import Query
@@ -19,6 +19,7 @@ from pydantic.config import JsonDict
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
+from catraca.platform.clock import END_OF_MOMENTS, FIRST_DAY, FIRST_MOMENT, LAST_DAY
 from catraca.platform.lines import (
     EMAIL_MAX_CHARACTERS,
     EMAIL_PATTERN,
@@ -96,18 +97,37 @@ def each_once(ids: list[UUID]) -> list[UUID]:
     return ids
 
 
-def _dated(value: object) -> object:
-    """Refuse numbers: they could be seconds or milliseconds."""
-    if isinstance(value, datetime) or (isinstance(value, str) and value[4:5] == "-"):
-        return value
-    raise PydanticCustomError("datetime_parsing", "not a moment")
-
-
-def _in_utc(moment: datetime) -> datetime:
+def _is_number(value: object) -> bool:
+    if not isinstance(value, str):
+        return isinstance(value, (int, float))
     try:
-        return moment.astimezone(UTC)
-    except OverflowError:  # within hours of year 1 or 9999
-        return moment.replace(tzinfo=UTC)
+        float(value)
+    except ValueError:
+        return False
+    return True
+
+
+def _no_number(code: LiteralString) -> BeforeValidator:
+    """Refuses numbers, also as text: they could be seconds or milliseconds."""
+
+    def check(value: object) -> object:
+        if _is_number(value):
+            raise PydanticCustomError(code, "a number")
+        return value
+
+    return BeforeValidator(check)
+
+
+def _day_in_range(day: date) -> date:
+    if not FIRST_DAY <= day <= LAST_DAY:
+        raise PydanticCustomError("date_implausible", "date_implausible")
+    return day
+
+
+def _moment_in_range(moment: datetime) -> datetime:
+    if not FIRST_MOMENT <= moment < END_OF_MOMENTS:
+        raise PydanticCustomError("moment_implausible", "moment_implausible")
+    return moment
 
 
 REASON_MAX_CHARACTERS = 300
@@ -121,7 +141,9 @@ Email = Annotated[
     Field(max_length=EMAIL_MAX_CHARACTERS, json_schema_extra={"pattern": EMAIL_PATTERN}),
     cleaned(clean_email),
 ]
-Moment = Annotated[AwareDatetime, BeforeValidator(_dated), AfterValidator(_in_utc)]
+Day = Annotated[date, _no_number("date_parsing"), AfterValidator(_day_in_range)]
+# With the offset it was sent with.
+Moment = Annotated[AwareDatetime, _no_number("datetime_parsing"), AfterValidator(_moment_in_range)]
 
 
 # Pages

@@ -3,27 +3,18 @@
 from datetime import datetime
 from typing import Annotated, Self
 
-from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 from pydantic.config import JsonDict
-from pydantic_core import PydanticCustomError
 
 from catraca.domains.location.model import MAX_LATITUDE, Ping
-from catraca.platform.forms import Body, also_as
+from catraca.platform.forms import Body, Moment, also_as
 from catraca.platform.geo import Longitude, Place
 
 EXAMPLE_ID = "0198a7f0-5d2e-7c41-9f0a-3b1c2d4e5f60"
 EXAMPLE_PLACE: JsonDict = {"lat": -12.9777, "lng": -38.5016}
 
 
-def _text_only(value: object) -> object:
-    """Refuse numbers: pydantic would read them as seconds or milliseconds, depending on their size."""
-    if value is not None and not isinstance(value, str):
-        raise PydanticCustomError("datetime_type", "datetime_type")
-    return value
-
-
 Latitude = Annotated[float, Field(strict=True, ge=-MAX_LATITUDE, le=MAX_LATITUDE, allow_inf_nan=False)]
-Moment = Annotated[AwareDatetime, BeforeValidator(_text_only)]
 
 
 class PingIn(Body):
@@ -36,9 +27,13 @@ class PingIn(Body):
     lat: Latitude
     lng: Annotated[Longitude, also_as("lng", "lon")]
     at: Moment | None = Field(default=None, description="Time of the position; default: now.")
-    accuracy_meters: float | None = Field(default=None, strict=True, ge=0, le=100_000)
-    speed: float | None = Field(default=None, strict=True, ge=0, le=1000, description="Metres per second.")
-    heading: float | None = Field(default=None, strict=True, ge=0, le=360, description="Degrees; 0 is north.")
+    accuracy_meters: float | None = Field(default=None, strict=True, ge=0, le=100_000, allow_inf_nan=False)
+    speed: float | None = Field(
+        default=None, strict=True, ge=0, le=1000, allow_inf_nan=False, description="Metres per second."
+    )
+    heading: float | None = Field(
+        default=None, strict=True, ge=0, le=360, allow_inf_nan=False, description="Degrees; 0 is north."
+    )
 
     def to_ping(self, now: datetime) -> Ping:
         return Ping(Place(self.lat, self.lng), self.at or now, self.accuracy_meters, self.speed, self.heading)

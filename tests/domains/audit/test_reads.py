@@ -267,7 +267,7 @@ async def test_operator_action_is_found_and_reads_add_no_entry(
         ({"subject_id": ""}, "string_too_short"),
         ({"subject_kind": "k" * 201}, "string_too_long"),
         ({"actor_id": "ana"}, "uuid_parsing"),
-        ({"from": "yesterday"}, "datetime_parsing"),
+        ({"from": "yesterday"}, "datetime_from_date_parsing"),
         ({"to": "2031-05-30T12:00:00"}, "timezone_aware"),
         ({"limit": 0}, "greater_than_equal"),
         ({"limit": 101}, "less_than_equal"),

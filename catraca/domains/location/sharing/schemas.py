@@ -26,6 +26,7 @@ class ShareIn(Body):
         strict=True,
         ge=MIN_SHARE_SECONDS,
         le=MAX_SHARE_SECONDS,
+        allow_inf_nan=False,
         description="How long the link works, at most until an hour after the end of the ride.",
     )
 

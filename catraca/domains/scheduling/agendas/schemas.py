@@ -21,8 +21,8 @@ from catraca.domains.scheduling.agendas.model import (
 from catraca.domains.scheduling.calendar_math.holidays import Holidays
 from catraca.domains.scheduling.calendar_math.hours import Minutes, WeeklyRule
 from catraca.domains.scheduling.calendar_math.zones import MINUTES_A_DAY
-from catraca.domains.scheduling.shared.schemas import ROOM_ID, SERVICE_ID, WORKER_ID, Day, Ids, RetiredFlag
-from catraca.platform.forms import Body, Name, examples, split_page
+from catraca.domains.scheduling.shared.schemas import ROOM_ID, SERVICE_ID, WORKER_ID, Ids, RetiredFlag
+from catraca.platform.forms import Body, Day, Name, examples, split_page
 
 MAX_RULES = 100
 MAX_OVERRIDES = 400

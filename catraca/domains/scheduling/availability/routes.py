@@ -11,7 +11,8 @@ from catraca.domains.scheduling.availability.schemas import ExplanationOut, Slot
 from catraca.domains.scheduling.calendar_math.zones import to_seconds
 from catraca.domains.scheduling.shared.model import ServiceId, SubjectId
 from catraca.domains.scheduling.shared.routes import TAGS, InZone, TimeCursor, read_cursor
-from catraca.domains.scheduling.shared.schemas import Moment, WholeMoment
+from catraca.domains.scheduling.shared.schemas import WholeMoment
+from catraca.platform.forms import Moment
 from catraca.platform.http.caller import Caller
 from catraca.platform.http.problems import problems
 from catraca.platform.http.route import OpenDb, UnitOfWork, make_router

@@ -27,8 +27,7 @@ from catraca.domains.scheduling.shared.routes import (
     read_cursor,
     requested_worker_queue,
 )
-from catraca.domains.scheduling.shared.schemas import Moment
-from catraca.platform.forms import PageLimit
+from catraca.platform.forms import Moment, PageLimit
 from catraca.platform.http.caller import Caller, Operator
 from catraca.platform.http.problems import problems
 from catraca.platform.http.route import OpenDb, UnitOfWork, make_router, within

@@ -13,10 +13,10 @@ from catraca.domains.scheduling.calendars.store import has_link
 from catraca.domains.scheduling.errors import AppointmentBegun
 from catraca.domains.scheduling.holds.service import release_hold
 from catraca.domains.scheduling.personal_data import store
-from catraca.domains.scheduling.shared.model import FIRST_MOMENT, LAST_MOMENT
 from catraca.domains.scheduling.shared.store import lock_subjects
 from catraca.domains.scheduling.time_off.service import find_time_off
 from catraca.domains.scheduling.waitlist.service import find_entries, leave_all
+from catraca.platform.clock import END_OF_MOMENTS, FIRST_MOMENT
 from catraca.platform.database import Db
 
 MAX_EXPORTED: Final = 1000
@@ -52,7 +52,7 @@ async def _export(db: Db, user_id: UserId) -> object:
 
 
 async def _worker(db: Db, worker: Worker) -> dict[str, Any]:
-    time_off = await find_time_off(db, worker.no, (FIRST_MOMENT, LAST_MOMENT), limit=MAX_EXPORTED)
+    time_off = await find_time_off(db, worker.no, (FIRST_MOMENT, END_OF_MOMENTS), limit=MAX_EXPORTED)
     rules = (await get_hours(db, worker)).hours.rules
     return {
         "worker_id": worker.id,

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from typing import Final, NewType
+from datetime import timedelta
+from typing import NewType
 from uuid import UUID
 
 # A subject has an agenda: a worker or a room.
@@ -17,10 +17,6 @@ SessionId = NewType("SessionId", UUID)
 AppointmentId = NewType("AppointmentId", UUID)
 SeriesId = NewType("SeriesId", UUID)
 EntryId = NewType("EntryId", UUID)
-
-# PostgreSQL and Python can represent every moment of these years.
-FIRST_MOMENT: Final = datetime(1970, 1, 1, tzinfo=UTC)
-LAST_MOMENT: Final = datetime(2200, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

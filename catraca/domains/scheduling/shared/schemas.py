@@ -1,22 +1,15 @@
 """Request fields, example values and refusals that the features of scheduling share."""
 
-from datetime import date, datetime
-from typing import Annotated, Any, LiteralString
+from datetime import datetime
+from typing import Annotated, Any
 from uuid import UUID
 
-from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, Field, WithJsonSchema
 from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
-from catraca.domains.scheduling.shared.model import FIRST_MOMENT, LAST_MOMENT
-from catraca.platform.forms import Address, each_once
+from catraca.platform.forms import Address, Moment, each_once
 from catraca.platform.http.problems import MEDIA_TYPE, SCHEMA_REF
-
-
-def _plausible(moment: datetime) -> datetime:
-    if not FIRST_MOMENT <= moment < LAST_MOMENT:
-        raise PydanticCustomError("moment_implausible", "moment_implausible")
-    return moment
 
 
 def _whole(moment: datetime) -> datetime:
@@ -25,29 +18,7 @@ def _whole(moment: datetime) -> datetime:
     return moment
 
 
-def _is_number(value: object) -> bool:
-    if not isinstance(value, str):
-        return isinstance(value, (int, float))
-    try:
-        float(value)
-    except ValueError:
-        return False
-    return True
-
-
-def _no_number(code: LiteralString) -> BeforeValidator:
-    """Refuses numbers, also as text: they could be seconds or milliseconds."""
-
-    def check(value: object) -> object:
-        if _is_number(value):
-            raise PydanticCustomError(code, "a number")
-        return value
-
-    return BeforeValidator(check)
-
-
-# With the offset it was sent with. Whole seconds where it is stored.
-Moment = Annotated[AwareDatetime, _no_number("datetime_parsing"), AfterValidator(_plausible)]
+# Whole seconds where it is stored.
 WholeMoment = Annotated[Moment, AfterValidator(_whole)]
 # A local time has no offset, so it is not a `date-time` of JSON Schema.
 LocalTime = Annotated[
@@ -60,7 +31,6 @@ LocalTime = Annotated[
         }
     ),
 ]
-Day = Annotated[date, _no_number("date_parsing")]
 RetiredFlag = Annotated[bool, Field(strict=True, description="Cannot be booked any more.")]
 Contact = Annotated[Address, Field(examples=["+5571987654321"])]
 Ids = Annotated[list[UUID], Field(max_length=500), AfterValidator(each_once)]

@@ -9,10 +9,10 @@ from fastapi import Query
 from catraca.domains.scheduling.agendas.service import get_managed_worker, get_room
 from catraca.domains.scheduling.shared.model import SubjectId, SubjectNo
 from catraca.domains.scheduling.shared.routes import TAGS, worker_queue
-from catraca.domains.scheduling.shared.schemas import Moment
 from catraca.domains.scheduling.time_off import service
 from catraca.domains.scheduling.time_off.schemas import AGENDA_TAKEN, TimeOffIn, TimeOffList, TimeOffOut
 from catraca.platform.database import Db
+from catraca.platform.forms import Moment
 from catraca.platform.http.caller import Caller, Operator
 from catraca.platform.http.problems import problems
 from catraca.platform.http.route import OpenDb, UnitOfWork, make_router, within
