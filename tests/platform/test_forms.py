@@ -1,11 +1,15 @@
 """Shared request bodies, fields and pages."""
 
+import math
+import re
+from typing import Annotated, Any
 from uuid import UUID, uuid4
 
 import pytest
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from catraca.platform.forms import Body, Name, Page, each_once, examples, left_out, split_page
+from tests.test_tidy import import_everything
 
 
 class RowOut(BaseModel):
@@ -91,3 +95,29 @@ def test_page_cursor_keeps_its_type():
 
     own = uuid4()
     assert TypeAdapter(IdPage).validate_python({"items": [], "next": str(own)}).next == own
+
+
+def bodies(kind: type[Body] = Body) -> set[type[Body]]:
+    return {kind, *(below for one in kind.__subclasses__() for below in bodies(one))}
+
+
+def accepts(kind: Any, value: float) -> bool:
+    try:
+        TypeAdapter(kind).validate_python(value)
+    except ValidationError:
+        return False
+    return True
+
+
+def test_numbers_that_are_not_finite_are_refused():
+    """In every body and query, whatever parsed it."""
+    import_everything()
+    fields = {
+        f"{body.__name__}.{name}": Annotated[field.annotation, Field(), *field.metadata]
+        for body in bodies()
+        for name, field in body.model_fields.items()
+        if re.search(r"\bfloat\b", str(field.annotation))
+    }
+    assert len(fields) > 10
+    values = (math.nan, math.inf, -math.inf)
+    assert [name for name, kind in fields.items() if any(accepts(kind, value) for value in values)] == []

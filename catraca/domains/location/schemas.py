@@ -27,13 +27,9 @@ class PingIn(Body):
     lat: Latitude
     lng: Annotated[Longitude, also_as("lng", "lon")]
     at: Moment | None = Field(default=None, description="Time of the position; default: now.")
-    accuracy_meters: float | None = Field(default=None, strict=True, ge=0, le=100_000, allow_inf_nan=False)
-    speed: float | None = Field(
-        default=None, strict=True, ge=0, le=1000, allow_inf_nan=False, description="Metres per second."
-    )
-    heading: float | None = Field(
-        default=None, strict=True, ge=0, le=360, allow_inf_nan=False, description="Degrees; 0 is north."
-    )
+    accuracy_meters: float | None = Field(default=None, strict=True, ge=0, le=100_000)
+    speed: float | None = Field(default=None, strict=True, ge=0, le=1000, description="Metres per second.")
+    heading: float | None = Field(default=None, strict=True, ge=0, le=360, description="Degrees; 0 is north.")
 
     def to_ping(self, now: datetime) -> Ping:
         return Ping(Place(self.lat, self.lng), self.at or now, self.accuracy_meters, self.speed, self.heading)

@@ -76,7 +76,7 @@ def breaches_of(searches: Searches) -> dict[str, str]:
         "no search outlives its ride": "UPDATE matchings SET phase = 'searching', offers = 1,"
         f" wake_at = deadline_at FROM rides WHERE id = ride_id AND ride_id = '{searches.taken}';"
         " INSERT INTO timers (kind, subject_id, due_at, awake_at)"
-        f" VALUES ('matching.due', '{searches.taken}', 'infinity', 'infinity')",
+        f" VALUES ('matching.due', '{searches.taken}', '2199-01-01', 'infinity')",
         "every open search has a timer": f"DELETE FROM timers WHERE subject_id = '{searches.waiting}'",
         "every open ride has a search": f"UPDATE rides SET updated_at = {LONG_AGO}"
         f" WHERE id = '{searches.waiting}';"

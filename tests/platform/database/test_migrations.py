@@ -128,3 +128,58 @@ async def test_unreachable_database_error_has_no_password() -> None:
     with pytest.raises(DatabaseUnreachable, match=r"127\.0\.0\.1:1 .*CATRACA_DATABASE_URL") as failure:
         await migrate("postgresql://catraca:hush@127.0.0.1:1/catraca")
     assert "hush" not in str(failure.value)
+
+
+def remove_from(folder: Path, revision: str) -> dict[Path, str]:
+    """Remove this revision and later ones; returns their texts."""
+    later = {path: path.read_text() for path in folder.glob("*.py") if path.name >= revision}
+    for path in later:
+        path.unlink()
+    return later
+
+
+async def test_stored_times_out_of_range_are_clamped(url: str, newer: Path) -> None:
+    """Installations before revision 0017 may have infinite dates: a request could set them."""
+    later = remove_from(newer, "0017")
+    await migrate(url)
+    connection = await asyncpg.connect(url)
+    await connection.execute(
+        """
+        INSERT INTO subjects (id, kind, name, time_zone) VALUES (gen_random_uuid(), 'worker', 'Ana', 'UTC');
+        INSERT INTO worker_rules SELECT no, 1, 540, 600, day::date, till::date FROM subjects, (VALUES
+          ('-infinity', 'infinity'), ('infinity', 'infinity'), (NULL, '20000-01-01'), ('2026-01-01', NULL))
+          AS rule (day, till);
+        INSERT INTO worker_overrides (subject_no, day)
+          SELECT no, day::date FROM subjects,
+            (VALUES ('infinity'), ('0001-01-01'), ('2026-12-24')) AS override (day);
+        INSERT INTO claims (id, subject_no, starts_at, ends_at, kind)
+          SELECT gen_random_uuid(), no, starts_at::timestamptz, ends_at::timestamptz, 'time_off'
+          FROM subjects, (VALUES ('1960-01-01Z', '1965-01-01Z'), ('1969-01-01Z', '1971-01-01Z'),
+                    ('2199-01-01Z', '2300-01-01Z')) AS off (starts_at, ends_at);
+        """
+    )
+    for path, text in later.items():
+        path.write_text(text)
+    await migrate(url)
+    found = {
+        name: await connection.fetchval(f"SELECT array_agg({row}::text ORDER BY {row}) FROM {name}")
+        for name, row in {
+            "worker_rules": "(valid_from, valid_to)",
+            "worker_overrides": "day",
+            "claims": "(starts_at AT TIME ZONE 'UTC', ends_at AT TIME ZONE 'UTC')",
+        }.items()
+    }
+    await connection.close()
+    assert found == {
+        "worker_rules": [
+            "(1970-01-01,2199-12-31)",
+            "(2026-01-01,)",
+            "(2199-12-31,2199-12-31)",
+            "(,2199-12-31)",
+        ],
+        "worker_overrides": ["1970-01-01", "2026-12-24", "2199-12-31"],
+        "claims": [
+            '("1970-01-01 00:00:00","1971-01-01 00:00:00")',
+            '("2199-01-01 00:00:00","2199-12-31 23:59:59")',
+        ],
+    }

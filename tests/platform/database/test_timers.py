@@ -290,7 +290,7 @@ async def test_hundred_thousand_pending_timers_do_not_slow_claims(apart: Databas
             "   LATERAL (SELECT clock_timestamp() + interval '1 h' + n * interval '1 s') AS ahead (moment),"
             "   LATERAL (SELECT CASE WHEN n % 3 = 0 THEN $1 ELSE $2 END) AS mine (kind)"
             " UNION ALL"
-            " SELECT $3, gen_random_uuid(), '-infinity', '-infinity' FROM generate_series(1, 20000)",
+            " SELECT $3, gen_random_uuid(), 'epoch', 'epoch' FROM generate_series(1, 20000)",
             kind,
             other_kind,
             foreign_kind,

@@ -20,7 +20,7 @@ class LockIn(Body):
     ttl_seconds: Annotated[
         float | None,
         also_as("ttl_seconds", "ttl", "The lock expires after this time unless it is renewed or released."),
-    ] = Field(default=None, strict=True, ge=1, le=MAX_LOCK_SECONDS, allow_inf_nan=False)
+    ] = Field(default=None, strict=True, ge=1, le=MAX_LOCK_SECONDS)
 
 
 class LockOut(BaseModel):

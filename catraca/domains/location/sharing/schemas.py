@@ -26,7 +26,6 @@ class ShareIn(Body):
         strict=True,
         ge=MIN_SHARE_SECONDS,
         le=MAX_SHARE_SECONDS,
-        allow_inf_nan=False,
         description="How long the link works, at most until an hour after the end of the ride.",
     )
 
