@@ -24,6 +24,30 @@ _MATCHES_STATUS = """
 
 INVARIANTS: tuple[Rule, ...] = (
     Invariant(
+        name="the hours of every worker can be read",
+        sentence="The dates of rules and overrides are from 1970 to 2199; else the worker is not offered.",
+        query="""
+            SELECT id AS worker_id FROM subjects s
+            WHERE EXISTS (SELECT FROM worker_rules WHERE subject_no = s.no
+                AND NOT (is_plausible(valid_from) AND is_plausible(valid_to)))
+              OR EXISTS (SELECT FROM worker_overrides WHERE subject_no = s.no AND NOT is_plausible(day))
+        """,
+    ),
+    ConstraintHeld(
+        name="the database refuses rules out of range",
+        sentence="A constraint refuses weekly hours with a date before 1970 or after 2199.",
+        table="worker_rules",
+        constraint="worker_rules_times_in_range",
+        definition=("is_plausible(valid_from)", "is_plausible(valid_to)"),
+    ),
+    ConstraintHeld(
+        name="the database refuses overrides out of range",
+        sentence="A constraint refuses overrides of days before 1970 or after 2199.",
+        table="worker_overrides",
+        constraint="worker_overrides_times_in_range",
+        definition=("is_plausible(day)",),
+    ),
+    Invariant(
         number=11,
         name="no overlapping claims",
         sentence="No two claims on a worker's or a room's time overlap.",

@@ -255,6 +255,13 @@ def dropped(table: str, constraint: str) -> str:
 
 # How each rule is broken, in an order in which each breach breaks one more.
 BREACHES = {
+    "the database refuses rules out of range": dropped("worker_rules", "worker_rules_times_in_range"),
+    "the hours of every worker can be read": (
+        "UPDATE worker_rules SET valid_to = 'infinity' WHERE subject_no = {worker}"
+    ),
+    "the database refuses overrides out of range": dropped(
+        "worker_overrides", "worker_overrides_times_in_range"
+    ),
     "every change of an appointment has its event": "DELETE FROM outbox WHERE aggregate_id = {canceled}",
     "every appointment event has its change": FALSE_EVENTS["twice"],
     "every hold has its timer": "DELETE FROM timers WHERE subject_id = {held}",

@@ -1,11 +1,20 @@
 """Dates and moments of requests are from 1970-01-01 to 2199-12-31; the database refuses any other."""
 
-from uuid import uuid4
+from collections.abc import AsyncIterator
+from uuid import UUID, uuid4
 
 import pytest
+from prometheus_client import REGISTRY
+from structlog.testing import capture_logs
 
+from catraca.domains import scheduling
+from catraca.platform.database.invariants import check_invariants
+from catraca.settings import Settings
 from tests.conftest import bearer
-from tests.domains.scheduling.clinic import ALL_WEEK, Clinic
+from tests.domains.scheduling.clinic import ALL_WEEK, Clinic, open_clinic
+from tests.servers import Stack
+from tests.support.http import served
+from tests.support.roles import own_parts
 
 # The last two are infinite for PostgreSQL.
 OUT_OF_RANGE = ["1969-12-31", "2200-01-01", "0001-01-01", "9999-12-31"]
@@ -81,3 +90,69 @@ async def test_moments_out_of_range_are_refused(clinic: Clinic, moment: str) -> 
     for answer in answers:
         assert answer.status_code == 422, answer.text
         assert {error["code"] for error in answer.json()["errors"]} == {"moment_implausible"}
+
+
+@pytest.fixture
+async def apart(stack: Stack, settings: Settings) -> AsyncIterator[Clinic]:
+    """A clinic in a private database, whose schema the test may change."""
+    async with own_parts(stack, settings) as parts, served(parts) as here, here.client() as client:
+        yield await open_clinic(client, parts)
+
+
+async def unreadable_worker(clinic: Clinic, valid_to: str) -> UUID:
+    worker_id = await clinic.worker()
+    await clinic.sql("ALTER TABLE worker_rules DROP CONSTRAINT worker_rules_times_in_range")
+    await clinic.sql(
+        f"UPDATE worker_rules SET valid_to = '{valid_to}' FROM subjects WHERE no = subject_no AND id = $1",
+        worker_id,
+    )
+    return worker_id
+
+
+def counted() -> float:
+    return REGISTRY.get_sample_value("catraca_unreadable_workers_total") or 0.0
+
+
+@pytest.mark.parametrize("valid_to", ["infinity", "20000-01-01"])
+async def test_only_a_worker_with_unreadable_hours_is_left_out(apart: Clinic, valid_to: str) -> None:
+    bad, good = await unreadable_worker(apart, valid_to), str(apart.worker_id)
+    assert {slot["worker_id"] for slot in await apart.slots(worker_id=None)} == {good}
+    assert await apart.slots(worker_id=bad) == []
+    client = uuid4()
+    booked = await apart.booked(client, apart.at("09:00"), worker_id=None)
+    assert booked["worker_id"] == good
+    await apart.held(client, apart.at("10:00"), worker_id=None)
+    by = bearer("passenger", client)
+    series = apart.wish(apart.at("11:00"), worker_id=None) | {"every": "day", "count": 2}
+    entry = {"service_id": str(apart.service_id), "from": apart.at("12:00"), "to": apart.at("14:00")}
+    for path, body in (("/series", series), ("/waitlist", entry)):
+        answer = await apart.send("POST", path, body, by=by)
+        assert answer.status_code == 201, answer.text
+    refused = await apart.book(client, apart.at("15:00"), worker_id=bad)
+    assert (refused.status_code, refused.json()["faults"]) == (422, ["no_worker"])
+
+
+async def test_explanations_leave_out_unreadable_workers(apart: Clinic) -> None:
+    bad = await unreadable_worker(apart, "infinity")
+    query = {"service_id": apart.service_id, "starts_at": apart.at("09:00")}
+    report = await apart.call("GET", "/availability/explain", **query)
+    assert [one["worker_id"] for one in report["workers"]] == [str(apart.worker_id)]
+    report = await apart.call("GET", "/availability/explain", **query, worker_id=bad)
+    assert [reason["code"] for reason in report["reasons"]] == ["hours_unreadable"]
+
+
+async def test_unreadable_workers_are_logged_and_counted_once_a_read(apart: Clinic) -> None:
+    bad, before = await unreadable_worker(apart, "infinity"), counted()
+    with capture_logs() as logs:
+        await apart.slots(worker_id=None)
+    assert [line for line in logs if line["log_level"] == "warning"] == [
+        {"event": "workers_unreadable", "log_level": "warning", "worker_ids": [str(bad)]}
+    ]
+    assert counted() == before + 1
+
+
+async def test_doctor_names_unreadable_workers(apart: Clinic) -> None:
+    bad = await unreadable_worker(apart, "infinity")
+    verdicts = await check_invariants(apart.parts.database, scheduling.INVARIANTS)
+    found = {verdict.rule.name: verdict.found for verdict in verdicts if verdict.state == "broken"}
+    assert found["the hours of every worker can be read"] == (f"worker_id={bad}",)

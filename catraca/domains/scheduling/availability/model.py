@@ -119,6 +119,8 @@ class ServiceSchedule:
     rooms: Mapping[SubjectNo, Sequence[Span]] | None
     now: Seconds
     expired_holds: Sequence[ExpiredHold] = ()
+    # Workers without an agenda here, because their stored data cannot be read.
+    unreadable: Sequence[SubjectId] = ()
 
     def slots(self, within: Span) -> Iterator[Slot]:
         """The slots that start in a span, sorted; computed one by one."""

@@ -6,7 +6,7 @@ from datetime import datetime
 from itertools import chain, islice, repeat
 from typing import Final, Literal
 
-from catraca.domains.scheduling.agendas.model import Service, Worker
+from catraca.domains.scheduling.agendas.model import Worker
 from catraca.domains.scheduling.agendas.service import get_worker, is_own_agenda
 from catraca.domains.scheduling.availability import store
 from catraca.domains.scheduling.availability.model import (
@@ -119,7 +119,9 @@ def slots_as_data(slots: Sequence[Slot]) -> list[dict[str, object]]:
     ]
 
 
-NoWorkerReason = Literal["service_retired", "worker_retired", "not_their_service", "no_worker"]
+NoWorkerReason = Literal[
+    "service_retired", "hours_unreadable", "worker_retired", "not_their_service", "no_worker"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +177,7 @@ async def explain_time(
         )
         for agenda, found in conflicts
     ]
-    no_worker = None if workers else await _why_no_worker(db, schedule.service, worker_id)
+    no_worker = None if workers else await _why_no_worker(db, schedule, worker_id)
     return Explanation(no_worker, workers, alternatives_to(schedule, starts))
 
 
@@ -212,9 +214,11 @@ async def _find_blockers(
     }
 
 
-async def _why_no_worker(db: Db, service: Service, worker_id: SubjectId | None) -> NoWorkerReason:
-    if service.terms.retired:
+async def _why_no_worker(db: Db, schedule: ServiceSchedule, worker_id: SubjectId | None) -> NoWorkerReason:
+    if schedule.service.terms.retired:
         return "service_retired"
+    if schedule.unreadable:
+        return "hours_unreadable"
     if worker_id is None:
         return "no_worker"
     return "worker_retired" if (await get_worker(db, worker_id)).retired else "not_their_service"

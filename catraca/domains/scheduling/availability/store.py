@@ -7,6 +7,8 @@ from typing import Final
 from uuid import UUID
 
 import msgspec
+import structlog
+from prometheus_client import Counter
 
 from catraca.domains.scheduling.agendas.model import Service
 from catraca.domains.scheduling.agendas.store import (
@@ -29,10 +31,18 @@ from catraca.domains.scheduling.calendar_math.zones import to_datetime
 from catraca.domains.scheduling.shared.model import AppointmentId, ServiceId, SessionId, SubjectId, SubjectNo
 from catraca.platform.database import Db, Row
 
+log = structlog.get_logger()
+UNREADABLE = Counter(
+    "catraca_unreadable_workers_total",
+    "Workers left out of a schedule because their stored data cannot be read.",
+)
+
 _decode_rules = msgspec.json.Decoder(list[tuple[int, int, int, date | None, date | None]]).decode
 _decode_overrides = msgspec.json.Decoder(list[Override]).decode
 # Start, id, end, capacity, seats taken.
 _decode_sessions = msgspec.json.Decoder(list[tuple[int, SessionId, int, int, int]]).decode
+
+MAX_LISTED: Final = 100
 
 _TERMS = ", ".join(f"v.{name} AS term_{name}" for name in TERM_NAMES)
 
@@ -93,6 +103,7 @@ async def read_schedule(
 ) -> ServiceSchedule | None:
     """The schedule for starts in a span, of one worker or all; None if there is no such service.
 
+    A worker whose stored data cannot be read is left out, logged and counted: the others can be booked.
     `idle_since` of an agenda is the end of its last session before `idle_before`.
     """
     rows = await db.fetch(
@@ -108,7 +119,10 @@ async def read_schedule(
     service = _service_of(rows[0])
     worked = (within[0], within[1] + service.terms.duration_minutes * 60)
     rooms = [row for row in rows if row["kind"] == "room"]
-    agendas = [_agenda_of(row, worked) for row in rows if row["kind"] == "worker"]
+    agendas, unreadable = _agendas_of([row for row in rows if row["kind"] == "worker"], worked)
+    if unreadable:
+        UNREADABLE.inc(len(unreadable))
+        log.warning("workers_unreadable", worker_ids=[str(one) for one in unreadable[:MAX_LISTED]])
     return ServiceSchedule(
         service,
         [] if service.terms.retired else agendas,
@@ -116,11 +130,24 @@ async def read_schedule(
         {row["no"]: _busy(row) for row in rooms if not row["retired"]} if rooms else None,
         int(rows[0]["now"]),
         [hold for row in rows if row["expired_ids"] for hold in _expired_holds(row)],
+        unreadable,
     )
 
 
 def _service_of(row: Row) -> Service:
     return service_of({"id": row["service_id"], **{name: row[f"term_{name}"] for name in TERM_NAMES}})
+
+
+def _agendas_of(rows: Sequence[Row], worked: Span) -> tuple[list[Agenda], list[SubjectId]]:
+    """The agendas of workers, and the ids of workers whose stored data cannot be read."""
+    agendas: list[Agenda] = []
+    unreadable: list[SubjectId] = []
+    for row in rows:
+        try:
+            agendas.append(_agenda_of(row, worked))
+        except msgspec.DecodeError:
+            unreadable.append(row["id"])
+    return agendas, unreadable
 
 
 def _agenda_of(row: Row, worked: Span) -> Agenda:
@@ -154,9 +181,6 @@ def _sessions(text: str) -> dict[Seconds, Session]:
 def _expired_holds(row: Row) -> list[ExpiredHold]:
     each = zip(row["expired_starts"], row["expired_ends"], row["expired_ids"], strict=True)
     return [ExpiredHold(row["no"], (start, end), session_id) for start, end, session_id in each]
-
-
-MAX_LISTED: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
