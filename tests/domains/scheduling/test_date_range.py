@@ -130,6 +130,8 @@ async def test_only_a_worker_with_unreadable_hours_is_left_out(apart: Clinic, va
         assert answer.status_code == 201, answer.text
     refused = await apart.book(client, apart.at("15:00"), worker_id=bad)
     assert (refused.status_code, refused.json()["faults"]) == (422, ["no_worker"])
+    await apart.call("PUT", f"/workers/{bad}/rules", ALL_WEEK)
+    await apart.booked(client, apart.at("15:00"), worker_id=bad)
 
 
 async def test_explanations_leave_out_unreadable_workers(apart: Clinic) -> None:
