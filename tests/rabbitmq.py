@@ -2,8 +2,10 @@
 
 import asyncio
 import os
+import resource
 import signal
 import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,6 +15,9 @@ from catraca.platform.embedded.children import end_with_parent
 from tests.servers import free_port, freeze
 
 PROGRAMS = Path("/usr/lib/rabbitmq/bin")
+# RabbitMQ reserves two files for each quorum queue, and without a free one accepts no connection. The usual
+# limit of 1024 is reached by the queues of a few hundred tests.
+OPEN_FILES = 16_384
 STOP_SECONDS = 20
 CTL_SECONDS = 60
 # How often the broker checks for consumers that have kept a message past `consumer_timeout`; the default of
@@ -88,7 +93,7 @@ class RabbitMq:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                preexec_fn=end_with_parent(signal.SIGKILL),
+                preexec_fn=_prepare_child(end_with_parent(signal.SIGKILL)),
             )
 
     async def answers(self) -> bool:
@@ -155,3 +160,15 @@ class RabbitMq:
                 process.kill()
                 process.wait()
         self._server = self._mapper = None
+
+
+def _prepare_child(more: Callable[[], None]) -> Callable[[], None]:
+    """For a new process: raise its limit of open files as far as it may, then do `more`."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    files = OPEN_FILES if most == resource.RLIM_INFINITY else min(OPEN_FILES, most)
+
+    def prepare() -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, most))
+        more()
+
+    return prepare
