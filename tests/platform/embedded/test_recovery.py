@@ -70,6 +70,7 @@ async def test_restart_right_after_everything_was_killed(stage: Stage) -> None:
     await write_row(found["url"], "kept")
     for pid in (parent.pid, found["postgres"], found["redis"]):
         os.kill(pid, signal.SIGKILL)
+    await parent.wait()  # a killed process keeps its lock until it is next scheduled
     postgres, redis_server = stage.postgres(), stage.redis()
     await postgres.start()
     await redis_server.start()
