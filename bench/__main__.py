@@ -60,7 +60,7 @@ from tests.servers import Stack, private_folder, start_embedded, until
 CONNECTIONS = 32
 FREE_WANT_MS = 50
 NO_REDIS_URL = "unix:///nowhere/redis.sock"
-OFFER_DELAY = f"ride asked for to offer committed, {A_SECOND} a second"
+OFFER_DELAY = f"ride requested to offer committed, {A_SECOND} a second"
 
 
 async def main() -> None:

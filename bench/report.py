@@ -80,7 +80,7 @@ def report(
 
 
 def _delay_table(delays: list[Delay]) -> Table:
-    table = Table(title="What somebody waits for, in milliseconds")
+    table = Table(title="Delays in milliseconds")
     for column in ("what", "want p99", "p99", "median"):
         table.add_column(column, justify="left" if column == "what" else "right")
     for delay in delays:

@@ -26,11 +26,11 @@ from bench.wrk import KEYED_POST, PLAIN_POST, SIGN_UP, HttpLoad
 RELAY_ROW = f"relay with {KEPT_MANY:,} sent events kept"
 ACCEPT_ROW = "accept over HTTP, distinct rides"
 NEARBY_ROW = f"nearby, 100 drivers in reach, {MANY_DRIVERS:,} online, by p99"
-MATCH_ROW = f"rides asked for to matches, {MANY_OPEN:,} others open"
+MATCH_ROW = f"rides requested to matches, {MANY_OPEN:,} others open"
 LIVE_ROW = f"live: deliveries from committed row to client, {SOCKETS} sockets, two APIs"
 FENCE_ROW = f"fences of a place, among {FENCES:,}"
 COMMUNITY_ROWS = (
-    "community ride asked for, nobody at home, to 202",
+    "community ride requested, no driver at home, to 202",
     "community ride confirmed to 201",
 )
 SLOT_ROW = f"booking over HTTP, {SLOT_CROWD} clients, one slot"
@@ -179,7 +179,7 @@ def _community_rows(servers: Servers) -> list[Row]:
     if servers.land is None:
         return [lookup]
     asked, confirmed = COMMUNITY_ROWS
-    plain, against = WishLoad("plain", servers.land), "a plain ride asked for to 201, same server"
+    plain, against = WishLoad("plain", servers.land), "a plain ride requested to 201, same server"
     return [
         lookup,
         Row(asked, against, None, WishLoad("ask", servers.land), plain),
