@@ -315,4 +315,4 @@ def _message(refusal: "Refusal") -> str:
     data = dict(refusal.data)
     if (reason := f"reasons.{data.get('reason')}") in words("en"):
         data["reason"] = text(reason, "en", data)
-    return text(f"refusals.{refusal.code}", "en", data)
+    return text(refusal.text_name, "en", data)

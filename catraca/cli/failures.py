@@ -55,4 +55,4 @@ def _words(error: Exception) -> str:
     from catraca.platform.errors import Refusal
     from catraca.platform.texts import text
 
-    return text(f"refusals.{error.code}", "en", error.data) if isinstance(error, Refusal) else str(error)
+    return text(error.text_name, "en", error.data) if isinstance(error, Refusal) else str(error)

@@ -27,6 +27,10 @@ class Refusal(Exception):
         if retry_after_seconds is not None:
             self.retry_after_seconds = retry_after_seconds
 
+    @property
+    def text_name(self) -> str:
+        return f"refusals.{self.text or self.code}"
+
 
 def refusal_types() -> list[type[Refusal]]:
     """Every type of refusal. `texts` must have a text for each."""

@@ -122,8 +122,7 @@ def public_data(refusal: Refusal) -> dict[str, object]:
 
 def localized_detail(refusal: Refusal, language: Language) -> str:
     """The refusal's text for people."""
-    name = refusal.text or refusal.code
-    return text(f"refusals.{name}", language, _with_reason(public_data(refusal), language))
+    return text(refusal.text_name, language, _with_reason(public_data(refusal), language))
 
 
 def _with_reason(data: dict[str, object], language: Language) -> dict[str, object]:
