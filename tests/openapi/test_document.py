@@ -11,6 +11,9 @@ from fastapi.routing import iter_route_contexts
 from catraca.platform.http.caller import needs_caller
 from catraca.platform.http.route import CheckedRoute
 
+# Inputs whose limit is not in the document: that of the URL, of the body, or of a file read in parts.
+LIMITED_ELSEWHERE = re.compile(r"path token|text/csv|x-ndjson|fence\.coordinates")
+BOUNDED_FORMATS = {"uuid", "date", "date-time"}
 METHODS = {"get", "post", "put", "patch", "delete"}
 # Routes without a caller that are not simply public: a setting decides, or the route has its own token.
 OTHER_SECURITY = {"metrics": [{}, {"token": []}], "read_status": [{"status_token": []}]}
@@ -78,3 +81,38 @@ def test_examples_match_their_schemas(document: dict[str, Any]) -> None:
         ).iter_errors(value)
     ]
     assert wrong == []
+
+
+def unlimited(schema: dict[str, Any], where: str, schemas: dict[str, Any]) -> Iterator[str]:
+    """Every place below this input where a caller may send a text, number or list of any size."""
+    if "$ref" in schema:
+        schema = schemas[schema["$ref"].rpartition("/")[2]]
+    for part in [one for key in ("anyOf", "oneOf", "allOf") for one in schema.get(key, [])]:
+        yield from unlimited(part, where, schemas)
+    kind = None if {"enum", "const"} & schema.keys() else schema.get("type")
+    if kind == "string" and schema.get("format") not in BOUNDED_FORMATS and "pattern" not in schema:
+        needed = [{"maxLength"}]
+    elif kind in ("integer", "number"):
+        needed = [{"minimum", "exclusiveMinimum"}, {"maximum", "exclusiveMaximum"}]
+    else:
+        needed = [{"maxItems"}] if kind == "array" else []
+    if any(not keywords & schema.keys() for keywords in needed):
+        yield where
+    for part in [schema["items"]] if "items" in schema else schema.get("prefixItems", []):
+        yield from unlimited(part, f"{where}[]", schemas)
+    for name, part in schema.get("properties", {}).items():
+        yield from unlimited(part, f"{where}.{name}", schemas)
+    if schema.get("additionalProperties", False) is not False:
+        yield f"{where}.*"
+
+
+def test_every_input_has_a_limit(document: dict[str, Any]) -> None:
+    schemas = document["components"]["schemas"]
+    found: set[str] = set()
+    for where, one in operations(document):
+        for parameter in one.get("parameters", []):
+            name = f"{where} {parameter['in']} {parameter['name']}"
+            found |= set(unlimited(parameter["schema"], name, schemas))
+        for kind, content in one.get("requestBody", {"content": {}})["content"].items():
+            found |= set(unlimited(content["schema"], f"{where} {kind}", schemas))
+    assert sorted(one for one in found if not LIMITED_ELSEWHERE.search(one)) == []

@@ -129,6 +129,7 @@ class CommunityFields(Body):
     )
     fallback: Annotated[list[Fallback], AfterValidator(_in_order)] = Field(
         default=["open"],
+        max_length=2,
         json_schema_extra={"uniqueItems": True},
         description="Drivers the passenger is asked to accept when the community has none available:"
         " `neighbours` first, then `open`. Empty: the ride waits for the community's own drivers.",

@@ -22,7 +22,7 @@ router = make_router(route_class=UnitOfWork)
 async def list_rides(
     db: OpenDb,
     caller: Caller,
-    status: Annotated[list[Status] | None, Query(description="Only in these states.")] = None,
+    status: Annotated[list[Status] | None, Query(max_length=20, description="Only in these states.")] = None,
     before: PageCursor = None,
     limit: PageLimit = 50,
 ) -> RidePage:
