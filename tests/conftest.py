@@ -20,7 +20,6 @@ from uuid import UUID, uuid4
 import httpx
 import pytest
 import structlog
-import uvloop
 from argon2 import PasswordHasher
 from fastapi import APIRouter
 from hypothesis import settings as hypothesis_settings
@@ -46,6 +45,7 @@ from tests.servers import (
     start_embedded,
     until,
 )
+from tests.support.loop import TestLoop
 
 # One plain line for each event: structlog's own output is for people, and slow.
 structlog.configure(
@@ -80,9 +80,9 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-def pytest_asyncio_loop_factories(config: pytest.Config, item: pytest.Item) -> dict[str, type[uvloop.Loop]]:
+def pytest_asyncio_loop_factories(config: pytest.Config, item: pytest.Item) -> dict[str, type[TestLoop]]:
     """Run tests on the event loop that Catraca itself runs on."""
-    return {"uvloop": uvloop.Loop}
+    return {"uvloop": TestLoop}
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
