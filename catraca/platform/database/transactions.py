@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from typing import Protocol, Self, TypeVar
 
 import asyncpg
@@ -20,6 +21,7 @@ from catraca.platform.errors import Busy, OutcomeUnknown, Refusal
 log = structlog.get_logger()
 
 T = TypeVar("T")
+Connect = Callable[[], Awaitable[Connection]]
 
 LONG_TRANSACTION_SECONDS = 5.0
 RETRY_PAUSES_SECONDS = (0.01, 0.05, 0.2)
@@ -99,8 +101,9 @@ async def use_custom_plans(db: Db) -> None:
 class Database:
     """The pool. Use `connection()` for reads, `transaction()` or `run()` for changes."""
 
-    def __init__(self, pool: ConnectionPool, limits: DatabaseLimits, channel: NotifyChannel) -> None:
-        self._pool = pool
+    def __init__(self, connect: Connect, limits: DatabaseLimits, channel: NotifyChannel) -> None:
+        self._connect = connect
+        self._pool = ConnectionPool(connect, size=limits.connections)
         self._limits = limits
         self.channel = channel
 
@@ -119,7 +122,14 @@ class Database:
         """
         limits = limits or DatabaseLimits()
         connect = connector(url, limits, application_name=application_name, planning=planning or {})
-        return cls(ConnectionPool(connect, size=limits.connections), limits, NotifyChannel(connect))
+        return cls(connect, limits, NotifyChannel(connect))
+
+    def set_aside(self, connections: int) -> "Database":
+        """A pool of its own for work that must not wait for other work. Close it before this one.
+
+        Its connections are opened when needed; it shares the connection for notifications.
+        """
+        return Database(self._connect, replace(self._limits, connections=connections), self.channel)
 
     async def close(self) -> None:
         """Close every connection; those not released in time are cut."""

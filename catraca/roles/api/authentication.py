@@ -1,5 +1,6 @@
 """Callers: verification of their tokens, revocation, and accounts on first use."""
 
+import asyncio
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
@@ -16,7 +17,9 @@ from catraca.settings import Settings
 
 class Authentication:
     def __init__(self, parts: Parts) -> None:
-        self._database = parts.database
+        self._database = parts.reserve
+        # One at a time: new accounts must not take every reserved connection.
+        self._new_account = asyncio.Lock()
         self._driver_approval: Final = parts.settings.people.driver_approval
         # Lookups that arrive while another one runs share the next query.
         self._standings = Gather(self._look_up)
@@ -36,11 +39,12 @@ class Authentication:
         known = await self._standings.ask((principal.id, principal.roles))
         if known is not None:
             return known.tokens_valid_after
-        return await self._database.run(
-            lambda db: people.ensure_user(
-                db, principal.id, roles=principal.roles, driver_approval=self._driver_approval
+        async with self._new_account:
+            return await self._database.run(
+                lambda db: people.ensure_user(
+                    db, principal.id, roles=principal.roles, driver_approval=self._driver_approval
+                )
             )
-        )
 
     async def _look_up(self, accounts: Sequence[tuple[UUID, frozenset[str]]]) -> Sequence[Standing | None]:
         async with self._database.connection() as db:

@@ -3,6 +3,7 @@
 from catraca.platform.database.migrations import known_revisions, newest_revision
 from catraca.platform.server_info import PostgresFacts, Unreachable, ask_postgres
 from catraca.roles.doctor.findings import Finding, judge_clock, ok, problem
+from catraca.roles.parts import RESERVED_CONNECTIONS
 from catraca.settings import Settings
 
 OLDEST = 15
@@ -78,9 +79,9 @@ def _writable(facts: PostgresFacts) -> Finding:
 
 
 def _connections(facts: PostgresFacts, settings: Settings) -> Finding:
-    # Each process has a pool and one connection for notifications. One more is for migrations, the doctor
-    # and administrators.
-    each = settings.servers.database_connections + 1
+    # Each process has a pool, a reserve, and one connection for notifications. One more is for migrations,
+    # the doctor and administrators.
+    each = settings.servers.database_connections + RESERVED_CONNECTIONS + 1
     needed = settings.process.workers * each + 1
     found = f"{facts.connections_allowed} allowed, up to {needed} needed"
     if facts.connections_allowed < needed:
