@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from catraca.domains.scheduling.series.model import Recurrence, occurrences
+from catraca.domains.scheduling.series.service import MAX_WITH_ALTERNATIVES
 from catraca.roles.parts import Parts
 from tests.conftest import bearer
 from tests.domains.scheduling.clinic import BASE, Clinic, moment, open_clinic
@@ -82,6 +83,13 @@ async def test_a_series_without_any_free_slot_is_refused(clinic: Clinic) -> None
     refused = await ask(clinic, uuid4(), clinic.at("07:00"), on_conflict="skip")
     assert refused.status_code == 409
     assert [one["faults"] for one in refused.json()["failed"]] == [["outside_hours"]] * 4
+
+
+async def test_first_failed_dates_have_alternatives(clinic: Clinic) -> None:
+    refused = await ask(clinic, uuid4(), clinic.at("09:07"), worker_id=None, every="day", count=8)
+    failed = refused.json()["failed"]
+    assert [one["faults"] for one in failed] == [["off_grid"]] * 8
+    assert [len(one["alternatives"]) for one in failed] == [5] * MAX_WITH_ALTERNATIVES + [0] * 3
 
 
 async def test_dates_beyond_the_horizon_fail_alone(api: httpx.AsyncClient, parts: Parts) -> None:

@@ -59,6 +59,16 @@ async def read_schedule(
     return schedule
 
 
+async def read_schedule_at(
+    db: Db, service_id: ServiceId, worker_id: SubjectId | None, starts: Sequence[Seconds]
+) -> ServiceSchedule:
+    """The schedule for single starts, sorted. Unknown service: 404."""
+    schedule = await store.read_schedule_at(db, service_id, worker_id, starts)
+    if schedule is None:
+        raise NotFound
+    return schedule
+
+
 async def find_slots(
     db: Db,
     service_id: ServiceId,

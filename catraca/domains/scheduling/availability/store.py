@@ -46,8 +46,23 @@ MAX_LISTED: Final = 100
 
 _TERMS = ", ".join(f"v.{name} AS term_{name}" for name in TERM_NAMES)
 
-# One row for each worker and room of the service; one row without a subject if there is none.
-_SCHEDULE = f"""
+# The time of a booking with its buffers, for starts between two moments.
+_CLAIMED = """claim_box(s.no, {first}::timestamptz - v.buffer_before_minutes * interval '1 minute',
+          {last}::timestamptz + (v.duration_minutes + v.buffer_after_minutes) * interval '1 minute')"""
+_CLAIMS_WITHIN = f"""
+        FROM claims
+        WHERE claim_box(subject_no, starts_at, ends_at) && {_CLAIMED.format(first="$3", last="$4")}"""
+_CLAIMS_AT = f"""
+        FROM (
+          SELECT DISTINCT ON (claims.id, claims.subject_no) claims.* FROM unnest($6::timestamptz[]) AS starts
+          JOIN claims
+            ON claim_box(subject_no, starts_at, ends_at) && {_CLAIMED.format(first="starts", last="starts")}
+        ) AS claims"""  # noqa: S608
+
+
+def _schedule(claims: str) -> str:
+    """One row for each worker and room of the service; one row without a subject if there is none."""
+    return f"""
     WITH expired AS MATERIALIZED (
       SELECT id, session_id FROM appointments
       WHERE status = 'HELD' AND expires_at <= (SELECT clock_timestamp())),
@@ -89,13 +104,13 @@ _SCHEDULE = f"""
           CASE WHEN v.capacity > 1 AND service_id = v.id THEN (
             SELECT count(*) FROM appointments a
             WHERE a.session_id = claims.id AND a.id NOT IN (SELECT id FROM expired)) END AS seats_taken
-        FROM claims
-        WHERE claim_box(subject_no, starts_at, ends_at) && claim_box(s.no,
-          $3::timestamptz - v.buffer_before_minutes * interval '1 minute',
-          $4::timestamptz + (v.duration_minutes + v.buffer_after_minutes) * interval '1 minute')) AS c
+        {claims}) AS c
     ) AS claimed ON true
     WHERE v.id = $1 ORDER BY s.no
 """  # noqa: S608
+
+
+_SCHEDULE_WITHIN, _SCHEDULE_AT = _schedule(_CLAIMS_WITHIN), _schedule(_CLAIMS_AT)
 
 
 async def read_schedule(
@@ -107,13 +122,33 @@ async def read_schedule(
     `idle_since` of an agenda is the end of its last session before `idle_before`.
     """
     rows = await db.fetch(
-        _SCHEDULE,
+        _SCHEDULE_WITHIN,
         service_id,
         worker_id,
         to_datetime(within[0]),
         to_datetime(within[1]),
         to_datetime(idle_before),
     )
+    return _schedule_of(rows, within)
+
+
+async def read_schedule_at(
+    db: Db, service_id: ServiceId, worker_id: SubjectId | None, starts: Sequence[Seconds]
+) -> ServiceSchedule | None:
+    """The same for single starts, sorted, in one statement: it decides about these starts only."""
+    rows = await db.fetch(
+        _SCHEDULE_AT,
+        service_id,
+        worker_id,
+        to_datetime(starts[0]),
+        to_datetime(starts[-1]),
+        to_datetime(starts[0]),
+        [to_datetime(one) for one in starts],
+    )
+    return _schedule_of(rows, (starts[0], starts[-1] + 1))
+
+
+def _schedule_of(rows: Sequence[Row], within: Span) -> ServiceSchedule | None:
     if not rows:
         return None
     service = _service_of(rows[0])

@@ -12,7 +12,7 @@ from catraca.domains.scheduling.appointments.schemas import AppointmentOut, Clie
 from catraca.domains.scheduling.availability.schemas import SlotOut
 from catraca.domains.scheduling.calendar_math.zones import to_datetime
 from catraca.domains.scheduling.series.model import Frequency, Recurrence
-from catraca.domains.scheduling.series.service import FailedOccurrence, Series
+from catraca.domains.scheduling.series.service import MAX_WITH_ALTERNATIVES, FailedOccurrence, Series
 
 MAX_COUNT = 52
 
@@ -38,7 +38,13 @@ class FailedOut(BaseModel):
     starts_at: datetime
     code: Annotated[str, Field(description="The code with which a booking of this time is refused.")]
     faults: list[str]
-    alternatives: list[SlotOut]
+    alternatives: Annotated[
+        list[SlotOut],
+        Field(
+            description="The nearest free slots of the worker. Only the first"
+            f" {MAX_WITH_ALTERNATIVES} times that failed have them."
+        ),
+    ]
 
     @classmethod
     def of(cls, failed: FailedOccurrence) -> Self:

@@ -1,9 +1,10 @@
 """Book, read and cancel series."""
 
+import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from catraca.domains.scheduling.agendas.model import Worker
@@ -22,11 +23,12 @@ from catraca.domains.scheduling.appointments.service import (
     reserve_seat,
 )
 from catraca.domains.scheduling.appointments.store import undone_if_refused
-from catraca.domains.scheduling.availability.model import Conflict, ServiceSchedule, Slot, least_booked
+from catraca.domains.scheduling.availability.model import TAKEN, Conflict, ServiceSchedule, Slot, least_booked
 from catraca.domains.scheduling.availability.service import (
     alternatives_to,
     around,
     read_schedule,
+    read_schedule_at,
     slots_as_data,
 )
 from catraca.domains.scheduling.booking.service import cancel_locked, publish_booked
@@ -41,6 +43,9 @@ from catraca.platform.auth import Principal
 from catraca.platform.database import Db
 from catraca.platform.errors import NotFound
 from catraca.platform.ids import new_id
+
+# Each costs a statement and the search in two weeks.
+MAX_WITH_ALTERNATIVES: Final = 5
 
 find_worker_id = store.read_worker_id
 
@@ -86,9 +91,15 @@ async def book_series(
     """
     await lock_for_services(db, [request.service_id], request.worker_id)
     worker = await _choose_worker(db, request, recurrence)
+    wanted = occurrences(worker.time_zone, request.starts, recurrence)
+    # One statement for all times: only bookings of this series can add conflicts later.
+    conflicts = await _find_conflicts(db, request, worker.id, wanted)
     booked: list[Appointment] = []
     refused: dict[Seconds, str] = {}
-    for starts in occurrences(worker.time_zone, request.starts, recurrence):
+    for starts in wanted:
+        if conflicts[starts]:
+            refused[starts] = (SlotTaken if TAKEN.issuperset(conflicts[starts]) else SlotNotOffered).code
+            continue
         try:
             async with undone_if_refused(db):
                 one = replace(request, worker_id=worker.id, starts=starts)
@@ -96,7 +107,7 @@ async def book_series(
         except (SlotTaken, SlotNotOffered) as refusal:
             refused[starts] = refusal.code
     # Explained after the others are booked: their times are no alternatives.
-    failed = [await _explain(db, request, worker.id, starts, code) for starts, code in refused.items()]
+    failed = await _explain(db, request, worker.id, refused)
     if not booked or (failed and not skip_failed):
         raise SeriesTaken(failed=[one.as_data() for one in failed])
     series_id = SeriesId(new_id())
@@ -131,27 +142,56 @@ async def _count_free(
         for agenda in schedule.agendas
     }
     free = Counter[SubjectId]()
-    for starts in sorted(set[Seconds]().union(*wanted.values())):
-        there = await read_schedule(
-            db, request.service_id, request.worker_id, (starts, starts + 1), idle_before=starts
-        )
+    moments = sorted(set[Seconds]().union(*wanted.values()))
+    if not moments:
+        return free
+    there = await read_schedule_at(db, request.service_id, request.worker_id, moments)
+    for starts in moments:
         free.update(
             agenda.worker.id
             for agenda in there.agendas
             if starts in wanted.get(agenda.worker.id, ()) and not there.conflicts(agenda, starts)
         )
+        await asyncio.sleep(0)  # with many workers this takes long: other requests get their turn
     return free
 
 
+async def _find_conflicts(
+    db: Db, request: BookingRequest, worker_id: SubjectId, wanted: Sequence[Seconds]
+) -> dict[Seconds, list[Conflict]]:
+    """The conflicts of each time with the worker's agenda; none if it can be booked."""
+    schedule = await read_schedule_at(db, request.service_id, worker_id, sorted(wanted))
+    return {
+        starts: [conflict for agenda in schedule.agendas for conflict in schedule.conflicts(agenda, starts)]
+        for starts in wanted
+    }
+
+
 async def _explain(
-    db: Db, request: BookingRequest, worker_id: SubjectId, starts: Seconds, code: str
-) -> FailedOccurrence:
-    schedule = await read_schedule(db, request.service_id, worker_id, around(starts), idle_before=starts)
-    conflicts: list[Conflict] = [
-        conflict for agenda in schedule.agendas for conflict in schedule.conflicts(agenda, starts)
+    db: Db, request: BookingRequest, worker_id: SubjectId, refused: Mapping[Seconds, str]
+) -> list[FailedOccurrence]:
+    """The conflicts of all times that could not be booked, and alternatives to the first of them."""
+    if not refused:
+        return []
+    conflicts = await _find_conflicts(db, request, worker_id, list(refused))
+    return [
+        FailedOccurrence(
+            starts=starts,
+            code=code,
+            conflicts=conflicts[starts],
+            alternatives=await _find_alternatives(db, request, worker_id, starts)
+            if number < MAX_WITH_ALTERNATIVES
+            else (),
+        )
+        for number, (starts, code) in enumerate(refused.items())
     ]
-    alternatives = alternatives_to(schedule, starts)
-    return FailedOccurrence(starts=starts, code=code, conflicts=conflicts, alternatives=alternatives)
+
+
+async def _find_alternatives(
+    db: Db, request: BookingRequest, worker_id: SubjectId, starts: Seconds
+) -> list[Slot]:
+    schedule = await read_schedule(db, request.service_id, worker_id, around(starts), idle_before=starts)
+    return alternatives_to(schedule, starts)
 
 
 async def get_series(db: Db, caller: Principal, series_id: UUID) -> list[tuple[Appointment, Party]]:
