@@ -48,6 +48,8 @@ from bench.rows import (
     rows,
 )
 from bench.scheduling.booking import SlotCrowdLoad
+from bench.scheduling.fairness import WANT_MS, fairness_table, measure_fairness
+from bench.scheduling.fairness import is_asked_for as is_fairness_asked_for
 from bench.scheduling.free import MOST_WORKERS, free_milliseconds, is_asked_for
 from bench.server_processes import SECRET, serve
 from bench.sign_ups.load import FEW_ROWS, MANY_ROWS
@@ -86,6 +88,7 @@ async def main() -> None:
             delays += await _free_delays(stack, options.only)
             tables = [await _measure_parts(stack, running, options, folder)] if options.parts else []
             tables += await _measure_live(stack, chosen, delays)
+            tables += await _measure_fairness(servers, options.only, delays)
         await broker.stop()
     finally:
         await stop()
@@ -322,6 +325,15 @@ async def _measure_live(stack: Stack, measured: list[Row], delays: list[Delay]) 
             tables.append(await stage_table(place, row.measured, row.baseline))
             tables.append(await memory_table(stack, place))
     return tables
+
+
+async def _measure_fairness(servers: Servers, only: str, delays: list[Delay]) -> list[Table]:
+    """Add the delays of one person's requests, while others send series, to `delays`; return the answers."""
+    if not is_fairness_asked_for(only):
+        return []
+    measured = await measure_fairness(servers.full_url, servers.full_database_url, servers.secret)
+    delays += [Delay(one.name, WANT_MS, one.median, one.p99) for one in measured]
+    return [fairness_table(measured)]
 
 
 async def _measure_parts(

@@ -135,6 +135,14 @@ class TooManyRequests(Refusal):
     status = 429
 
 
+class TooManyAtOnce(Refusal):
+    """This caller has too many requests under way and waiting."""
+
+    code = "too_many_at_once"
+    status = 429
+    retry_after_seconds = 1
+
+
 class AnswerTooSlow(Refusal):
     """The request reached its time limit; its outcome is unknown."""
 

@@ -11,12 +11,16 @@ from starlette.middleware.cors import CORSMiddleware
 
 from catraca.platform.auth import Authenticator
 from catraca.platform.database import Database
-from catraca.platform.errors import Refusal
+from catraca.platform.errors import Busy, Refusal
 from catraca.platform.http import docs, health, problems
 from catraca.platform.http.caller_middleware import CallerLimits, CallerMiddleware
+from catraca.platform.http.places import Places
 from catraca.platform.http.proxies import Network, TrustedProxies
 from catraca.platform.http.rate_limits import RateLimiter
 from catraca.platform.http.request_middleware import RequestLimits, RequestMiddleware
+
+# More expensive requests than this take longer than a request may.
+MOST_WAITING = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +36,8 @@ class HttpParts:
     trusted_proxies: Sequence[Network] = ()
     cors_origins: Sequence[str] = ()
     metrics_public: bool = True
+    # Requests marked with `route.expensive` that run at a time.
+    expensive_at_once: int = 2
     wired: Sequence[object] = ()
     """Values for the domains' routes, found by their types (see `route.wired`)."""
 
@@ -63,6 +69,10 @@ def create_app(
     app.state.database = parts.database
     app.state.health = parts.health
     app.state.limiter = parts.limiter
+    app.state.caller_limits = parts.caller_limits
+    app.state.expensive = Places(
+        "expensive", count=parts.expensive_at_once, most_waiting=MOST_WAITING, refusal=Busy
+    )
     app.state.metrics_public = parts.metrics_public
     app.state.wired = {type(part): part for part in parts.wired}
     for router in (*routers, health.router, docs.router):

@@ -1,13 +1,15 @@
-"""Authenticates and rate-limits the caller, before any route runs."""
+"""Authenticates the caller and limits its requests, before any route runs."""
 
 import math
 from dataclasses import dataclass
 from http import HTTPStatus
 
+from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from catraca.platform.auth import Authenticator, Principal
-from catraca.platform.errors import Refusal, TokenInvalid, TooManyRequests
+from catraca.platform.errors import Refusal, TokenInvalid, TooManyAtOnce, TooManyRequests
+from catraca.platform.http.places import PersonalPlaces
 from catraca.platform.http.problems import problem_response
 from catraca.platform.http.proxies import caller_of
 from catraca.platform.http.rate_limits import RateLimit, RateLimiter
@@ -20,6 +22,11 @@ UNCOUNTED = frozenset({"/livez", "/readyz"})
 class CallerLimits:
     principal: RateLimit
     anonymous: RateLimit
+    # Requests of one person at a time in this process; further ones wait.
+    at_once: int = 8
+    most_waiting: int = 50
+    # Paths whose body is a file: such a request runs for minutes, and must not keep a place.
+    streams: frozenset[str] = frozenset()
 
 
 class CallerMiddleware:
@@ -32,6 +39,9 @@ class CallerMiddleware:
         self._authenticator = authenticator
         self._limiter = limiter
         self._limits = limits
+        self._places = PersonalPlaces(
+            count=limits.at_once, most_waiting=limits.most_waiting, refusal=TooManyAtOnce
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
@@ -44,16 +54,29 @@ class CallerMiddleware:
             refusal = TooManyRequests(retry_after_seconds=math.ceil(wait_seconds))
             await _refuse(refusal, scope, receive, send)
             return
-        await self._app(scope, receive, send)
+        if not isinstance(principal, Principal) or self._runs_at_once(scope, principal):
+            await self._app(scope, receive, send)
+            return
+        receive = await self._places.take(principal.id, receive)
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._places.release(principal.id)
+
+    def _runs_at_once(self, scope: Scope, principal: Principal) -> bool:
+        """True for sockets and files, which last long, and for services, which act for many people."""
+        return (
+            scope["type"] == "websocket" or scope["path"] in self._limits.streams or principal.has("service")
+        )
 
     async def _count(self, scope: Scope, principal: Principal | Refusal | None) -> float | None:
         if isinstance(principal, Principal):
-            return await self._limiter.hit(f"principal:{principal.id}", self._limits.principal)
+            return await self._limiter.hit(*_bucket_of(scope, principal, self._limits))
         if isinstance(principal, Refusal) and principal.status == HTTPStatus.SERVICE_UNAVAILABLE:
             return None  # the token could not be verified, so the caller is unknown; the route answers 503
         if scope["path"] in UNCOUNTED or scope["type"] == "websocket":
             return None  # a socket may have a ticket instead of a token; its route counts it
-        return await self._limiter.hit(f"address:{_address(scope)}", self._limits.anonymous)
+        return await self._limiter.hit(*_bucket_of(scope, principal, self._limits))
 
     async def _principal(self, scope: Scope) -> Principal | Refusal | None:
         given = [value for name, value in scope["headers"] if name == b"authorization"]
@@ -69,6 +92,27 @@ class CallerMiddleware:
         except Refusal as refusal:
             # Not answered here: public routes ignore it, and some have a bearer token that is not a JWT.
             return refusal
+
+
+async def charge_caller(request: Request, cost: int) -> None:
+    """Count a request as `cost` requests in all, of which the middleware has counted one."""
+    limits: CallerLimits = request.app.state.caller_limits
+    limiter: RateLimiter = request.app.state.limiter
+    bucket, limit = _bucket_of(request.scope, request.scope["state"]["principal"], limits)
+    more = min(cost, limit.count) - 1
+    wait_seconds = await limiter.hit(bucket, limit, cost=more) if more > 0 else None
+    if wait_seconds is not None:
+        # The next attempt is counted by the middleware first.
+        wait_seconds += limit.seconds / limit.count
+        raise TooManyRequests(retry_after_seconds=math.ceil(wait_seconds))
+
+
+def _bucket_of(
+    scope: Scope, principal: Principal | Refusal | None, limits: CallerLimits
+) -> tuple[str, RateLimit]:
+    if isinstance(principal, Principal):
+        return f"principal:{principal.id}", limits.principal
+    return f"address:{_address(scope)}", limits.anonymous
 
 
 def header(scope: Scope, name: bytes) -> str | None:

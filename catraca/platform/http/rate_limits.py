@@ -83,12 +83,16 @@ class RateLimiter:
         self._shared: Final = Gather(self._count_in_redis)
         self._local: Final = LocalBuckets()
 
-    async def hit(self, bucket: str, limit: RateLimit, *, counts: bool = True) -> float | None:
-        """Count one request; None if it may pass, else the seconds until one may."""
+    async def hit(self, bucket: str, limit: RateLimit, *, counts: bool = True, cost: int = 1) -> float | None:
+        """Count one request; None if it may pass, else the seconds until one may.
+
+        A request that costs more than the whole bucket passes when the bucket is empty.
+        """
+        cost = min(cost, limit.count)
         if self._redis.seems_up():
             with suppress(RedisAway):
-                return await self._shared.ask((bucket, limit, counts))
-        return self._local.hit(bucket, limit, counts=counts)
+                return await self._shared.ask((bucket, limit, counts, cost))
+        return self._local.hit(bucket, limit, counts=counts, cost=cost)
 
     async def demand(self, bucket: str, limit: RateLimit, *, counts: bool = True) -> None:
         """Count one request; raises `TooManyRequests` if it may not pass.
@@ -99,15 +103,17 @@ class RateLimiter:
         if wait_seconds is not None:
             raise TooManyRequests(retry_after_seconds=math.ceil(wait_seconds))
 
-    async def _count_in_redis(self, hits: Sequence[tuple[str, RateLimit, bool]]) -> Sequence[float | None]:
+    async def _count_in_redis(
+        self, hits: Sequence[tuple[str, RateLimit, bool, int]]
+    ) -> Sequence[float | None]:
         keys: list[bytes] = []
         steps: list[int] = []
-        for bucket, limit, counts in hits:
+        for bucket, limit, counts, cost in hits:
             # With the limit in its name: after a change of the setting, an old full bucket does not count.
             whole = f"{bucket} {limit.step_microseconds} {limit.period_microseconds}"
             name = hashlib.blake2b(whole.encode(), key=self._key, digest_size=16).hexdigest()
             keys.append(KEY_PREFIX + name.encode())
-            steps += (limit.step_microseconds, limit.period_microseconds, int(counts))
+            steps += (limit.step_microseconds * cost, limit.period_microseconds, int(counts))
         waits: bytes = await self._redis.script(COUNT, keys, steps)
         return [None if wait == b"0" else int(wait) / MICROSECONDS for wait in waits.split()]
 
@@ -128,9 +134,9 @@ class LocalBuckets:
     def __init__(self) -> None:
         self._empty_at: dict[str, int] = {}
 
-    def hit(self, bucket: str, limit: RateLimit, *, counts: bool = True) -> float | None:
+    def hit(self, bucket: str, limit: RateLimit, *, counts: bool = True, cost: int = 1) -> float | None:
         at = int(monotonic_seconds() * MICROSECONDS)
-        step, period = limit.step_microseconds, limit.period_microseconds
+        step, period = limit.step_microseconds * cost, limit.period_microseconds
         empty_at = min(max(self._empty_at.pop(bucket, at), at), at + period)
         wait = empty_at + step - period - at
         self._empty_at[bucket] = empty_at if wait > 0 or not counts else empty_at + step

@@ -1,7 +1,7 @@
 """Route classes: one request is one transaction, with one stored response per idempotency key."""
 
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import Annotated, Any, TypeVar, cast
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
@@ -10,12 +10,14 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from pydantic import AliasChoices, BaseModel
 from pydantic.fields import FieldInfo
-from starlette.requests import HTTPConnection
+from starlette.requests import ClientDisconnect, HTTPConnection
 
 from catraca.platform.auth import Principal
 from catraca.platform.database import Database, Db, Transact
 from catraca.platform.database.idempotency import Claim, StoredResponse
 from catraca.platform.http.caller import check_caller, needs_caller
+from catraca.platform.http.caller_middleware import charge_caller
+from catraca.platform.http.places import Places
 from catraca.platform.http.strict_json import StrictRequest
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -101,6 +103,22 @@ def stores_no_response(endpoint: Endpoint) -> Endpoint:
     return endpoint
 
 
+CostOf = Callable[[Request], Awaitable[int]]
+
+
+def expensive(cost_of: CostOf) -> Callable[[Endpoint], Endpoint]:
+    """Mark a `UnitOfWork` route whose work is large: few run at a time, and each counts as several requests.
+
+    `cost_of` returns how many. It reads the request before it was validated, and never refuses it.
+    """
+
+    def mark(endpoint: Endpoint) -> Endpoint:
+        cast(Any, endpoint).cost_of = cost_of
+        return endpoint
+
+    return mark
+
+
 Around = Callable[[Request], AbstractAsyncContextManager[object]]
 
 
@@ -126,6 +144,8 @@ class UnitOfWork(CheckedRoute):
         return self._reader(handle) if self.methods <= SAFE_METHODS else self._changer(handle)
 
     def _reader(self, handle: Handler) -> Handler:
+        cost_of: CostOf | None = getattr(self.endpoint, "cost_of", None)
+
         async def read(request: Request) -> Response:
             strict = StrictRequest(request.scope, request.receive)
             database: Database = request.app.state.database
@@ -133,20 +153,32 @@ class UnitOfWork(CheckedRoute):
                 strict.state.db = db
                 return await handle(strict)
 
-        return read
+        async def read_much(request: Request) -> Response:
+            assert cost_of is not None
+            await request.body()  # what is received after it is the client's disconnect
+            await charge_caller(request, await cost_of(request))
+            async with _expensive_place(request):
+                return await read(request)
+
+        return read if cost_of is None else read_much
 
     def _changer(self, handle: Handler) -> Handler:
         keeps_responses = not getattr(self.endpoint, "stores_no_response", False)
         route = self.name
         around: Around = getattr(self.endpoint, "runs_within", nullcontext)
+        cost_of: CostOf | None = getattr(self.endpoint, "cost_of", None)
+        place: Around = nullcontext if cost_of is None else _expensive_place
 
         async def change(request: Request) -> Response:
             strict = StrictRequest(request.scope, request.receive)
             # Read before the transaction begins: a slow client must not keep it open.
             body = await strict.body()
             claim = _claim(request, route, body) if keeps_responses else None
+            if cost_of is not None:
+                await charge_caller(strict, await cost_of(strict))
             database: Database = request.app.state.database
-            async with around(strict):
+            # The place is taken last: requests in a queue must not keep it from others.
+            async with around(strict), place(strict):
                 return await database.run(lambda db: _once(db, strict, handle, claim), claim)
 
         return change
@@ -163,6 +195,19 @@ class Staged(CheckedRoute):
             return await handle(StrictRequest(request.scope, request.receive))
 
         return run
+
+
+@asynccontextmanager
+async def _expensive_place(request: Request) -> AsyncGenerator[None]:
+    """One of the few places for expensive work, until the block ends."""
+    places: Places = request.app.state.expensive
+    await places.take()
+    try:
+        if await request.is_disconnected():
+            raise ClientDisconnect  # the client is gone; its work would only delay others
+        yield
+    finally:
+        places.release()
 
 
 async def _once(db: Db, request: Request, handle: Handler, claim: Claim | None) -> Response:

@@ -34,6 +34,9 @@ from catraca.roles.domain_rules import ride_terms, tariff_of
 from catraca.roles.parts import Parts
 from catraca.roles.replay_targets import replay_targets
 
+# Requests of one person at a time in this process; as many as a browser with several tabs sends.
+MOST_AT_ONCE = 8
+
 
 def build_app(parts: Parts, health: Health, routers: Sequence[APIRouter] = ROUTERS) -> FastAPI:
     settings = parts.settings
@@ -42,6 +45,9 @@ def build_app(parts: Parts, health: Health, routers: Sequence[APIRouter] = ROUTE
     limits = CallerLimits(
         principal=RateLimit.parse(settings.http.rate_limit_principal),
         anonymous=RateLimit.parse(settings.http.rate_limit_anonymous),
+        # One person's requests never take more than half of the connections.
+        at_once=min(MOST_AT_ONCE, max(1, settings.servers.database_connections // 2)),
+        streams=STREAMS,
     )
     fences = communities.Fences()
     presence, recorder = presence_parts(parts, fences), ping_recorder(parts)
@@ -67,6 +73,7 @@ def build_app(parts: Parts, health: Health, routers: Sequence[APIRouter] = ROUTE
         trusted_proxies=settings.http.trusted_proxies,
         cors_origins=settings.http.cors_origins,
         metrics_public=settings.http.metrics_public,
+        expensive_at_once=max(1, settings.servers.database_connections // 4),
         wired=[
             account_parts(parts),
             credential_parts(parts.settings),

@@ -5,6 +5,7 @@ from uuid import uuid4
 
 import httpx
 import pytest
+from prometheus_client import REGISTRY
 
 from catraca.domains.scheduling.calendar_math.zones import TZDATA_VERSION
 from catraca.roles.parts import Parts
@@ -30,6 +31,20 @@ async def test_an_overlapping_booking_gets_the_nearest_alternatives(clinic: Clin
     assert lost.json()["code"] == "slot_taken"
     nearest = [moment(slot["starts_at"]) for slot in lost.json()["alternatives"]]
     assert nearest == [moment(clinic.at(clock)) for clock in ("10:00", "10:30", "11:00", "11:30", "12:00")]
+
+
+@pytest.mark.parametrize("path", ["appointments", "holds", "series"])
+async def test_bookings_with_any_worker_use_the_services_queue(clinic: Clinic, path: str) -> None:
+    more = {"every": "week", "count": 2} if path == "series" else {}
+    body, before = clinic.wish(clinic.at("09:00"), worker_id=None, **more), turns()
+    answer = await clinic.api.post(f"{BASE}/{path}", json=body, headers=bearer())
+    assert answer.status_code == 201, answer.text
+    assert turns() == before + 1
+
+
+def turns() -> float:
+    """Requests that used a queue without others in it."""
+    return REGISTRY.get_sample_value("catraca_turns_total", {"outcome": "alone"}) or 0.0
 
 
 async def test_one_of_many_concurrent_bookings_succeeds(clinic: Clinic) -> None:

@@ -49,6 +49,44 @@ async def test_burst_is_exact_with_uneven_steps(redis: RedisClient) -> None:
         assert local.hit("a", limit) is not None
 
 
+@pytest.mark.parametrize("is_shared", [True, False], ids=["Redis", "one process"])
+async def test_cost_counts_as_many_requests(redis: RedisClient, is_shared: bool) -> None:
+    limiter, local = RateLimiter(redis, key=KEY), LocalBuckets()
+
+    async def hit(bucket: str, cost: int) -> float | None:
+        if is_shared:
+            return await limiter.hit(bucket, RateLimit(10, 3600), cost=cost)
+        return local.hit(bucket, RateLimit(10, 3600), cost=cost)
+
+    assert [await hit("a", 4), await hit("a", 4)] == [None, None]
+    wait_seconds = await hit("a", 4)
+    assert wait_seconds is not None
+    assert 710 < wait_seconds <= 720  # two of the four still fit
+    assert [await hit("a", 1), await hit("a", 1)] == [None, None]
+    assert await hit("a", 1) is not None
+
+
+async def test_cost_beyond_the_limit_passes_an_empty_bucket(redis: RedisClient) -> None:
+    limiter = RateLimiter(redis, key=KEY)
+    assert await limiter.hit("a", FEW, cost=1000) is None
+    wait_seconds = await limiter.hit("a", FEW, cost=1000)
+    assert wait_seconds is not None
+    assert wait_seconds <= 60
+
+
+async def test_expensive_request_passes_with_a_small_limit(parts: Parts) -> None:
+    query = {"service_id": str(uuid4()), "from": "2030-01-01T00:00:00Z", "to": "2030-03-31T00:00:00Z"}
+    path, me = "/v1/scheduling/availability", bearer()
+    async with served(parts, rate_limit_principal="10/hour") as to, to.client() as client:
+        assert (await client.get(path, params=query, headers=me)).status_code == 404
+        other = bearer()
+        assert (await client.get("/v1/me", headers=other)).status_code == 200
+        refused = await client.get(path, params=query, headers=other)
+        assert refused.status_code == 429
+        # Both requests have left the bucket by then.
+        assert 700 < int(refused.headers["retry-after"]) <= 720
+
+
 async def test_request_passes_after_the_returned_wait(redis: RedisClient) -> None:
     limiter, limit = RateLimiter(redis, key=KEY), RateLimit(20, 1)
     while (wait_seconds := await limiter.hit("a", limit)) is None:

@@ -8,14 +8,15 @@ from fastapi import Query, Request
 
 from catraca.domains.scheduling.availability import service
 from catraca.domains.scheduling.availability.schemas import ExplanationOut, SlotPage
+from catraca.domains.scheduling.calendar_math.spans import DAY
 from catraca.domains.scheduling.calendar_math.zones import to_seconds
 from catraca.domains.scheduling.shared.model import ServiceId, SubjectId
-from catraca.domains.scheduling.shared.routes import TAGS, InZone, TimeCursor, read_cursor
+from catraca.domains.scheduling.shared.routes import TAGS, InZone, TimeCursor, read_cursor, search_cost
 from catraca.domains.scheduling.shared.schemas import WholeMoment
 from catraca.platform.forms import Moment
 from catraca.platform.http.caller import Caller
 from catraca.platform.http.problems import problems
-from catraca.platform.http.route import OpenDb, UnitOfWork, make_router
+from catraca.platform.http.route import OpenDb, UnitOfWork, expensive, make_router
 from catraca.platform.texts import negotiate, text
 
 From = Annotated[Moment, Query(alias="from", description="Slots that start at this moment or later.")]
@@ -23,7 +24,24 @@ From = Annotated[Moment, Query(alias="from", description="Slots that start at th
 router = make_router(prefix="/v1/scheduling", route_class=UnitOfWork)
 
 
+async def _cost_of_slots(request: Request) -> int:
+    """By the days of the range; the longest range, if this one cannot be read here."""
+    asked = request.query_params
+    try:
+        days = (datetime.fromisoformat(asked["to"]) - datetime.fromisoformat(asked["from"])).days
+    except (KeyError, ValueError, TypeError):
+        days = service.MAX_DAYS
+    return search_cost(max(0, min(days, service.MAX_DAYS)), any_worker="worker_id" not in asked)
+
+
+async def _cost_of_explanation(request: Request) -> int:
+    """By the days around the time."""
+    days = 2 * service.AROUND / DAY
+    return search_cost(days, any_worker="worker_id" not in request.query_params)
+
+
 @router.get("/availability", tags=TAGS, summary="List free slots", responses=problems(401, 404, 422))
+@expensive(_cost_of_slots)
 async def list_slots(
     db: OpenDb,
     caller: Caller,
@@ -58,6 +76,7 @@ def _rounded_up(moment: datetime) -> int:
     responses=problems(401, 404, 422),
     response_model_exclude_none=True,
 )
+@expensive(_cost_of_explanation)
 async def explain_slot(
     request: Request,
     db: OpenDb,

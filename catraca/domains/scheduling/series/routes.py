@@ -2,16 +2,24 @@
 
 from uuid import UUID
 
+from fastapi import Request
+
 from catraca.domains.scheduling.appointments.service import client_for
 from catraca.domains.scheduling.booking.schemas import CancelAppointmentIn
 from catraca.domains.scheduling.series import service
-from catraca.domains.scheduling.series.schemas import SeriesBookedOut, SeriesIn, SeriesOut
-from catraca.domains.scheduling.shared.routes import TAGS, Parts, queue_of, requested_worker_queue
+from catraca.domains.scheduling.series.schemas import MAX_COUNT, SeriesBookedOut, SeriesIn, SeriesOut
+from catraca.domains.scheduling.shared.routes import TAGS, Parts, body_of, queue_of, requested_worker_queue
 from catraca.platform.http.caller import Caller
 from catraca.platform.http.problems import problems
-from catraca.platform.http.route import OpenDb, UnitOfWork, make_router, within
+from catraca.platform.http.route import OpenDb, UnitOfWork, expensive, make_router, within
 
 router = make_router(prefix="/v1/scheduling/series", route_class=UnitOfWork)
+
+
+async def _cost_of_series(request: Request) -> int:
+    """As many requests as bookings; the most, if the count is not a number."""
+    count = (await body_of(request)).get("count")
+    return min(count, MAX_COUNT) if isinstance(count, int) else MAX_COUNT
 
 
 @router.post(
@@ -22,6 +30,7 @@ router = make_router(prefix="/v1/scheduling/series", route_class=UnitOfWork)
     responses=problems(401, 403, 404, 409, 422),
 )
 @within(requested_worker_queue)
+@expensive(_cost_of_series)
 async def book_series(body: SeriesIn, db: OpenDb, caller: Caller, parts: Parts) -> SeriesBookedOut:
     """Books the same time every day, week or month with one worker: all or none, or those that are free."""
     booked = await service.book_series(

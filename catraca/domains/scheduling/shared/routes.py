@@ -1,14 +1,14 @@
-"""Queues per worker, and query parameters that several routes take.
+"""Queues per worker and service, the cost of requests, and query parameters that several routes take.
 
-Changes of one worker's agenda wait for each other in a queue, before they take a database connection. Queues
-only save connections: row locks and constraints decide.
+Changes of one worker's agenda wait for each other in a queue, before they take a database connection; so do
+bookings with any worker of one service. Queues only save connections: row locks and constraints decide.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from enum import Enum
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, cast
 from uuid import UUID
 
 from fastapi import Depends, Query, Request
@@ -33,56 +33,77 @@ class SchedulingParts:
     rules: BookingRules
 
 
-FindWorker = Callable[[Request, Database], Awaitable[UUID | None]]
+# The key of a queue; None: the request does not wait.
+FindQueue = Callable[[Request, Database], Awaitable[str | None]]
 _find_parts = wired(SchedulingParts)
 Parts = Annotated[SchedulingParts, Depends(_find_parts)]
 
 
-def _queue(find_worker: FindWorker) -> Around:
+def _queue(find_queue: FindQueue) -> Around:
     @asynccontextmanager
     async def enter(request: Request) -> AsyncGenerator[None]:
         parts = await _find_parts(request)
-        worker_id = await find_worker(request, parts.database)
-        if worker_id is None:
+        key = await find_queue(request, parts.database)
+        if key is None:
             yield
             return
-        async with parts.queues.enter(f"lock:worker:{worker_id}"):
+        async with parts.queues.enter(key):
             yield
 
     return enter
 
 
-async def _worker_in_path(request: Request, database: Database) -> UUID | None:
-    return _uuid(request.path_params["worker_id"])
+async def _worker_in_path(request: Request, database: Database) -> str | None:
+    return _queue_key("worker", request.path_params["worker_id"])
 
 
-async def _worker_in_body(request: Request, database: Database) -> UUID | None:
-    # A body that is not valid is refused later, when the route parses it.
+async def _requested_worker(request: Request, database: Database) -> str | None:
+    body = await body_of(request)
+    if body.get("worker_id") is not None:
+        return _queue_key("worker", body["worker_id"])
+    return _queue_key("service", body.get("service_id"))
+
+
+async def body_of(request: Request) -> dict[str, Any]:
+    """The body before it was validated; empty if it is not an object, which the route refuses later."""
     body: Any = await request.json() if await request.body() else None
-    return _uuid(body.get("worker_id")) if isinstance(body, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+    return cast(dict[str, Any], body) if isinstance(body, dict) else {}
 
 
 def queue_of(path_parameter: str, find_worker_id: Callable[[Db, UUID], Awaitable[UUID | None]]) -> Around:
     """The queue of the worker to whom the row with the id in the path belongs."""
 
-    async def find(request: Request, database: Database) -> UUID | None:
+    async def find(request: Request, database: Database) -> str | None:
         async with database.connection() as db:
-            return await find_worker_id(db, UUID(str(request.path_params[path_parameter])))
+            worker_id = await find_worker_id(db, UUID(str(request.path_params[path_parameter])))
+        return _queue_key("worker", worker_id)
 
     return _queue(find)
 
 
 worker_queue = _queue(_worker_in_path)
 """The queue of the worker in the path."""
-requested_worker_queue = _queue(_worker_in_body)
-"""The queue of the worker in the body; none if the body names no worker."""
+requested_worker_queue = _queue(_requested_worker)
+"""The queue of the worker in the body; of the service, if the body names no worker."""
 
 
-def _uuid(value: object) -> UUID | None:
+def _queue_key(kind: Literal["worker", "service"], value: object) -> str | None:
     try:
-        return UUID(str(value))
+        return f"lock:{kind}:{UUID(str(value))}"
     except ValueError:
         return None
+
+
+# Costs
+
+# A search in the agendas of all workers reads about so many times as much as in one.
+WORKERS_COUNTED = 4
+DAYS_A_REQUEST = 8
+
+
+def search_cost(days: float, *, any_worker: bool) -> int:
+    """How many requests a search for free time counts as."""
+    return 1 + int(days * (WORKERS_COUNTED if any_worker else 1)) // DAYS_A_REQUEST
 
 
 # Query parameters
