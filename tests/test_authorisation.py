@@ -632,6 +632,12 @@ def groups_of(case: Case) -> list[list[Caller]]:
 
 
 async def status_of(api: httpx.AsyncClient, route: str, prepared: Prepared, headers: dict[str, str]) -> int:
+    return (await send(api, route, prepared, headers)).status_code
+
+
+async def send(
+    api: httpx.AsyncClient, route: str, prepared: Prepared, headers: dict[str, str]
+) -> httpx.Response:
     method, path = route.split(" ")
     sent: dict[str, Any] = {} if prepared.body is None else {"json": prepared.body}
     if prepared.file is not None:
@@ -641,7 +647,7 @@ async def status_of(api: httpx.AsyncClient, route: str, prepared: Prepared, head
     url = httpx.URL(path.format(**prepared.path), params=prepared.query)
     answer = await api.request(method, url, headers=headers, **sent)
     assert not answer.is_error or answer.headers["content-type"] == "application/problem+json"
-    return answer.status_code
+    return answer
 
 
 # Each response has its own; the exports and figures change from request to request.

@@ -59,7 +59,7 @@ CHECKED = {
         "updated_at drives"
     ),
     "freed_time": "id subject_no starts_at ends_at",
-    "idempotency_keys": "scope fingerprint status headers body created_at",
+    "idempotency_keys": "scope fingerprint status headers body created_at roles",
     "inbox": "consumer event_id handled_at",
     "match_windows": "region starts_at ends_at matched failed",
     "matching_searches": (

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
@@ -10,7 +11,12 @@ from uuid import UUID
 import msgspec
 
 from catraca.platform.database import Db
-from catraca.platform.errors import IdempotencyKeyInUse, IdempotencyKeyInvalid, IdempotencyKeyReused
+from catraca.platform.errors import (
+    Forbidden,
+    IdempotencyKeyInUse,
+    IdempotencyKeyInvalid,
+    IdempotencyKeyReused,
+)
 
 KEY_SHAPE: Final = re.compile(r"[\x21-\x7e]{1,255}")
 
@@ -27,13 +33,26 @@ class Claim:
 
     Repeats wait for an advisory lock, so they do not start while the first request runs. The primary key
     decides: without the lock, a second effect would fail to insert its row and be rolled back.
+
+    A response is stored with the roles of the token that got it, and returned only to a token with all of
+    them: a person's lesser token must not read what it could not get itself.
     """
 
     locked_out = IdempotencyKeyInUse
 
-    def __init__(self, *, principal_id: UUID, method: str, route: str, key: str, request: bytes) -> None:
+    def __init__(
+        self,
+        *,
+        principal_id: UUID,
+        roles: Collection[str],
+        method: str,
+        route: str,
+        key: str,
+        request: bytes,
+    ) -> None:
         if not KEY_SHAPE.fullmatch(key):
             raise IdempotencyKeyInvalid
+        self._roles = frozenset(roles)
         digest = hashlib.sha256(f"{principal_id} {method} {route} {key}".encode()).digest()
         # The principal first: one range of the primary key then holds all rows of a person.
         self._scope = principal_id.bytes + digest[:16]
@@ -61,24 +80,29 @@ class Claim:
         if self._response is None:
             return ""
         values = (
+            " ".join(sorted(self._roles)).encode(),
             self._scope,
             self._fingerprint,
             msgspec.json.encode(self._response.headers),
             self._response.body,
         )
-        hexed = ", ".join(f"'\\x{value.hex()}'" for value in values)
+        roles, *hexed = (f"'\\x{value.hex()}'" for value in values)
         return (
-            "INSERT INTO idempotency_keys (status, scope, fingerprint, headers, body)"  # noqa: S608
-            f" VALUES ({self._response.status:d}, {hexed})"
+            "INSERT INTO idempotency_keys (status, roles, scope, fingerprint, headers, body)"  # noqa: S608
+            f" VALUES ({self._response.status:d}, string_to_array(convert_from({roles}, 'UTF8'), ' '),"
+            f" {', '.join(hexed)})"
         )
 
     async def stored_response(self, db: Db) -> StoredResponse:
-        """The response to the first request; refuses a different request with the same key."""
+        """The response to the first request. Refuses another request, and a token with fewer roles."""
         row = await db.fetchrow(
-            "SELECT fingerprint, status, headers, body FROM idempotency_keys WHERE scope = $1", self._scope
+            "SELECT roles, fingerprint, status, headers, body FROM idempotency_keys WHERE scope = $1",
+            self._scope,
         )
         if row is None:  # pruned after the check
             raise IdempotencyKeyInUse
+        if row["roles"] is None or not self._roles.issuperset(row["roles"]):
+            raise Forbidden
         if row["fingerprint"] != self._fingerprint:
             raise IdempotencyKeyReused
         headers = msgspec.json.decode(row["headers"], type=dict[str, str])

@@ -233,7 +233,12 @@ def _claim(request: Request, route: str, body: bytes) -> Claim | None:
     # The path's values, not the path: a path and its /v1 alias are the same request.
     where = f"{sorted(request.path_params.items())} ".encode() + request.scope["query_string"]
     return Claim(
-        principal_id=principal.id, method=request.method, route=route, key=key, request=where + b"\n" + body
+        principal_id=principal.id,
+        roles=principal.roles,
+        method=request.method,
+        route=route,
+        key=key,
+        request=where + b"\n" + body,
     )
 
 
