@@ -45,6 +45,7 @@ GIVEN: dict[str, tuple[str, Any]] = {
     "rate_limit_sign_in_account": ("7/day", "7/day"),
     "rate_limit_sign_in_address": ("8/minute", "8/minute"),
     "max_body_bytes": ("2048", 2048),
+    "connections_per_address": ("64", 64),
     "trusted_proxies": ("10.0.0.0/8, ::1", [ip_network("10.0.0.0/8"), ip_network("::1/128")]),
     "cors_origins": ("https://a.example,https://b.example", ["https://a.example", "https://b.example"]),
     "metrics_public": ("false", False),

@@ -143,6 +143,14 @@ class TooManyAtOnce(Refusal):
     retry_after_seconds = 1
 
 
+class TooManyConnections(Refusal):
+    """This address has too many connections, all of them with a request. The connection is closed."""
+
+    code = "too_many_connections"
+    status = 429
+    retry_after_seconds = 1
+
+
 class AnswerTooSlow(Refusal):
     """The request reached its time limit; its outcome is unknown."""
 

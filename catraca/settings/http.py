@@ -17,6 +17,11 @@ class HttpSettings(Group):
         default="120/minute", description="Requests without a valid token from one network address."
     )
     max_body_bytes: int = Field(default=64 * 1024, ge=1024, description="Largest request body.")
+    connections_per_address: int = Field(
+        default=256,
+        ge=1,
+        description="Connections of one network address to each process. Proxies have no limit.",
+    )
     trusted_proxies: Annotated[list[IPv4Network | IPv6Network], *COMMAS] = Field(
         default_factory=list[IPv4Network | IPv6Network],
         description="Addresses or networks whose X-Forwarded-For and X-Forwarded-Proto are used.",

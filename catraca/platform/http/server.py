@@ -4,6 +4,7 @@ import asyncio
 import logging
 import math
 import resource
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,8 +15,17 @@ from fastapi import FastAPI
 from prometheus_client import Counter
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from catraca.platform.errors import Busy, HeadersTooLarge, Refusal, RequestMalformed, UrlTooLong
+from catraca.platform.errors import (
+    Busy,
+    HeadersTooLarge,
+    Refusal,
+    RequestMalformed,
+    TooManyConnections,
+    UrlTooLong,
+)
+from catraca.platform.http.connections import LOOPBACK, Connections
 from catraca.platform.http.problems import problem_response
+from catraca.platform.http.proxies import Network
 from catraca.platform.http.request_middleware import SECURITY_HEADERS
 from catraca.platform.http.sockets import GuardedSocket, socket_options
 from catraca.platform.ids import new_id
@@ -23,6 +33,7 @@ from catraca.platform.ids import new_id
 REFUSED_EARLY = Counter(
     "catraca_http_refused_early_total", "Connections refused before they made a request.", ["code"]
 )
+CLOSED_IDLE = Counter("catraca_http_closed_idle_total", "Idle connections closed to make room for new ones.")
 # uvicorn warns of each malformed request; the metric above counts them.
 REQUEST_LOG = logging.getLogger("uvicorn.error.requests")
 REQUEST_LOG.setLevel(logging.ERROR)
@@ -36,6 +47,9 @@ def _most_connections() -> int:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerLimits:
     connections: int = field(default_factory=_most_connections)
+    connections_per_address: int = 256
+    # Addresses that stand for many people, so that their connections are not limited.
+    proxies: Sequence[Network] = LOOPBACK
     url_bytes: int = 8 * 1024
     headers: int = 100
     header_bytes: int = 16 * 1024
@@ -56,10 +70,13 @@ class HttpServer(uvicorn.Server):
     def __init__(self, app: FastAPI, *, limits: ServerLimits | None = None) -> None:
         limits = limits or ServerLimits()
         self._lingering: set[GuardedProtocol] = set()
+        counted = Connections(most_per_address=limits.connections_per_address, proxies=limits.proxies)
         super().__init__(
             uvicorn.Config(
                 app,
-                http=partial(GuardedProtocol, limits=limits, lingering=self._lingering),  # pyright: ignore[reportArgumentType]
+                http=partial(  # pyright: ignore[reportArgumentType]
+                    GuardedProtocol, limits=limits, lingering=self._lingering, counted=counted
+                ),
                 loop="none",
                 lifespan="off",
                 log_config=None,
@@ -69,7 +86,7 @@ class HttpServer(uvicorn.Server):
                 # One second after our own limit, which also covers cases that this timer does not.
                 timeout_keep_alive=math.ceil(limits.idle_seconds) + 1,
                 timeout_graceful_shutdown=limits.drain_seconds,
-                **socket_options(),
+                **socket_options(counted),
             )
         )
 
@@ -96,9 +113,16 @@ class GuardedProtocol(HttpToolsProtocol):
     """
 
     def __init__(
-        self, *args: Any, limits: ServerLimits, lingering: "set[GuardedProtocol]", **options: Any
+        self,
+        *args: Any,
+        limits: ServerLimits,
+        lingering: "set[GuardedProtocol]",
+        counted: Connections,
+        **options: Any,
     ) -> None:
         super().__init__(*args, **options)
+        self._counted = counted
+        self._key: str | None = None
         self.logger = REQUEST_LOG
         self._limits = limits
         self._lingering = lingering
@@ -115,15 +139,41 @@ class GuardedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         super().connection_made(transport)
         self._wait_at_most(self._limits.head_seconds)
-        if len(self.connections) > self._limits.connections:
-            if len(self._lingering) > self._limits.connections:
-                transport.abort()
-            else:
-                self._refuse(Busy())
+        self._key = self._counted.key_of(self.client)
+        refusal = self._no_room()
+        if refusal is None:
+            self._counted.idle(self, self._key)
+            return
+        self._leave()
+        if len(self._lingering) > self._limits.connections:
+            transport.abort()
+        else:
+            self._refuse(refusal)
+
+    def _no_room(self) -> Refusal | None:
+        """Count the connection; if there are too many, close the one that has been idle longest for it."""
+        if not self._counted.add(self._key) and not self._counted.close_longest_idle(self._key):
+            return TooManyConnections()
+        if len(self.connections) > self._limits.connections and not self._counted.close_longest_idle():
+            return Busy()
+        return None
+
+    def close_idle(self) -> None:
+        self._counted.busy(self, self._key)
+        CLOSED_IDLE.inc()
+        self._deaf = True
+        self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._lingering.discard(self)
+        self._leave()
         super().connection_lost(exc)
+
+    def _leave(self) -> None:
+        """Count the connection no more."""
+        self._counted.busy(self, self._key)
+        self._counted.remove(self._key)
+        self._key = None
 
     def data_received(self, data: bytes) -> None:
         if self._deaf:
@@ -143,6 +193,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def handle_websocket_upgrade(self) -> None:
         self._deaf = True  # from here on the socket's protocol receives the data
+        self._leave()
         super().handle_websocket_upgrade()
 
     def _count(self, received_bytes: int) -> None:
@@ -176,6 +227,7 @@ class GuardedProtocol(HttpToolsProtocol):
         if self._fault is not None:
             raise self._fault
         self._in_head = False
+        self._counted.busy(self, self._key)
         self._deadline = math.inf
         super().on_headers_complete()
         # Without a path for a WebSocket: its own protocol parses the head again.
@@ -213,14 +265,14 @@ class GuardedProtocol(HttpToolsProtocol):
         super().on_message_complete()
         self._complete = True
         if self.cycle is not None and self.cycle.response_complete:  # pyright: ignore[reportUnnecessaryComparison]
-            self._wait_at_most(self._limits.idle_seconds)
+            self._wait_for_request()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
         if self.transport.is_closing() or self._in_head or not self.cycle.response_complete:
             return
         if self._complete:
-            self._wait_at_most(self._limits.idle_seconds)
+            self._wait_for_request()
         elif self.expect_100_continue:
             self.transport.close()  # refused instead of "100 Continue": the next bytes may be body or request
         else:
@@ -233,6 +285,10 @@ class GuardedProtocol(HttpToolsProtocol):
     def resume_writing(self) -> None:
         super().resume_writing()
         self._stalled_since = math.inf
+
+    def _wait_for_request(self) -> None:
+        self._wait_at_most(self._limits.idle_seconds)
+        self._counted.idle(self, self._key)
 
     def _wait_at_most(self, seconds: float) -> None:
         self._deadline = self.loop.time() + seconds
@@ -247,6 +303,7 @@ class GuardedProtocol(HttpToolsProtocol):
     def _refuse(self, refusal: Refusal) -> None:
         """Respond, stop reading, and close a moment later: closing on unread bytes loses the response."""
         self._deaf = True
+        self._counted.busy(self, self._key)
         REFUSED_EARLY.labels(refusal.code).inc()
         cycle = self.cycle
         if cycle is not None and not cycle.response_complete:  # pyright: ignore[reportUnnecessaryComparison]

@@ -1,6 +1,8 @@
 """WebSocket connections with limits on buffered data and waiting times."""
 
 import math
+from asyncio import BaseTransport
+from functools import partial
 from typing import Any
 
 import structlog
@@ -9,6 +11,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from websockets.frames import CloseCode, Frame
 
 from catraca.platform.errors import Busy
+from catraca.platform.http.connections import Connections
 from catraca.platform.http.problems import problem_response
 from catraca.platform.ids import new_id
 
@@ -36,13 +39,21 @@ FAULTS: dict[int, str] = {CloseCode.INVALID_DATA: "bad_text", CloseCode.MESSAGE_
 class GuardedSocket(WebSocketsSansIOProtocol):
     """A socket whose client must read what it is sent, and that closes without waiting for the client."""
 
-    def __init__(self, *args: Any, **options: Any) -> None:
+    def __init__(self, *args: Any, counted: Connections, **options: Any) -> None:
         super().__init__(*args, **options)
+        self._counted = counted
+        self._key: str | None = None
         self.close_timeout = CLOSE_SECONDS
         self._deaf = False
         self._stopping = False
         self._stalled_since = math.inf
         self._handshake_until = self.loop.time() + HANDSHAKE_SECONDS
+
+    def connection_made(self, transport: BaseTransport) -> None:
+        super().connection_made(transport)
+        # It was a connection of HTTP until now, so there is room for it.
+        self._key = self._counted.key_of(self.client)
+        self._counted.add(self._key)
 
     def data_received(self, data: bytes) -> None:
         if self._deaf:
@@ -145,6 +156,8 @@ class GuardedSocket(WebSocketsSansIOProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stalled_since = math.inf
+        self._counted.remove(self._key)
+        self._key = None
         super().connection_lost(exc)
 
 
@@ -156,10 +169,10 @@ def _is_text(fragments: list[bytes]) -> bool:
     return True
 
 
-def socket_options() -> dict[str, Any]:
+def socket_options(counted: Connections) -> dict[str, Any]:
     """uvicorn's options for WebSockets. Without compression: messages are small, and it needs much memory."""
     return {
-        "ws": GuardedSocket,
+        "ws": partial(GuardedSocket, counted=counted),
         "ws_max_size": MESSAGE_BYTES,
         "ws_ping_interval": PING_SECONDS,
         "ws_ping_timeout": PING_SECONDS,

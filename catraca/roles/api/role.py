@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from fastapi import APIRouter
 
+from catraca.platform.http.connections import LOOPBACK
 from catraca.platform.http.health import Health
 from catraca.platform.http.server import HttpServer, ServerLimits
 from catraca.roles.api.app import build_app, hub_of
@@ -12,6 +13,15 @@ from catraca.roles.api.routers import ROUTERS, STREAMS
 from catraca.roles.listener import open_listener
 from catraca.roles.parts import Parts
 from catraca.roles.runner import Life, first_of
+from catraca.settings.http import HttpSettings
+
+
+def server_limits(settings: HttpSettings) -> ServerLimits:
+    return ServerLimits(
+        streams=STREAMS,
+        connections_per_address=settings.connections_per_address,
+        proxies=[*LOOPBACK, *settings.trusted_proxies],
+    )
 
 
 class Api:
@@ -28,7 +38,7 @@ class Api:
         process = self._parts.settings.process
         app = build_app(self._parts, self._health, self._routers)
         hub = hub_of(app)
-        server = HttpServer(app, limits=ServerLimits(streams=STREAMS))
+        server = HttpServer(app, limits=server_limits(self._parts.settings.http))
         listener = self._parts.listener or open_listener(process.host, process.port)
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         await first_of(asyncio.wait([serving]), life.stopping.wait())

@@ -3,6 +3,7 @@
 import asyncio
 import socket
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 
 import pytest
 from fastapi import APIRouter, Request, Response
@@ -195,23 +196,45 @@ async def test_slow_head_within_the_limit_is_served(server: Served) -> None:
         assert (await line.answer()).status == 200
 
 
+# Sent without its body, this request keeps its connection busy.
+UNFINISHED = POST + JSON + b"Content-Length: 2\r\n\r\n"
+
+
 async def test_connections_over_the_limit_are_refused_as_busy(parts: Parts) -> None:
     limits = ServerLimits(connections=2, linger_seconds=0.3)
-    async with served(parts, limits=limits) as server, line_to(server) as one, line_to(server) as two:
+    async with (
+        served(parts, [router], limits=limits) as server,
+        line_to(server) as one,
+        line_to(server) as two,
+    ):
         for line in (one, two):
-            line.send(GET, END)
-            assert (await line.answer()).status == 200
+            line.send(UNFINISHED)
+        await until(lambda: len(server.server.server_state.tasks) == 2)
         async with line_to(server) as three:
             three.send(GET, END)
             answer = await three.answer()
             assert is_refusal(answer, 503, "busy")
             assert answer.headers["retry-after"] == "1"
             assert await three.closed_by_server() == b""
-        one.send(GET, END)
-        assert (await one.answer()).status == 200
+        one.send(b"{}", GET, END)
+        assert [(await one.answer()).status for _ in range(2)] == [200, 200]
         await two.hang_up()
         await until(lambda: len(server.server.server_state.connections) == 1)
         assert (await ask(server, GET, END)).status == 200
+
+
+async def test_full_server_closes_the_longest_idle_connection(parts: Parts) -> None:
+    async with AsyncExitStack() as opened:
+        server = await opened.enter_async_context(served(parts, limits=ServerLimits(connections=3)))
+        one, two, three = [await opened.enter_async_context(line_to(server)) for _ in range(3)]
+        for line in (one, two, three, one):
+            line.send(GET, END)
+            assert (await line.answer()).status == 200
+        four = await opened.enter_async_context(line_to(server))
+        for line in (four, one, three):
+            line.send(GET, END)
+            assert (await line.answer()).status == 200
+        assert await two.closed_by_server() == b""
 
 
 async def test_pipelined_requests_are_answered_in_order(server: Served) -> None:
