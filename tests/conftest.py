@@ -28,6 +28,7 @@ from catraca.cli import OBJECTS_BETWEEN_COLLECTIONS
 from catraca.platform.auth import sign_token
 from catraca.platform.database import Database
 from catraca.platform.database.migrations import migrate
+from catraca.platform.http import health
 from catraca.platform.passwords import Passwords
 from catraca.roles.api import Api, domain_parts
 from catraca.roles.listener import open_listener
@@ -139,6 +140,14 @@ def _quick_clients() -> Iterator[None]:
     transports = httpx._transports.default
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(transports, "create_ssl_context", cache(transports.create_ssl_context))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _new_figures() -> Iterator[None]:
+    """Compute /metrics for each request: tests compare the figures before and after a change."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(health, "METRICS_KEPT_SECONDS", 0.0)
         yield
 
 

@@ -74,6 +74,7 @@ def create_app(
         "expensive", count=parts.expensive_at_once, most_waiting=MOST_WAITING, refusal=Busy
     )
     app.state.metrics_public = parts.metrics_public
+    app.state.metrics_page = health.MetricsPage(kept_seconds=health.METRICS_KEPT_SECONDS)
     app.state.wired = {type(part): part for part in parts.wired}
     for router in (*routers, health.router, docs.router):
         # Not `include_router`: FastAPI tries an included router's routes twice for every request (decision

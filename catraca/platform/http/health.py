@@ -1,6 +1,7 @@
 """Liveness, readiness and metrics."""
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -12,10 +13,13 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from pydantic import BaseModel
 
 from catraca.platform.auth import Principal
+from catraca.platform.clock import monotonic_seconds
 from catraca.platform.errors import Refusal, Unauthenticated
 from catraca.platform.gather import Gather
 from catraca.platform.http.route import make_router
 
+# The text of many processes takes tens of milliseconds, and strangers can ask for it.
+METRICS_KEPT_SECONDS = 1.0
 Check = Callable[[], Awaitable[bool]]
 
 
@@ -40,6 +44,29 @@ class Health:
         checks = self.required | self.reported
         up = await asyncio.gather(*(check() for check in checks.values()))
         return [dict(zip(checks, up, strict=True))] * len(questions)
+
+
+class MetricsPage:
+    """The text of /metrics, computed at most about once a second, however many requests there are."""
+
+    def __init__(self, *, kept_seconds: float) -> None:
+        self._kept_seconds = kept_seconds
+        self._text = b""
+        self._made_at = -math.inf
+        # Concurrent requests share one text.
+        self._questions = Gather[None, bytes](self._make)
+
+    async def text(self) -> bytes:
+        return await self._questions.ask(None)
+
+    async def _make(self, questions: Sequence[None]) -> Sequence[bytes]:
+        if monotonic_seconds() - self._made_at >= self._kept_seconds:
+            registry = CollectorRegistry()
+            MultiProcessCollector(registry)
+            # In a thread: reading the files of all processes is slow.
+            self._text = await asyncio.to_thread(generate_latest, registry)
+            self._made_at = monotonic_seconds()
+        return [self._text] * len(questions)
 
 
 class Liveness(BaseModel):
@@ -78,14 +105,11 @@ async def readyz(request: Request, response: Response) -> Readiness:
     openapi_extra={"security": [{}, {"token": []}]},
 )
 async def metrics(request: Request) -> Response:
-    """Public, or for operators only, by a setting of the server."""
+    """Public, or for operators only, by a setting of the server. The figures may be a second old."""
     if not request.app.state.metrics_public:
         _require_operator(request.state.principal)
-    registry = CollectorRegistry()
-    MultiProcessCollector(registry)
-    # In a thread: reading the files of all processes is slow.
-    text = await asyncio.to_thread(generate_latest, registry)
-    return Response(text, media_type=CONTENT_TYPE_LATEST)
+    page: MetricsPage = request.app.state.metrics_page
+    return Response(await page.text(), media_type=CONTENT_TYPE_LATEST)
 
 
 def _require_operator(principal: Principal | Refusal | None) -> None:
