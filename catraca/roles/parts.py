@@ -13,16 +13,11 @@ from catraca.platform.redis_client import RedisClient, RedisLimits
 from catraca.settings import Settings
 from catraca.settings.onboarding import OnboardingSettings
 
-# One question about readiness, one about revocations, and one new account at a time.
-RESERVED_CONNECTIONS = 3
-
 
 @dataclass(frozen=True, slots=True)
 class Parts:
     settings: Settings
     database: Database
-    # For authentication and readiness, which must not wait for other requests' connections.
-    reserve: Database
     redis: RedisClient
     bus: Transport
     topology: Topology
@@ -43,7 +38,6 @@ async def open_parts(
         limits=DatabaseLimits(connections=settings.servers.database_connections),
         planning=PREFER_INDEXES,
     )
-    reserve = database.set_aside(RESERVED_CONNECTIONS)
     redis = RedisClient(
         settings.servers.redis_url, limits=RedisLimits(answer_seconds=settings.servers.redis_timeout)
     )
@@ -55,7 +49,6 @@ async def open_parts(
         yield Parts(
             settings,
             database,
-            reserve,
             redis,
             bus,
             topology,
@@ -65,7 +58,6 @@ async def open_parts(
     finally:
         await bus.close()
         await redis.close()
-        await reserve.close()
         await database.close()
 
 

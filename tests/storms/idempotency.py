@@ -18,7 +18,7 @@ from tests.support.forked import ForkedProcess
 async def post(
     client: httpx.AsyncClient, label: str, key: str | None, *, who: UUID | None = None, **body: object
 ) -> httpx.Response:
-    headers = bearer("passenger", who) | ({} if key is None else {"idempotency-key": key})
+    headers = bearer("service", who) | ({} if key is None else {"idempotency-key": key})
     return await client.post("/test/effects", json={"label": label, **body}, headers=headers)
 
 

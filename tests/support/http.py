@@ -54,7 +54,9 @@ async def served(
 ) -> AsyncIterator[Served]:
     """The API with these settings and further routes, on a port of its own."""
     changed = replace(parts, settings=parts.settings.changed(**settings))
-    app = build_app(changed, Health(required={"database": parts.reserve.is_up}), [*ROUTERS, *routers])
+    app = build_app(
+        changed, Health(required={"database": parts.database.reserve.is_up}), [*ROUTERS, *routers]
+    )
     if request_limits is not None:
         middleware = next(layer for layer in app.user_middleware if layer.cls is RequestMiddleware)
         middleware.kwargs["limits"] = request_limits

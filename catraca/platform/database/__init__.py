@@ -3,6 +3,7 @@
 from catraca.platform.database.connection import DatabaseLimits, Db, Row, Transact
 from catraca.platform.database.transactions import (
     PREFER_INDEXES,
+    RESERVED_CONNECTIONS,
     Database,
     GenericPlans,
     TransactionAborted,
@@ -11,6 +12,7 @@ from catraca.platform.database.transactions import (
 
 __all__ = [
     "PREFER_INDEXES",
+    "RESERVED_CONNECTIONS",
     "Database",
     "DatabaseLimits",
     "Db",

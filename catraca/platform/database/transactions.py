@@ -26,6 +26,8 @@ Connect = Callable[[], Awaitable[Connection]]
 LONG_TRANSACTION_SECONDS = 5.0
 RETRY_PAUSES_SECONDS = (0.01, 0.05, 0.2)
 DRAIN_SECONDS = 5.0
+# One question about readiness, one about revocations, and one new account at a time.
+RESERVED_CONNECTIONS = 3
 
 LONG_TRANSACTIONS = Counter("catraca_database_long_transactions_total", "Transactions over 5 s.")
 RETRIED_TRANSACTIONS = Counter(
@@ -106,6 +108,7 @@ class Database:
         self._pool = ConnectionPool(connect, size=limits.connections)
         self._limits = limits
         self.channel = channel
+        self._reserve: Database | None = None
 
     @classmethod
     async def open(
@@ -124,15 +127,21 @@ class Database:
         connect = connector(url, limits, application_name=application_name, planning=planning or {})
         return cls(connect, limits, NotifyChannel(connect))
 
-    def set_aside(self, connections: int) -> "Database":
-        """A pool of its own for work that must not wait for other work. Close it before this one.
+    @property
+    def reserve(self) -> "Database":
+        """A few connections for authentication and readiness, which must not wait for other work.
 
-        Its connections are opened when needed; it shares the connection for notifications.
+        They are opened when needed, and closed with this pool. Both share the connection for notifications.
         """
-        return Database(self._connect, replace(self._limits, connections=connections), self.channel)
+        if self._reserve is None:
+            limits = replace(self._limits, connections=RESERVED_CONNECTIONS)
+            self._reserve = Database(self._connect, limits, self.channel)
+        return self._reserve
 
     async def close(self) -> None:
         """Close every connection; those not released in time are cut."""
+        if self._reserve is not None:
+            await self._reserve.close()
         await self.channel.close()
         with suppress(TimeoutError):
             async with asyncio.timeout(DRAIN_SECONDS):

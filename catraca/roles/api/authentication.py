@@ -17,7 +17,7 @@ from catraca.settings import Settings
 
 class Authentication:
     def __init__(self, parts: Parts) -> None:
-        self._database = parts.reserve
+        self._database = parts.database.reserve
         # One at a time: new accounts must not take every reserved connection.
         self._new_account = asyncio.Lock()
         self._driver_approval: Final = parts.settings.people.driver_approval

@@ -29,7 +29,7 @@ class Api:
         self._parts = parts
         self._routers = [*ROUTERS, *more_routers]
         self._health = Health(
-            required={"database": parts.reserve.is_up},
+            required={"database": parts.database.reserve.is_up},
             reported={"redis": parts.redis.is_up, "bus": parts.bus.is_up},
         )
 

@@ -1,9 +1,9 @@
 """PostgreSQL: nearly every fault of it is a problem."""
 
+from catraca.platform.database import RESERVED_CONNECTIONS
 from catraca.platform.database.migrations import known_revisions, newest_revision
 from catraca.platform.server_info import PostgresFacts, Unreachable, ask_postgres
 from catraca.roles.doctor.findings import Finding, judge_clock, ok, problem
-from catraca.roles.parts import RESERVED_CONNECTIONS
 from catraca.settings import Settings
 
 OLDEST = 15

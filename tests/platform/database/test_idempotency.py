@@ -157,7 +157,7 @@ async def _hang_up(
     writer.write(
         b"POST /test/effects HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\n"
         b"idempotency-key: %s\r\nauthorization: %s\r\ncontent-length: %d\r\n\r\n%s"
-        % (key.encode(), bearer("passenger", who)["authorization"].encode(), len(body), body)
+        % (key.encode(), bearer("service", who)["authorization"].encode(), len(body), body)
     )
     await writer.drain()
     await asyncio.sleep(after_seconds)  # a varying moment, not a wait for something
