@@ -14,7 +14,7 @@ import msgspec
 from bench.rides.pgbench import PGBENCH
 from bench.rides.world import numbered_sql
 from bench.scheduling.booking import BOOKINGS_A_SECOND, PATH
-from bench.scheduling.world import HOURS, Agendas, make_agendas
+from bench.scheduling.world import CLIENT, HOURS, Agendas, make_agendas
 from catraca.platform.database import PREFER_INDEXES
 
 APPOINTMENT, SESSION = "4", "5"
@@ -34,7 +34,14 @@ ITSELF, ITS_SESSION = numbered_sql(APPOINTMENT, ":n"), numbered_sql(SESSION, ":n
 TIMES = {"starts_at": BEGINS, "ends_at": ENDS}
 OPEN = {
     "claims": {"id": ITS_SESSION, "subject_no": ":no", "begins_at": BEGINS, "finishes_at": ENDS} | TIMES,
-    "appointments": {"id": ITSELF, "session_id": ITS_SESSION, "worker_no": ":no"} | TIMES,
+    # A client is in one place at a time.
+    "appointments": {
+        "id": ITSELF,
+        "session_id": ITS_SESSION,
+        "worker_no": ":no",
+        "client_id": numbered_sql(CLIENT, "{first_client} + :place"),
+    }
+    | TIMES,
     "outbox_heads": {"aggregate_id": ITSELF},
     "outbox": {"id": "gen_random_uuid()", "aggregate_id": ITSELF},
     "timers": {"subject_id": ITSELF},
@@ -55,6 +62,7 @@ class InsertLoad:
         script = folder / "booking.sql"
         # Each client has its own hours, consecutive ones in other agendas; the first is booked already.
         rows = rows.replace("{starts_at}", agendas.starts_at.isoformat())
+        rows = rows.replace("{first_client}", str(agendas.first_client))
         script.write_text(
             f"\\set i :i + 1\n\\set place 1 + :client_id * {each} + :i\n"
             f"\\set no {agendas.first_no} + :place % {agendas.workers}\n"

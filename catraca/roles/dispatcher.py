@@ -10,7 +10,7 @@ from catraca.roles.agents.driver_patrol import DriverPatrol
 from catraca.roles.agents.ride_gauges import RideGauges
 from catraca.roles.agents.timer_gauges import TimerGauges
 from catraca.roles.consumers import consume
-from catraca.roles.domain_rules import matcher_of
+from catraca.roles.domain_rules import client_limits, matcher_of
 from catraca.roles.parts import Parts
 from catraca.roles.runner import Life, all_of
 
@@ -20,7 +20,10 @@ def timers_of(parts: Parts) -> tuple[TimerHandlers, ...]:
     return (
         ride_jobs.fires,
         confirmation_jobs.fires,
-        scheduling_timers(offer_ttl=parts.settings.scheduling.waitlist_offer_ttl),
+        scheduling_timers(
+            offer_ttl=parts.settings.scheduling.waitlist_offer_ttl,
+            limits=client_limits(parts.settings.scheduling),
+        ),
         matching_timers(matcher_of(parts.settings, parts.redis)),
     )
 

@@ -8,7 +8,7 @@ from catraca.domains.location.model import PingRules
 from catraca.domains.location.presence.jobs import PatrolRules
 from catraca.domains.matching import Matcher, Rules, Terms
 from catraca.domains.rides.model import RideTerms
-from catraca.domains.scheduling import BookingRules
+from catraca.domains.scheduling import BookingRules, ClientLimits
 from catraca.platform.redis_client import RedisClient
 from catraca.settings import Settings
 from catraca.settings.analytics import AnalyticsSettings
@@ -62,7 +62,16 @@ def patrol_rules(settings: LocationSettings) -> PatrolRules:
 
 def booking_rules(settings: SchedulingSettings) -> BookingRules:
     return BookingRules(
-        reminder=settings.appointment_reminder, hold_ttl=settings.hold_ttl, max_holds=settings.max_holds
+        reminder=settings.appointment_reminder,
+        hold_ttl=settings.hold_ttl,
+        max_holds=settings.max_holds,
+        limits=client_limits(settings),
+    )
+
+
+def client_limits(settings: SchedulingSettings) -> ClientLimits:
+    return ClientLimits(
+        upcoming=settings.max_upcoming_appointments, in_series=settings.max_upcoming_in_series
     )
 
 

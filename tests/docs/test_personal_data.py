@@ -28,7 +28,7 @@ CHECKED = {
     "appointments": (
         "id service_id worker_no client_id client_name client_contact status session_id seat_no capacity "
         "starts_at ends_at local_starts_at time_zone tzdata_version expires_at hold_no sequence "
-        "canceled_by cancel_reason created_at changed_at series_id waitlist_entry_id"
+        "canceled_by cancel_reason created_at changed_at series_id waitlist_entry_id made_by_operator"
     ),
     "audit_log": "id at actor_id action subject_kind subject_id data request_id",
     "bus_active": "queue lease leased_until",

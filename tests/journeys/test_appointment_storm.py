@@ -34,6 +34,7 @@ async def test_bookings_never_overlap_and_none_is_lost_in_a_storm(here: StormFle
         Mishap(weather=weather["Redis killed amid"], delay_seconds=0.05),
         Mishap(weather=weather["Redis killed before"]),
         Mishap(weather=weather["Redis up"]),
+        Mishap(weather=weather["Redis up"], victim=here.apis[0], after_answers=1),
         Mishap(weather=weather["Redis flushed amid"], delay_seconds=0.05),
         Mishap(weather=weather["Redis up"], victim=here.apis[1], after_answers=20),
     ]

@@ -18,6 +18,8 @@ RIDES_A_VISIT = 4
 # Share of slots that two patients want at once, and of appointments that are canceled.
 RIVALS_SHARE = 0.4
 FICKLE_SHARE = 0.3
+# Another patient was faster, or this one has another appointment then, or as many as a patient may have.
+LOST = ("slot_taken", "client_busy", "too_many_appointments")
 AHEAD = timedelta(days=14)
 SLOTS_READ = 20
 
@@ -68,7 +70,7 @@ class Patients:
                 service.service_id, starts_at=slot.starts_at, worker_id=slot.worker_id
             )
         except Refused as refusal:
-            if refusal.code != "slot_taken":
+            if refusal.code not in LOST:
                 raise
             self._city.tally.appointments["lost"] += 1
             return None

@@ -5,7 +5,7 @@ from catraca.domains.scheduling.agendas.service import names_of, open_service
 from catraca.domains.scheduling.calendar_math.hours import WeeklyRule
 from catraca.domains.scheduling.calendar_math.zones import TZDATA_VERSION, zone
 from catraca.domains.scheduling.personal_data.service import PERSONAL_DATA
-from catraca.domains.scheduling.shared.model import BookingRules, Names, ServiceId
+from catraca.domains.scheduling.shared.model import BookingRules, ClientLimits, Names, ServiceId
 from catraca.domains.scheduling.store import INVARIANTS
 from catraca.domains.scheduling.time_zone_audit.service import (
     ShiftedAppointment,
@@ -17,6 +17,7 @@ __all__ = [
     "PERSONAL_DATA",
     "TZDATA_VERSION",
     "BookingRules",
+    "ClientLimits",
     "Names",
     "NewWorker",
     "ServiceId",

@@ -52,6 +52,27 @@ class TooManyHolds(Refusal):
     status = 409
 
 
+class ClientBusy(Refusal):
+    """The client has an appointment or a hold at that time; the client itself is told which."""
+
+    code = "client_busy"
+    status = 409
+
+
+class TooManyAppointments(Refusal):
+    """The client has `limit` upcoming appointments and holds, the most allowed."""
+
+    code = "too_many_appointments"
+    status = 409
+
+
+class TooManyInSeries(Refusal):
+    """With this series the client would have more than `limit` upcoming appointments in series."""
+
+    code = "too_many_in_series"
+    status = 409
+
+
 class HoldContradicted(Refusal):
     """The hold differs from the booking request in these `fields`."""
 

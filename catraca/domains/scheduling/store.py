@@ -66,6 +66,29 @@ INVARIANTS: tuple[Rule, ...] = (
         constraint="no_two_claims_overlap",
         definition=("EXCLUDE USING gist", "claim_box(subject_no, starts_at, ends_at) WITH &&"),
     ),
+    Invariant(
+        name="no client is in two places",
+        sentence="No two appointments or holds overlap that a client with an account made itself.",
+        query="""
+            SELECT id FROM (SELECT id, starts_at, lag(ends_at) OVER (
+              PARTITION BY client_id ORDER BY starts_at, ends_at) AS before FROM appointments
+              WHERE client_id IS NOT NULL AND NOT made_by_operator
+                AND status IN ('HELD', 'BOOKED', 'CONFIRMED')) AS a
+            WHERE before > starts_at
+        """,
+    ),
+    ConstraintHeld(
+        name="the database refuses clients in two places",
+        sentence="A constraint refuses overlapping appointments of a client that no operator made.",
+        table="appointments",
+        constraint="no_client_is_in_two_places",
+        definition=(
+            "EXCLUDE USING gist",
+            "client_box(client_id, starts_at, ends_at) WITH &&",
+            "client_point(client_id) WITH ~=",
+            "NOT made_by_operator",
+        ),
+    ),
     ConstraintHeld(
         name="one client per seat",
         sentence="No two appointments have the same seat.",

@@ -11,13 +11,24 @@ from catraca.domains.people import UserId
 from catraca.domains.scheduling.appointments.model import BookingRequest, Client
 from catraca.domains.scheduling.booking import service as booking
 from catraca.domains.scheduling.calendar_math.zones import to_seconds
-from catraca.domains.scheduling.shared.model import AppointmentId, BookingRules, ServiceId, SubjectId
+from catraca.domains.scheduling.shared.model import (
+    AppointmentId,
+    BookingRules,
+    ClientLimits,
+    ServiceId,
+    SubjectId,
+)
 from catraca.platform.database import Db
 from tests.domains.scheduling.clinic import Clinic, moment
 from tests.servers import until
 
 T = TypeVar("T")
-RULES = BookingRules(reminder=timedelta(hours=1), hold_ttl=timedelta(minutes=5), max_holds=3)
+RULES = BookingRules(
+    reminder=timedelta(hours=1),
+    hold_ttl=timedelta(minutes=5),
+    max_holds=3,
+    limits=ClientLimits(upcoming=20, in_series=12),
+)
 WAITING = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
 
 

@@ -229,7 +229,7 @@ async def test_workers_change_only_their_own_appointments(clinic: Clinic) -> Non
     await clinic.api.get("/v1/me", headers=bearer("worker", account))
     own = await clinic.worker(user_id=str(account))
     appointment = await clinic.booked(client, clinic.at("09:00"), worker_id=own)
-    other = await clinic.booked(client, clinic.at("09:00"))
+    other = await clinic.booked(client, clinic.at("11:00"))
     assert (await clinic.act(account, other["appointment_id"], "cancel", role="worker")).status_code == 404
     confirmed = await clinic.act(account, appointment["appointment_id"], "confirm", role="worker")
     assert confirmed.json()["status"] == "CONFIRMED"

@@ -89,6 +89,12 @@ HOLD_TOO = (
     " SELECT {new}, service_id, worker_no, client_id, status, session_id, 2, capacity, starts_at, ends_at,"
     " local_starts_at, time_zone, tzdata_version, expires_at, hold_no FROM appointments WHERE id = {held}"
 )
+TWICE = (
+    "INSERT INTO appointments (id, service_id, worker_no, client_id, status, session_id, seat_no, capacity,"
+    " starts_at, ends_at, local_starts_at, time_zone, tzdata_version)"
+    " SELECT {new}, service_id, worker_no, client_id, 'BOOKED', session_id, 2, capacity, starts_at, ends_at,"
+    " local_starts_at, time_zone, tzdata_version FROM appointments WHERE id = {booked}"
+)
 BOOKED = "UPDATE appointments SET %s WHERE id = {booked}"
 HELD = "UPDATE appointments SET %s WHERE id = {held}"
 ROOM = (
@@ -160,6 +166,7 @@ ATTEMPTS = {
         HOLD_TOO,
         "clients_holds_are_counted",
     ),
+    "the same client in two places": (TWICE, "no_client_is_in_two_places"),
     "an account and a name": (BOOKED % "client_name = 'x'", "appointments_check"),
     "a subject with claims deleted": (
         "DELETE FROM subjects WHERE id = {room_id}",
@@ -273,6 +280,8 @@ BREACHES = {
     "the database refuses overlapping claims": dropped("claims", APART),
     "no overlapping claims": OFF % ("10 min", "-10 min"),
     "every session has a client": SESSION % ("", ""),
+    "the database refuses clients in two places": dropped("appointments", "no_client_is_in_two_places"),
+    "no client is in two places": TWICE,
     "one client per seat": dropped("appointments", "one_client_a_seat"),
     "every active appointment has a seat": dropped("appointments", SEATED),
     "every seat is in its session": dropped("appointments", IN_SESSION),

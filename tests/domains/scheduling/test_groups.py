@@ -9,6 +9,7 @@ import pytest
 
 from catraca.domains.scheduling.holds import service as holds
 from catraca.roles.parts import Parts
+from tests.conftest import bearer
 from tests.domains.scheduling.clinic import Clinic, moment, open_clinic, service_body
 from tests.domains.scheduling.races import by_hand, claims_of, started
 
@@ -113,13 +114,25 @@ async def test_the_seat_of_an_expired_hold_can_be_moved_to(clinic: Clinic) -> No
     assert answer.status_code == 200, answer.text
 
 
-async def test_client_can_take_several_seats(clinic: Clinic) -> None:
+async def test_client_has_one_seat_and_operators_give_more(clinic: Clinic) -> None:
     client = uuid4()
-    first, second = [await clinic.held(client, clinic.at("09:00")) for _ in range(2)]
+    hold_id = await clinic.held(client, clinic.at("09:00"))
+    assert await clinic.held(client, clinic.at("09:00")) == hold_id
+    await clinic.booked(client, clinic.at("09:00"), hold_id=hold_id)
+    refused = await clinic.book(client, clinic.at("09:00"))
+    assert (refused.status_code, refused.json()["code"]) == (409, "client_busy")
+    for_client = clinic.wish(clinic.at("09:00"), client={"user_id": str(client)})
+    held = await clinic.call("POST", "/holds", for_client)
+    booked = await clinic.call("POST", "/appointments", {**for_client, "hold_id": held["hold_id"]})
+    assert booked["appointment_id"] != str(hold_id)
+
+
+async def test_operator_holds_a_seat_with_each_call(clinic: Clinic) -> None:
+    client = uuid4()
+    await clinic.api.get("/v1/me", headers=bearer("passenger", client))
+    for_client = clinic.wish(clinic.at("09:00"), client={"user_id": str(client)})
+    first, second = [(await clinic.call("POST", "/holds", for_client))["hold_id"] for _ in range(2)]
     assert first != second
-    assert (await clinic.hold(client, clinic.at("09:00"))).status_code == 409
-    for hold_id in (first, second):
-        await clinic.booked(client, clinic.at("09:00"), hold_id=hold_id)
 
 
 async def test_two_swap_between_groups_that_are_full(clinic: Clinic) -> None:

@@ -86,7 +86,10 @@ async def test_concurrent_holds_stay_within_the_clients_limit(clinic: Clinic) ->
     client = uuid4()
     workers = [clinic.worker_id, *[await clinic.worker() for _ in range(7)]]
     answers = await asyncio.gather(
-        *(clinic.hold(client, clinic.at("09:00"), worker_id=worker_id) for worker_id in workers)
+        *(
+            clinic.hold(client, clinic.at("09:00", days=days), worker_id=worker_id)
+            for days, worker_id in enumerate(workers)
+        )
     )
     assert sorted(answer.status_code for answer in answers) == [201] * 3 + [409] * 5
     assert {answer.json()["code"] for answer in answers if answer.is_error} == {"too_many_holds"}
@@ -97,7 +100,7 @@ async def test_concurrent_holds_of_a_client_are_numbered_in_turn(clinic: Clinic)
     await clinic.api.get("/v1/me", headers=bearer("passenger", client))
     async with by_hand(clinic) as db:
         await holds.create_hold(db, wish_for(clinic, "09:00"), Client(id=UserId(client)), rules=RULES)
-        second = await started(clinic, clinic.hold(client, clinic.at("09:00"), worker_id=other))
+        second = await started(clinic, clinic.hold(client, clinic.at("11:00"), worker_id=other))
         assert not second.done()
     assert (await second).status_code == 201, (await second).text
 

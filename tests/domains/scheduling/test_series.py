@@ -94,7 +94,9 @@ async def test_first_failed_dates_have_alternatives(clinic: Clinic) -> None:
 
 async def test_dates_beyond_the_horizon_fail_alone(api: httpx.AsyncClient, parts: Parts) -> None:
     clinic = await open_clinic(api, parts, horizon_days=20)
-    series = await booked(clinic, uuid4(), clinic.at("09:00"), count=52, on_conflict="skip")
+    client = {"name": "Jorge", "contact": "jorge@example.org"}
+    body = clinic.wish(clinic.at("09:00"), every="week", count=52, on_conflict="skip", client=client)
+    series = await clinic.call("POST", "/series", body)
     assert len(series["appointments"]) == 3
     assert [one["faults"] for one in series["failed"]] == [["beyond_horizon"]] * 49
     assert {one["code"] for one in series["failed"]} == {"slot_not_offered"}

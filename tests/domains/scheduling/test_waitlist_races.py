@@ -7,6 +7,7 @@ from uuid import UUID, uuid4
 from catraca.domains.scheduling.waitlist import service as waitlist
 from tests.conftest import bearer
 from tests.domains.scheduling.clinic import BASE, Clinic, moment
+from tests.domains.scheduling.races import RULES
 from tests.domains.scheduling.waitlist import Line, cancel, invariants_hold, taken
 from tests.servers import until
 
@@ -19,7 +20,8 @@ async def test_a_late_join_does_not_overtake_earlier_entries(clinic: Clinic, lin
     await cancel(clinic, *owner)
     newcomer = await line.join()
     async with clinic.parts.database.transaction() as db:
-        await waitlist.search_for_entry(db, UUID((await line.entry(newcomer))["entry_id"]))
+        entry_id = UUID((await line.entry(newcomer))["entry_id"])
+        await waitlist.search_for_entry(db, entry_id, limits=RULES.limits)
     async with line.dispatching():
         await line.becomes(first, "OFFERED")
         await line.settled()

@@ -11,6 +11,7 @@ import httpx
 
 from catraca.domains.scheduling import INVARIANTS, jobs
 from catraca.platform.database.invariants import check_invariants
+from catraca.roles.domain_rules import client_limits
 from tests.conftest import bearer
 from tests.domains.scheduling.clinic import BASE, Clinic
 from tests.servers import until
@@ -95,7 +96,9 @@ class Line:
     async def dispatching(self, dispatchers: int = 1) -> AsyncIterator[None]:
         async with AsyncExitStack() as running:
             for _ in range(dispatchers):
-                handlers = jobs.scheduling_timers(offer_ttl=OFFER_TTL)
+                handlers = jobs.scheduling_timers(
+                    offer_ttl=OFFER_TTL, limits=client_limits(self.clinic.parts.settings.scheduling)
+                )
                 await running.enter_async_context(keeping(self.clinic.parts.database, handlers))
             yield
 

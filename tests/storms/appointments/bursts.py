@@ -56,6 +56,16 @@ async def want_adjacent(crowd: Crowd, slots: int) -> None:
     crowd.count("adjacent slots", len(acts))
 
 
+async def want_two_places(crowd: Crowd) -> None:
+    """One client wants all workers at one time and gets one of them."""
+    clinic = await crowd.clinic(workers=ANY_WORKERS)
+    client = crowd.clients[0]
+    acts = [book_act(clinic, client, clinic.at(SLOT), worker_id) for worker_id in clinic.worker_ids]
+    codes = codes_of(await crowd.burst(acts))
+    assert codes == Counter(booked=1, client_busy=len(acts) - 1), f"two places: {codes}"
+    crowd.count("of several workers at once", 1)
+
+
 async def want_any_worker(crowd: Crowd) -> None:
     """Bookings without a named worker: each hour is filled to the number of rooms, and no further."""
     clinic = await crowd.clinic(workers=ANY_WORKERS, rooms=ANY_ROOMS)

@@ -24,7 +24,7 @@ from tests.storms.callers import Caller, JsonAnswer, together
 
 WORKERS, ROOMS, HOURS = 2, 2, 12
 # Refusals of requests that lost a race.
-REFUSED = {"slot_taken", "agenda_taken", "appointment_over", "too_many_holds"}
+REFUSED = {"slot_taken", "agenda_taken", "appointment_over", "too_many_holds", "client_busy"}
 SHARES = {"reschedule": 6, "cancel": 2, "confirm": 1, "swap": 3, "hold": 4, "book": 3, "time off": 1}
 # Clients book their hold after this delay, which may be longer than the hold.
 THINKING_SECONDS = (0.0, 1.5)

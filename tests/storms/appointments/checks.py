@@ -24,6 +24,12 @@ CHECKS = {
         SELECT a.id, b.id AS other_id, a.subject_no FROM claims a
         JOIN claims b ON a.subject_no = b.subject_no AND a.id < b.id
         WHERE a.starts_at < b.ends_at AND b.starts_at < a.ends_at""",
+    "clients are in two places": """
+        SELECT a.id, b.id AS other_id FROM appointments a
+        JOIN appointments b ON a.client_id = b.client_id AND a.id < b.id
+        WHERE a.status IN ('HELD', 'BOOKED', 'CONFIRMED') AND b.status IN ('HELD', 'BOOKED', 'CONFIRMED')
+        AND NOT a.made_by_operator AND NOT b.made_by_operator
+        AND a.starts_at < b.ends_at AND b.starts_at < a.ends_at""",
     "active appointments do not match a claim of their worker": """
         SELECT a.id FROM appointments a LEFT JOIN claims c ON c.id = a.session_id
         WHERE a.status IN ('HELD', 'BOOKED', 'CONFIRMED', 'NO_SHOW')

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from catraca.platform.clock import now
 from tests.storms.appointments.checks import Answered
-from tests.storms.appointments.data import Act, Clinic, do, open_clinic
+from tests.storms.appointments.data import Act, Clinic, do, new_clients, open_clinic
 from tests.storms.callers import Caller, JsonAnswer, together
 from tests.storms.fleet import ApiProcess, StormFleet
 from tests.storms.rides.accepts import WEATHERS, Weather, done
@@ -56,6 +56,8 @@ class Crowd:
     seen: Counter[str] = field(default_factory=Counter)
 
     async def clinic(self, *, workers: int = 1, rooms: int = 0) -> Clinic:
+        """A new clinic, and new clients: all clinics have the same hours, and a client is in one place."""
+        self.clients = await new_clients(self.here.database, len(self.clients))
         return await open_clinic(self.callers[0], workers=workers, rooms=rooms)
 
     async def ask(self, act: Act, caller: Caller | None = None) -> JsonAnswer:

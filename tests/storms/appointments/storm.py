@@ -17,6 +17,7 @@ from tests.storms.appointments.bursts import (
     want_expired_hold,
     want_one_slot,
     want_overlapping,
+    want_two_places,
 )
 from tests.storms.appointments.changes import change_everything
 from tests.storms.appointments.checks import AT_REST, DEADLOCKS, broken_by
@@ -52,6 +53,7 @@ async def storm_appointments(
             want_one_slot,
             want_overlapping,
             partial(want_adjacent, slots=adjacent),
+            want_two_places,
             want_any_worker,
             want_expired_hold,
             change_everything,

@@ -9,6 +9,7 @@ from catraca.domains.people import UserId
 from catraca.domains.scheduling.calendar_math.spans import Seconds, Span
 from catraca.domains.scheduling.shared.model import (
     AppointmentId,
+    ClientLimits,
     SeriesId,
     ServiceId,
     SessionId,
@@ -114,4 +115,7 @@ class NewSeat:
     client: Client
     starts: Seconds
     time_zone: str
+    # None: made by an operator or a service.
+    limits: ClientLimits | None
     hold: HoldLimits | None = None
+    series_id: SeriesId | None = None

@@ -31,10 +31,24 @@ from catraca.domains.scheduling.availability.model import (
 )
 from catraca.domains.scheduling.availability.service import alternatives_to, around, slots_as_data
 from catraca.domains.scheduling.availability.store import read_schedule
-from catraca.domains.scheduling.calendar_math.spans import Seconds
-from catraca.domains.scheduling.errors import ServiceRetired, SlotNotOffered, SlotTaken, TooManyHolds
+from catraca.domains.scheduling.calendar_math.spans import Seconds, Span
+from catraca.domains.scheduling.errors import (
+    ClientBusy,
+    ServiceRetired,
+    SlotNotOffered,
+    SlotTaken,
+    TooManyAppointments,
+    TooManyHolds,
+    TooManyInSeries,
+)
 from catraca.domains.scheduling.freed_time import service as freed_time
-from catraca.domains.scheduling.shared.model import AppointmentId, SessionId, SubjectId
+from catraca.domains.scheduling.shared.model import (
+    AppointmentId,
+    ClientLimits,
+    SeriesId,
+    SessionId,
+    SubjectId,
+)
 from catraca.events.appointments import AppointmentEvent
 from catraca.platform.auth import Principal
 from catraca.platform.database import Db, outbox, timers
@@ -56,12 +70,31 @@ find_worker_id = store.read_worker_id
 # Seats
 
 
+async def lock_for_booking(db: Db, request: BookingRequest, client: Client) -> None:
+    """Lock every agenda that the booking may use, and then the client. The client's expired holds end."""
+    expired = await store.lock_for_booking(db, [request.service_id], request.worker_id, client.id)
+    await close_expired_holds(db, expired, skip_locked=True)
+
+
+async def lock_client(db: Db, client_id: UserId) -> None:
+    """As `lock_for_booking`, for a transaction that has locked the agendas already."""
+    expired = await store.lock_for_booking(db, (), None, client_id)
+    await close_expired_holds(db, expired, skip_locked=True)
+
+
 async def reserve_seat(
-    db: Db, request: BookingRequest, client: Client, *, hold: HoldLimits | None = None
+    db: Db,
+    request: BookingRequest,
+    client: Client,
+    *,
+    limits: ClientLimits | None,
+    hold: HoldLimits | None = None,
+    series_id: SeriesId | None = None,
 ) -> Appointment:
     """Book or hold the requested time, with the least booked of the workers who are free.
 
-    The caller has locked the agendas of the service.
+    The caller has locked the agendas of the service and the client. Without `limits`, an operator or a
+    service books, who may also give the client two appointments at once.
     """
     schedule = await read_schedule_around(db, request)
     agenda = choose_agenda(schedule, request)
@@ -70,7 +103,9 @@ async def reserve_seat(
         client=client,
         starts=request.starts,
         time_zone=agenda.worker.time_zone,
+        limits=limits,
         hold=hold,
+        series_id=series_id,
     )
     session = agenda.sessions.get(request.starts)
     if session is not None:
@@ -81,10 +116,44 @@ async def reserve_seat(
         seated = await store.insert_seat_and_session(db, new, seat)
     if seated is not None:
         return seated
-    if hold is not None and await store.count_holds(db, client.id) >= hold.max_holds:
-        raise TooManyHolds(limit=hold.max_holds)
+    await _check_limits(db, seat)
+    if limits is not None and client.id is not None:
+        await check_client_free(db, client.id, (seat.starts, seat.starts + schedule.duration), is_own=True)
     # The agendas are locked: only a writer that ignores the locks can have taken the time.
     raise slot_taken(schedule, request.starts)
+
+
+async def _check_limits(db: Db, seat: NewSeat) -> None:
+    """Refuse if a limit is why the seat was not inserted."""
+    if seat.client.id is None:
+        return
+    if seat.hold is not None and await store.count_holds(db, seat.client.id) >= seat.hold.max_holds:
+        raise TooManyHolds(limit=seat.hold.max_holds)
+    if seat.limits is not None:
+        upcoming, in_series = await store.count_upcoming(db, seat.client.id)
+        if seat.series_id is not None and in_series >= seat.limits.in_series:
+            raise TooManyInSeries(limit=seat.limits.in_series)
+        if upcoming >= seat.limits.upcoming:
+            raise TooManyAppointments(limit=seat.limits.upcoming)
+
+
+async def check_client_free(
+    db: Db, client_id: UserId, span: Span, *, is_own: bool, moved: AppointmentId | None = None
+) -> None:
+    """Refuse if an appointment or hold of the client, other than `moved`, overlaps the time.
+
+    The refusal names it if the caller is the client (`is_own`).
+    """
+    found = await store.find_in_the_way(db, client_id, span, moved=moved)
+    if found is not None and is_own:
+        raise ClientBusy(
+            appointment_id=found.id,
+            appointment_status=found.status,
+            starts_at=found.starts_at,
+            ends_at=found.ends_at,
+        )
+    if found is not None:
+        raise ClientBusy
 
 
 async def read_schedule_around(db: Db, request: BookingRequest) -> ServiceSchedule:
@@ -168,6 +237,8 @@ async def close_expired_holds(
     db: Db, session_ids: Collection[SessionId], *, skip_locked: bool = False, only: UUID | None = None
 ) -> None:
     """Close the expired holds of sessions: all, or `only` one. Their seats are free from then on."""
+    if not session_ids:
+        return
     for hold in await store.lock_expired_holds(db, session_ids, skip_locked=skip_locked):
         if only in (None, hold.id) and await store.release_seat(db, hold, "EXPIRED") is not None:
             await hold_ended(db, hold, is_declined=False)

@@ -19,8 +19,10 @@ from catraca.domains.scheduling.appointments.model import (
     Party,
     Status,
 )
+from catraca.domains.scheduling.calendar_math.spans import Span
 from catraca.domains.scheduling.calendar_math.zones import TZDATA_VERSION, to_datetime, wall_clock
-from catraca.domains.scheduling.shared.model import SessionId, SubjectId, SubjectNo
+from catraca.domains.scheduling.shared.model import AppointmentId, ServiceId, SessionId, SubjectId, SubjectNo
+from catraca.domains.scheduling.shared.store import SUBJECTS_OF_SERVICE
 from catraca.platform.database import Db, Row
 from catraca.platform.errors import Refusal
 from catraca.platform.ids import new_id
@@ -115,7 +117,38 @@ async def undone_if_refused(db: Db) -> AsyncGenerator[None]:
     await db.execute("RELEASE SAVEPOINT before_change")
 
 
+async def lock_for_booking(
+    db: Db, service_ids: Collection[ServiceId], worker_id: SubjectId | None, client_id: UserId | None
+) -> list[SessionId]:
+    """Lock the agendas that a booking may use, as `lock_for_services` does, and then the client.
+
+    One transaction at a time makes or moves appointments of a client: they are counted. Returns the sessions
+    in which the client has expired holds that are not closed yet.
+    """
+    return await db.fetchval(
+        # The count makes the agendas' locks come first. Without a client, no client is locked.
+        f"""
+        WITH agendas AS MATERIALIZED (
+          SELECT FROM subjects WHERE no = ANY (ARRAY({SUBJECTS_OF_SERVICE})) ORDER BY no FOR NO KEY UPDATE),
+        client AS MATERIALIZED (
+          SELECT pg_advisory_xact_lock(hashtextextended('scheduling.client ' || $3::uuid, 0))
+          FROM (SELECT count(*) FROM agendas) AS locked)
+        SELECT ARRAY(
+          SELECT session_id FROM appointments
+          WHERE client_id = $3 AND status = 'HELD' AND expires_at <= clock_timestamp()) FROM client
+        """,  # noqa: S608
+        list(service_ids),
+        worker_id,
+        client_id,
+    )
+
+
 # Seats
+
+# Appointments that a client has, or will have, unless an operator made them.
+OWN = "status IN ('HELD', 'BOOKED', 'CONFIRMED') AND NOT made_by_operator"
+# Those that count for the limits of a client.
+UPCOMING = f"{OWN} AND starts_at > clock_timestamp() AND coalesce(expires_at, 'infinity') > clock_timestamp()"
 
 # Claims all the time of a session ($1: rows of `claims` as JSON), or returns no `session`. An order and
 # DO NOTHING, so that two such statements cannot deadlock.
@@ -133,27 +166,37 @@ FREE_SEAT = """
     (SELECT min(n) FROM generate_series(1, c.capacity) AS n
      WHERE NOT EXISTS (SELECT FROM appointments WHERE session_id = c.id AND seat_no = n)) AS seat_no
 """
-# Inserts the client on the seat of `session`; a hold only if the client has a number left for it.
-_SEAT = """
+# Inserts the client on the seat of `session`; a hold only if the client has a number left for it, and within
+# the client's limits ($13, of them $14 in series) if no operator makes it. `no_client_is_in_two_places` is
+# one of the conflicts.
+_SEAT = f"""
     seated AS (
       INSERT INTO appointments AS a (id, client_id, client_name, client_contact, status, session_id,
         seat_no, service_id, worker_no, starts_at, ends_at, capacity, local_starts_at, time_zone,
-        tzdata_version, expires_at, hold_no)
+        tzdata_version, expires_at, hold_no, made_by_operator, series_id)
       SELECT $2::uuid, $3::uuid, $4::text, $5::text,
         CASE WHEN $9::interval IS NULL THEN 'BOOKED' ELSE 'HELD' END,
         session.id, session.seat_no, session.service_id, session.subject_no, session.begins_at,
         session.finishes_at, session.capacity, $6::timestamp, $7::text, $8::text,
-        CASE WHEN $9 IS NOT NULL THEN least(clock_timestamp() + $9, session.begins_at) END, hold.no
+        CASE WHEN $9 IS NOT NULL THEN least(clock_timestamp() + $9, session.begins_at) END, hold.no,
+        $11::boolean, $12::uuid
       FROM session CROSS JOIN (
         SELECT min(n) AS no FROM generate_series(1, $10::int) AS n
         WHERE NOT EXISTS (SELECT FROM appointments WHERE client_id = $3 AND hold_no = n)) AS hold
       WHERE session.seat_no IS NOT NULL AND ($9 IS NULL OR hold.no IS NOT NULL)
+        AND ($11 OR (
+          SELECT count(*) < $13::int
+            AND ($12 IS NULL OR count(*) FILTER (WHERE series_id IS NOT NULL) < $14::int)
+          FROM appointments WHERE client_id = $3 AND {UPCOMING}))
       ON CONFLICT DO NOTHING RETURNING *)
-"""
+"""  # noqa: S608
 
 
 async def insert_seat_and_session(db: Db, session: NewSession, seat: NewSeat) -> Appointment | None:
-    """Claim the time and insert the client's seat; None if the time is taken or no hold is left."""
+    """Claim the time and insert the client's seat; None if the time is taken or a limit is reached.
+
+    If None, undo: the time may have been claimed.
+    """
     row = await db.fetchrow(
         f"""
         WITH {CLAIM}, {_SEAT}
@@ -169,7 +212,7 @@ async def insert_seat_and_session(db: Db, session: NewSession, seat: NewSeat) ->
 
 
 async def insert_seat(db: Db, session_id: SessionId, seat: NewSeat) -> Appointment | None:
-    """Insert the client on the first free seat of a session; None if there is none, or no hold is left."""
+    """Insert the client on the first free seat of a session; None if there is none, or a limit is reached."""
     row = await db.fetchrow(
         # The lock waits for a transaction that is deleting the session.
         f"""
@@ -217,6 +260,10 @@ def _seat_values(seat: NewSeat) -> tuple[object, ...]:
         TZDATA_VERSION,
         seat.hold and seat.hold.ttl,
         seat.hold.max_holds if seat.hold else 0,
+        seat.limits is None,
+        seat.series_id,
+        seat.limits.upcoming if seat.limits else 0,
+        seat.limits.in_series if seat.limits else 0,
     )
 
 
@@ -269,20 +316,37 @@ async def lock_expired_holds(
     return appointments_of(rows)
 
 
-async def expired_sessions_of(db: Db, client_id: UserId) -> list[SessionId]:
-    """The sessions in which the client has expired holds that are not closed yet."""
-    rows = await db.fetch(
-        """
-        SELECT session_id FROM appointments
-        WHERE client_id = $1 AND status = 'HELD' AND expires_at <= clock_timestamp()
-        """,
-        client_id,
-    )
-    return [row["session_id"] for row in rows]
-
-
 async def count_holds(db: Db, client_id: UserId | None) -> int:
     """Without offers of the waitlist, which do not count."""
     return await db.fetchval(
         "SELECT count(*) FROM appointments WHERE client_id = $1 AND hold_no > 0", client_id
     )
+
+
+async def count_upcoming(db: Db, client_id: UserId) -> tuple[int, int]:
+    """The appointments and holds that count for the client's limits, and how many of them are in series."""
+    row = await db.fetchrow(
+        f"SELECT count(*) AS all, count(series_id) AS in_series FROM appointments"  # noqa: S608
+        f" WHERE client_id = $1 AND {UPCOMING}",
+        client_id,
+    )
+    assert row is not None
+    return row["all"], row["in_series"]
+
+
+async def find_in_the_way(
+    db: Db, client_id: UserId, span: Span, *, moved: AppointmentId | None = None
+) -> Appointment | None:
+    """The client's own appointment or hold, other than `moved`, that overlaps the time."""
+    row = await db.fetchrow(
+        f"""
+        {READ} WHERE a.client_id = $1 AND a.id IS DISTINCT FROM $4 AND {OWN}
+          AND a.starts_at < $3 AND a.ends_at > $2
+        ORDER BY a.starts_at, a.id LIMIT 1
+        """,
+        client_id,
+        to_datetime(span[0]),
+        to_datetime(span[1]),
+        moved,
+    )
+    return None if row is None else appointment_of(row)

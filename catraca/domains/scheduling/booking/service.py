@@ -39,7 +39,6 @@ from catraca.domains.scheduling.errors import (
 )
 from catraca.domains.scheduling.holds.service import book_hold
 from catraca.domains.scheduling.shared.model import AppointmentId, BookingRules, SubjectId
-from catraca.domains.scheduling.shared.store import lock_for_services
 from catraca.events import (
     AppointmentBooked,
     AppointmentCanceled,
@@ -69,8 +68,9 @@ async def book_for(
 ) -> Appointment:
     """Book for the caller, or for another client if the caller is an operator or a service."""
     client = await client_for(db, caller, client)
-    booked = await book(db, request, client, rules=rules, hold_id=hold_id)
-    if client.id != caller.id:
+    by_operator = client.id != caller.id
+    booked = await book(db, request, client, rules=rules, hold_id=hold_id, by_operator=by_operator)
+    if by_operator:
         await audit_operator(db, caller, "operator", "booked", booked)
     return booked
 
@@ -82,11 +82,13 @@ async def book(
     *,
     rules: BookingRules,
     hold_id: AppointmentId | None = None,
+    by_operator: bool = False,
 ) -> Appointment:
     """Book a time, or refuse with the nearest alternatives. Of several requests at once one succeeds.
 
-    With a hold that has not expired, it succeeds. An expired hold is ignored. Booked again with the same
-    hold, it is the same appointment.
+    A client's own bookings (not `by_operator`) are limited, and no two of them overlap. With a hold that has
+    not expired, it succeeds. An expired hold is ignored. Booked again with the same hold, it is the same
+    appointment.
     """
     if hold_id is not None:
         held, is_new = await book_hold(db, hold_id, request, client)
@@ -94,8 +96,9 @@ async def book(
             if is_new:
                 await publish_booked(db, held, rules)
             return held
-    await lock_for_services(db, [request.service_id], request.worker_id)
-    booked = await appointments.reserve_seat(db, request, client)
+    await appointments.lock_for_booking(db, request, client)
+    limits = None if by_operator else rules.limits
+    booked = await appointments.reserve_seat(db, request, client, limits=limits)
     await publish_booked(db, booked, rules)
     return booked
 
@@ -119,7 +122,8 @@ async def reschedule(
 ) -> Appointment:
     """Move an appointment to another time or worker. If that is refused, it keeps its time.
 
-    Its own old time is not in its way. Clients may move it before it begins only.
+    Its own old time is not in its way; another appointment of the client is, unless an operator moves it.
+    Clients may move it before it begins only.
     """
     found, party = await lock_for_party(db, caller, appointment_id, new_worker_id=worker_id)
     _check_upcoming(found)
@@ -129,8 +133,10 @@ async def reschedule(
     )
     moved = found
     if (to_seconds(found.starts_at), found.worker_id) != (starts, request.worker_id):
+        if party != "operator" and found.client.id is not None:
+            await appointments.lock_client(db, found.client.id)
         await _vacate(db, found)
-        moved = await _seat_again(db, found, request)
+        moved = await _seat_again(db, found, request, by=party)
         await _publish_moved(db, found, moved, rules)
     await audit_operator(db, caller, party, "rescheduled", moved)
     return moved
@@ -158,7 +164,7 @@ async def _swap(db: Db, one: Appointment, other: Appointment, rules: BookingRule
         request = BookingRequest(
             service_id=found.service_id, worker_id=place.worker_id, starts=to_seconds(place.starts_at)
         )
-        moved.append(await _seat_again(db, found, request))
+        moved.append(await _seat_again(db, found, request, by="operator"))
     for before, after in zip((one, other), moved, strict=True):
         await _publish_moved(db, before, after, rules)
     return moved
@@ -170,7 +176,7 @@ async def _vacate(db: Db, found: Appointment) -> None:
     await store.vacate_seat(db, found.id, found.session_id)
 
 
-async def _seat_again(db: Db, found: Appointment, request: BookingRequest) -> Appointment:
+async def _seat_again(db: Db, found: Appointment, request: BookingRequest, *, by: Party) -> Appointment:
     schedule = await appointments.read_schedule_around(db, request)
     agenda = appointments.choose_agenda(schedule, request)
     session = agenda.sessions.get(request.starts)
@@ -182,9 +188,14 @@ async def _seat_again(db: Db, found: Appointment, request: BookingRequest) -> Ap
         session_id, is_claimed = new.id, await store.claim_session(db, new)
     zone_name = agenda.worker.time_zone
     moved = is_claimed and await store.move_to_session(
-        db, found.id, session_id, time_zone=zone_name, starts=request.starts
+        db, found.id, session_id, time_zone=zone_name, starts=request.starts, by_operator=by == "operator"
     )
     if not moved:
+        if by != "operator" and found.client.id is not None:
+            span = request.starts, request.starts + schedule.duration
+            await appointments.check_client_free(
+                db, found.client.id, span, is_own=by == "client", moved=found.id
+            )
         raise appointments.slot_taken(schedule, request.starts)
     return moved
 

@@ -9,6 +9,7 @@ from catraca.domains.scheduling.appointments.model import Appointment, NewSessio
 from catraca.domains.scheduling.appointments.store import (
     CLAIM,
     FREE_SEAT,
+    OWN,
     READ,
     SELECTED,
     WITH_WORKER,
@@ -51,9 +52,18 @@ async def claim_session(db: Db, session: NewSession) -> bool:
 
 
 async def move_to_session(
-    db: Db, appointment_id: AppointmentId, session_id: SessionId, *, time_zone: str, starts: Seconds
+    db: Db,
+    appointment_id: AppointmentId,
+    session_id: SessionId,
+    *,
+    time_zone: str,
+    starts: Seconds,
+    by_operator: bool,
 ) -> Appointment | None:
-    """Move to the first free seat of another session; None if it has none. Confirmations are reset."""
+    """Move to the first free seat of another session. Confirmations are reset.
+
+    None if there is no seat, or, not `by_operator`, if the client has another appointment at that time.
+    """
     row = await db.fetchrow(
         # The lock waits for a transaction that is deleting the session.
         f"""
@@ -62,8 +72,13 @@ async def move_to_session(
           UPDATE appointments a SET session_id = free.id, seat_no = free.seat_no,
             worker_no = free.subject_no, starts_at = free.begins_at, ends_at = free.finishes_at,
             capacity = free.capacity, local_starts_at = $3, time_zone = $4, tzdata_version = $5,
-            sequence = a.sequence + 1, changed_at = clock_timestamp(), status = 'BOOKED'
-          FROM free WHERE a.id = $1 AND free.seat_no IS NOT NULL RETURNING a.*)
+            sequence = a.sequence + 1, changed_at = clock_timestamp(), status = 'BOOKED',
+            made_by_operator = $6
+          FROM free WHERE a.id = $1 AND free.seat_no IS NOT NULL
+            AND ($6 OR NOT EXISTS (SELECT FROM appointments b
+              WHERE b.client_id = a.client_id AND b.id <> a.id AND {OWN}
+                AND b.starts_at < free.finishes_at AND b.ends_at > free.begins_at))
+          RETURNING a.*)
         {SELECTED} FROM moved {WITH_WORKER}
         """,  # noqa: S608
         appointment_id,
@@ -71,6 +86,7 @@ async def move_to_session(
         wall_clock(time_zone, starts),
         time_zone,
         TZDATA_VERSION,
+        by_operator,
     )
     return None if row is None else appointment_of(row)
 

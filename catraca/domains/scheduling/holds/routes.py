@@ -28,7 +28,9 @@ async def hold_slot(body: HoldIn, db: OpenDb, caller: Caller, parts: Parts) -> H
     A client who already holds the time gets that hold.
     """
     client = await client_for(db, caller, body.to_client())
-    hold = await service.create_hold(db, body.to_request(), client, rules=parts.rules)
+    hold = await service.create_hold(
+        db, body.to_request(), client, rules=parts.rules, by_operator=client.id != caller.id
+    )
     return HoldOut.model_validate(hold)
 
 

@@ -13,13 +13,13 @@ from catraca.domains.scheduling.appointments.model import (
     HoldLimits,
 )
 from catraca.domains.scheduling.appointments.service import HOLD_DUE
-from catraca.domains.scheduling.appointments.store import expired_sessions_of, read_appointment
+from catraca.domains.scheduling.appointments.store import read_appointment
 from catraca.domains.scheduling.calendar_math.zones import to_seconds
 from catraca.domains.scheduling.errors import HoldContradicted
 from catraca.domains.scheduling.freed_time.service import close_offer
 from catraca.domains.scheduling.holds import store
 from catraca.domains.scheduling.shared.model import AppointmentId, BookingRules
-from catraca.domains.scheduling.shared.store import lock_for_services, lock_subjects
+from catraca.domains.scheduling.shared.store import lock_subjects
 from catraca.platform.auth import Principal
 from catraca.platform.database import Db, timers
 from catraca.platform.errors import NotFound
@@ -27,21 +27,25 @@ from catraca.platform.errors import NotFound
 EXPIRED_KEPT_FOR: Final = timedelta(days=1)
 
 
-async def create_hold(db: Db, request: BookingRequest, client: Client, *, rules: BookingRules) -> Appointment:
+async def create_hold(
+    db: Db, request: BookingRequest, client: Client, *, rules: BookingRules, by_operator: bool = False
+) -> Appointment:
     """Keep a time for the client until the hold expires. Safe to repeat: returns the client's hold.
 
-    In a group each call is another seat.
+    In a group each call of an operator is another seat; a client has one.
     """
     assert client.id is not None, "holds are counted per account"
-    await store.advisory_lock_client(db, client.id)
-    if (existing := await store.find_hold(db, client.id, request)) is not None:
+    await appointments.lock_for_booking(db, request, client)
+    existing = await store.find_hold(db, client.id, request, in_groups=not by_operator)
+    if existing is not None:
         return existing
-    await lock_for_services(db, [request.service_id], request.worker_id)
-    # The client's expired holds do not count.
-    if expired := await expired_sessions_of(db, client.id):
-        await appointments.close_expired_holds(db, expired)
-    limits = HoldLimits(rules.hold_ttl, rules.max_holds)
-    hold = await appointments.reserve_seat(db, request, client, hold=limits)
+    hold = await appointments.reserve_seat(
+        db,
+        request,
+        client,
+        limits=None if by_operator else rules.limits,
+        hold=HoldLimits(rules.hold_ttl, rules.max_holds),
+    )
     await expire_by_timer(db, hold)
     appointments.count_outcome(db, "held")
     return hold

@@ -10,24 +10,21 @@ from catraca.domains.scheduling.shared.model import AppointmentId
 from catraca.platform.database import Db
 
 
-async def advisory_lock_client(db: Db, client_id: UserId) -> None:
-    """One transaction at a time makes holds for a client: holds are counted."""
-    await db.execute(
-        "SELECT pg_advisory_xact_lock(hashtextextended('scheduling.holds ' || $1::uuid, 0))", client_id
-    )
-
-
-async def find_hold(db: Db, client_id: UserId, request: BookingRequest) -> Appointment | None:
-    """The hold that the client has on the requested time, not of a group."""
+async def find_hold(
+    db: Db, client_id: UserId, request: BookingRequest, *, in_groups: bool
+) -> Appointment | None:
+    """The hold that the client has on the requested time; a seat in a group only with `in_groups`."""
     row = await db.fetchrow(
         f"""
-        {READ} WHERE a.client_id = $1 AND a.service_id = $2 AND a.starts_at = $4 AND a.capacity = 1
+        {READ} WHERE a.client_id = $1 AND a.service_id = $2 AND a.starts_at = $4
+          AND (a.capacity = 1 OR $5)
           AND a.status = 'HELD' AND a.expires_at > clock_timestamp() AND ($3::uuid IS NULL OR w.id = $3)
         """,
         client_id,
         request.service_id,
         request.worker_id,
         to_datetime(request.starts),
+        in_groups,
     )
     return None if row is None else appointment_of(row)
 

@@ -33,13 +33,15 @@ async def _cost_of_series(request: Request) -> int:
 @expensive(_cost_of_series)
 async def book_series(body: SeriesIn, db: OpenDb, caller: Caller, parts: Parts) -> SeriesBookedOut:
     """Books the same time every day, week or month with one worker: all or none, or those that are free."""
+    client = await client_for(db, caller, body.to_client())
     booked = await service.book_series(
         db,
         body.to_request(),
         body.to_recurrence(),
-        await client_for(db, caller, body.to_client()),
+        client,
         skip_failed=body.on_conflict == "skip",
         rules=parts.rules,
+        by_operator=client.id != caller.id,
     )
     return SeriesBookedOut.of(booked)
 

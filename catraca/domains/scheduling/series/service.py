@@ -18,6 +18,7 @@ from catraca.domains.scheduling.appointments.model import (
 from catraca.domains.scheduling.appointments.service import (
     choose_agenda,
     lock_appointments,
+    lock_for_booking,
     party_of,
     read_schedule_around,
     reserve_seat,
@@ -34,11 +35,16 @@ from catraca.domains.scheduling.availability.service import (
 from catraca.domains.scheduling.booking.service import cancel_locked, publish_booked
 from catraca.domains.scheduling.calendar_math.spans import Seconds
 from catraca.domains.scheduling.calendar_math.zones import to_datetime
-from catraca.domains.scheduling.errors import SeriesTaken, SlotNotOffered, SlotTaken
+from catraca.domains.scheduling.errors import (
+    ClientBusy,
+    SeriesTaken,
+    SlotNotOffered,
+    SlotTaken,
+    TooManyInSeries,
+)
 from catraca.domains.scheduling.series import store
 from catraca.domains.scheduling.series.model import Recurrence, occurrences
 from catraca.domains.scheduling.shared.model import AppointmentId, BookingRules, SeriesId, SubjectId
-from catraca.domains.scheduling.shared.store import lock_for_services
 from catraca.platform.auth import Principal
 from catraca.platform.database import Db
 from catraca.platform.errors import NotFound
@@ -84,16 +90,22 @@ async def book_series(
     *,
     skip_failed: bool,
     rules: BookingRules,
+    by_operator: bool = False,
 ) -> Series:
     """Book all times with one worker, or none; with `skip_failed`, those that can be booked, if any can.
 
-    The agendas are locked before the first read: no other booking comes in between.
+    The agendas are locked before the first read: no other booking comes in between. Unless `by_operator`, a
+    series that is longer than the client's limit is refused as a whole.
     """
-    await lock_for_services(db, [request.service_id], request.worker_id)
+    limits = None if by_operator else rules.limits
+    if limits is not None and recurrence.count > limits.in_series:
+        raise TooManyInSeries(limit=limits.in_series)
+    await lock_for_booking(db, request, client)
     worker = await _choose_worker(db, request, recurrence)
     wanted = occurrences(worker.time_zone, request.starts, recurrence)
     # One statement for all times: only bookings of this series can add conflicts later.
     conflicts = await _find_conflicts(db, request, worker.id, wanted)
+    series_id = SeriesId(new_id())
     booked: list[Appointment] = []
     refused: dict[Seconds, str] = {}
     for starts in wanted:
@@ -103,15 +115,13 @@ async def book_series(
         try:
             async with undone_if_refused(db):
                 one = replace(request, worker_id=worker.id, starts=starts)
-                booked.append(await reserve_seat(db, one, client))
-        except (SlotTaken, SlotNotOffered) as refusal:
+                booked.append(await reserve_seat(db, one, client, limits=limits, series_id=series_id))
+        except (SlotTaken, SlotNotOffered, ClientBusy) as refusal:
             refused[starts] = refusal.code
     # Explained after the others are booked: their times are no alternatives.
     failed = await _explain(db, request, worker.id, refused)
     if not booked or (failed and not skip_failed):
         raise SeriesTaken(failed=[one.as_data() for one in failed])
-    series_id = SeriesId(new_id())
-    await store.set_series(db, series_id, [one.id for one in booked])
     for one in booked:
         await publish_booked(db, one, rules)
     return Series(id=series_id, appointments=await store.read_series(db, series_id), failed=failed)

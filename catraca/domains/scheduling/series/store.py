@@ -1,18 +1,11 @@
 """Statements on series."""
 
-from collections.abc import Collection
 from uuid import UUID
 
 from catraca.domains.scheduling.appointments.model import Appointment
 from catraca.domains.scheduling.appointments.store import READ, appointments_of
-from catraca.domains.scheduling.shared.model import AppointmentId, SeriesId, SubjectId
+from catraca.domains.scheduling.shared.model import SubjectId
 from catraca.platform.database import Db
-
-
-async def set_series(db: Db, series_id: SeriesId, appointment_ids: Collection[AppointmentId]) -> None:
-    await db.execute(
-        "UPDATE appointments SET series_id = $1 WHERE id = ANY ($2::uuid[])", series_id, list(appointment_ids)
-    )
 
 
 async def read_series(db: Db, series_id: UUID) -> list[Appointment]:

@@ -20,12 +20,22 @@ EntryId = NewType("EntryId", UUID)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClientLimits:
+    """How many upcoming appointments and holds a client may make without an operator."""
+
+    upcoming: int
+    # Of them in series.
+    in_series: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BookingRules:
     # How long before an appointment its reminder is due.
     reminder: timedelta
     hold_ttl: timedelta
     # Per client.
     max_holds: int
+    limits: ClientLimits
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from uuid import UUID
 from catraca.domains.scheduling.shared.model import Names, ServiceId, SubjectId, SubjectNo
 from catraca.platform.database import Db
 
-_SUBJECTS_OF_SERVICE = """
+SUBJECTS_OF_SERVICE = """
     SELECT s.no FROM service_subjects JOIN subjects s ON s.no = subject_no
     WHERE service_id = ANY ($1::uuid[]) AND (s.kind = 'room' OR $2::uuid IS NULL OR s.id = $2)
 """
@@ -33,7 +33,7 @@ async def lock_for_services(
     """Lock every agenda that a booking may use: the worker's, or those of all workers, and the rooms'."""
     await db.execute(
         # An array is computed once; a join would scan all subjects.
-        f"SELECT FROM subjects WHERE no = ANY (ARRAY({_SUBJECTS_OF_SERVICE})) ORDER BY no FOR NO KEY UPDATE",
+        f"SELECT FROM subjects WHERE no = ANY (ARRAY({SUBJECTS_OF_SERVICE})) ORDER BY no FOR NO KEY UPDATE",
         list(service_ids),
         worker_id,
     )

@@ -6,10 +6,17 @@ from typing import Final
 from uuid import UUID
 
 from catraca.domains.people import UserId
+from catraca.domains.scheduling.appointments.store import OWN, UPCOMING
 from catraca.domains.scheduling.availability.model import Slot
-from catraca.domains.scheduling.calendar_math.spans import Seconds
+from catraca.domains.scheduling.calendar_math.spans import Seconds, Span
 from catraca.domains.scheduling.calendar_math.zones import to_datetime, to_seconds
-from catraca.domains.scheduling.shared.model import AppointmentId, EntryId, ServiceId, SubjectId
+from catraca.domains.scheduling.shared.model import (
+    AppointmentId,
+    ClientLimits,
+    EntryId,
+    ServiceId,
+    SubjectId,
+)
 from catraca.domains.scheduling.waitlist.model import Match, Offer, WaitlistEntry
 from catraca.platform.database import Db, Row
 
@@ -95,16 +102,20 @@ def _entry_of(row: Row) -> WaitlistEntry:
     return WaitlistEntry(offer=offer, **columns)
 
 
-async def first_in_line(db: Db, service_id: ServiceId, slots: Sequence[Slot]) -> Match | None:
+async def first_in_line(
+    db: Db, service_id: ServiceId, slots: Sequence[Slot], limits: ClientLimits
+) -> Match | None:
     """The longest waiting entry that wants one of the slots, with the first such slot.
 
-    Skips clients who have an offer, and slots that the entry was offered before.
+    Skips clients who have an offer or as many appointments as they may have, slots at which the client has
+    an appointment, and slots that the entry was offered before.
     """
     row = await db.fetchrow(
-        """
+        f"""
         SELECT e.queued_at, e.id AS entry_id, e.client_id, slot.worker_id, slot.starts_at
         FROM waitlist_entries e
-        JOIN unnest($2::uuid[], $3::timestamptz[]) WITH ORDINALITY AS slot (worker_id, starts_at, place)
+        JOIN unnest($2::uuid[], $3::timestamptz[], $4::timestamptz[]) WITH ORDINALITY
+          AS slot (worker_id, starts_at, ends_at, place)
           ON slot.starts_at >= e.starts_from AND slot.starts_at < e.starts_before
         JOIN subjects w ON w.id = slot.worker_id AND (e.worker_no IS NULL OR e.worker_no = w.no)
         WHERE e.service_id = $1 AND e.status = 'WAITING'
@@ -112,11 +123,16 @@ async def first_in_line(db: Db, service_id: ServiceId, slots: Sequence[Slot]) ->
             WHERE o.client_id = e.client_id AND o.status = 'OFFERED')
           AND NOT EXISTS (SELECT FROM appointments a
             WHERE a.waitlist_entry_id = e.id AND a.worker_no = w.no AND a.starts_at = slot.starts_at)
+          AND NOT EXISTS (SELECT FROM appointments a WHERE a.client_id = e.client_id AND {OWN}
+            AND a.starts_at < slot.ends_at AND a.ends_at > slot.starts_at)
+          AND (SELECT count(*) FROM appointments a WHERE a.client_id = e.client_id AND {UPCOMING}) < $5
         ORDER BY e.queued_at, e.id, slot.place LIMIT 1
-        """,
+        """,  # noqa: S608
         service_id,
         [slot.worker_id for slot in slots],
         [to_datetime(slot.starts) for slot in slots],
+        [to_datetime(slot.ends) for slot in slots],
+        limits.upcoming,
     )
     if row is None:
         return None
@@ -171,6 +187,20 @@ async def has_offer(db: Db, client_id: UserId) -> bool:
     return await db.fetchval(
         "SELECT EXISTS (SELECT FROM waitlist_entries WHERE client_id = $1 AND status = 'OFFERED')", client_id
     )
+
+
+async def busy_times(db: Db, client_id: UserId, span: Span) -> list[Span]:
+    """The times in `span` at which the client has appointments and holds that it made itself."""
+    rows = await db.fetch(
+        f"""
+        SELECT starts_at, ends_at FROM appointments
+        WHERE client_id = $1 AND {OWN} AND starts_at < $3 AND ends_at > $2
+        """,  # noqa: S608
+        client_id,
+        to_datetime(span[0]),
+        to_datetime(span[1]),
+    )
+    return [(to_seconds(row["starts_at"]), to_seconds(row["ends_at"])) for row in rows]
 
 
 async def expire_entry(db: Db, entry_id: EntryId) -> bool:
