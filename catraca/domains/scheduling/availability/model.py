@@ -271,6 +271,11 @@ class Details:
     after: Seconds | None = None
 
 
+def for_clients(details: Details) -> Details:
+    """Without the worker's hours, and without grid points, which begin with a shift."""
+    return Details(earliest=details.earliest, latest=details.latest)
+
+
 @dataclass(frozen=True, slots=True)
 class ClockNote:
     """Clocks at the worker's place skip or repeat this local time."""
@@ -283,7 +288,7 @@ class ClockNote:
 def details_of(
     conflict: Conflict, schedule: ServiceSchedule, agenda: Agenda, starts: Seconds, *, language: str
 ) -> Details:
-    """Without the bookings that are in the way: every caller may read these details."""
+    """For operators and the worker. Without the bookings that are in the way."""
     describe = _DETAILS.get(conflict)
     return describe(schedule, agenda, starts, language) if describe else Details()
 

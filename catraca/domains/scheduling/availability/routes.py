@@ -88,7 +88,8 @@ async def explain_slot(
 ) -> ExplanationOut:
     """Whether a time can be booked, worker by worker; if not, why, and the nearest free slots.
 
-    The bookings that are in the way are shown to operators, and to workers about their own agenda.
+    Hours, grid points and the bookings that are in the way are shown to operators, and to workers about their
+    own agenda.
     """
     language = negotiate(request.headers.get("accept-language"))
     found = await service.explain_time(

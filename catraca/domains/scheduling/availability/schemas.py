@@ -159,9 +159,11 @@ class ReasonOut(BaseModel):
     message: str
     earliest: Annotated[datetime | None, Field(description="For `too_soon`: the earliest start.")] = None
     latest: Annotated[datetime | None, Field(description="For `beyond_horizon`: the latest start.")] = None
-    day: Annotated[LocalDayOut | None, Field(description="For `outside_hours`.")] = None
-    before: Annotated[datetime | None, Field(description="For `off_grid`: the grid point before.")] = None
-    after: Annotated[datetime | None, Field(description="For `off_grid`: the grid point after.")] = None
+    day: Annotated[
+        LocalDayOut | None, Field(description="For `outside_hours`, if the caller may see hours.")
+    ] = None
+    before: Annotated[datetime | None, Field(description="For `off_grid`, likewise.")] = None
+    after: Annotated[datetime | None, Field(description="For `off_grid`, likewise.")] = None
     in_the_way: Annotated[InTheWayOut | None, Field(description="For `busy`, `full` and `no_room`.")] = None
 
     @classmethod

@@ -19,6 +19,7 @@ from catraca.domains.scheduling.availability.model import (
     Slot,
     clock_note,
     details_of,
+    for_clients,
     nearest,
 )
 from catraca.domains.scheduling.availability.store import Blockers, read_blockers
@@ -167,7 +168,11 @@ async def explain_time(
     language: str,
     caller: Principal,
 ) -> Explanation:
-    """Explain a time worker by worker. Operators see all blockers, workers those of their own agenda."""
+    """Explain a time worker by worker.
+
+    Operators see hours and blockers of all workers, workers those of their own agenda, and other callers
+    none: they get the codes of the conflicts, and the limits that the service sets.
+    """
     starts = to_seconds(starts_at)
     schedule = await read_schedule(db, service_id, worker_id, around(starts), idle_before=starts)
     conflicts = [(agenda, schedule.conflicts(agenda, starts)) for agenda in schedule.agendas]
@@ -178,7 +183,7 @@ async def explain_time(
             [
                 ConflictDetails(
                     conflict,
-                    details_of(conflict, schedule, agenda, starts, language=language),
+                    _details(conflict, schedule, agenda, starts, language=language, caller=caller),
                     blockers.get((agenda.worker.id, conflict)),
                 )
                 for conflict in found
@@ -189,6 +194,20 @@ async def explain_time(
     ]
     no_worker = None if workers else await _why_no_worker(db, schedule, worker_id)
     return Explanation(no_worker, workers, alternatives_to(schedule, starts))
+
+
+def _details(
+    conflict: Conflict,
+    schedule: ServiceSchedule,
+    agenda: Agenda,
+    starts: Seconds,
+    *,
+    language: str,
+    caller: Principal,
+) -> Details:
+    details = details_of(conflict, schedule, agenda, starts, language=language)
+    sees_hours = caller.has("operator") or is_own_agenda(caller, agenda.worker)
+    return details if sees_hours else for_clients(details)
 
 
 async def _find_blockers(
