@@ -1,4 +1,7 @@
-"""A client with an account has no two appointments at overlapping times, unless an operator made one."""
+"""A client with an account has no two appointments at overlapping times, unless an operator made one.
+
+And events that were sent are found by their aggregate, for erasures.
+"""
 
 from catraca.platform.database.migrations import run_sql
 
@@ -38,4 +41,7 @@ def upgrade() -> None:
                 client_box(client_id, starts_at, ends_at) WITH &&, client_point(client_id) WITH ~=)
             WHERE (client_id IS NOT NULL AND NOT made_by_operator
                 AND status IN ('HELD', 'BOOKED', 'CONFIRMED'));
+
+        -- Events of an erased person's rides are found, and their places rounded.
+        CREATE INDEX outbox_sent_by_aggregate ON outbox_sent (aggregate_id);
     """)

@@ -35,6 +35,7 @@ def personal_data(redis: RedisClient) -> people.PersonalData:
         since = await presence.go_offline(db, DriverId(user_id))
         await presence.erase(db, user_id)
         await sharing.erase(db, user_id)
+        await outbox.round_places(db, [user_id])
         with suppress(RedisAway):  # While Redis is down, the next patrol removes the driver from the index.
             await index.remove_drivers(redis, [user_id])
         if since is not None:

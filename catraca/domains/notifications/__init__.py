@@ -3,11 +3,13 @@
 from catraca.domains.notifications.messages.service import PERSONAL_DATA, Notifier
 from catraca.domains.notifications.messages.store import INVARIANTS, prune_notifications
 from catraca.domains.notifications.model import NOTIFICATIONS_CHANNEL, POSITIONS_CHANNEL
+from catraca.domains.notifications.push.service import DEVICE_DATA
 from catraca.domains.notifications.sockets.hub import Hub
 from catraca.domains.notifications.sockets.service import SocketCommands
 from catraca.domains.notifications.sockets.store import prune_tickets
 
 __all__ = [
+    "DEVICE_DATA",
     "INVARIANTS",
     "NOTIFICATIONS_CHANNEL",
     "PERSONAL_DATA",

@@ -11,6 +11,7 @@ from uuid import UUID
 import msgspec
 
 from catraca.platform.database import Db
+from catraca.platform.erasure import erased_document
 from catraca.platform.errors import (
     Forbidden,
     IdempotencyKeyInUse,
@@ -115,6 +116,25 @@ async def forget_responses(db: Db, principal_id: UUID) -> None:
         "DELETE FROM idempotency_keys WHERE scope BETWEEN $1 AND $2",
         principal_id.bytes + bytes(16),
         principal_id.bytes + b"\xff" * 16,
+    )
+
+
+async def erase_in_responses(db: Db, *about_ids: UUID) -> None:
+    """Remove texts and exact places from stored responses of all principals that have one of these ids.
+
+    The keys stay: a repeated request still has one effect. All responses are read: any principal may have
+    got one, and an erasure is rare.
+    """
+    rows = await db.fetch(
+        "SELECT scope, body FROM idempotency_keys"
+        " WHERE EXISTS (SELECT FROM unnest($1::bytea[]) AS about WHERE position(about IN body) > 0)",
+        [str(about_id).encode() for about_id in about_ids],
+    )
+    await db.execute(
+        "UPDATE idempotency_keys k SET body = erased.body"
+        " FROM unnest($1::bytea[], $2::bytea[]) AS erased (scope, body) WHERE k.scope = erased.scope",
+        [row["scope"] for row in rows],
+        [erased_document(row["body"]) for row in rows],
     )
 
 

@@ -17,6 +17,7 @@ import structlog
 
 from catraca.platform.bus.message import Headers, Message
 from catraca.platform.database import Db, Row
+from catraca.platform.erasure import rounded_places
 from catraca.platform.event import Event, encode, key_of
 from catraca.platform.ids import new_id
 
@@ -188,6 +189,21 @@ async def withdraw(db: Db, aggregate_ids: Iterable[UUID]) -> set[UUID]:
         list(aggregate_ids),
     )
     return {row["aggregate_id"] for row in rows}
+
+
+async def round_places(db: Db, aggregate_ids: Sequence[UUID]) -> None:
+    """Round the places in stored events of these aggregates, whose person is erased."""
+    for table in ("outbox", "outbox_sent"):
+        rows = await db.fetch(
+            f"SELECT id, body::text AS body FROM {table} WHERE aggregate_id = ANY ($1::uuid[])",  # noqa: S608
+            list(aggregate_ids),
+        )
+        await db.execute(
+            f"UPDATE {table} t SET body = rounded.body"  # noqa: S608
+            " FROM unnest($1::uuid[], $2::json[]) AS rounded (id, body) WHERE t.id = rounded.id",
+            [row["id"] for row in rows],
+            [rounded_places(row["body"].encode()).decode() for row in rows],
+        )
 
 
 async def backlog(db: Db) -> tuple[int, float]:

@@ -13,6 +13,7 @@ from catraca.domains.matching import prune_searches
 from catraca.domains.notifications import prune_notifications, prune_tickets
 from catraca.domains.people.credentials.jobs import prune_password_links
 from catraca.domains.rides.acceptance.service import prune_attempts
+from catraca.domains.rides.personal_data.service import erase_old_devices
 from catraca.domains.scheduling.jobs import erase_walk_ins, prune_holds
 from catraca.platform.database import Db
 from catraca.platform.database.idempotency import prune_idempotency_keys
@@ -72,6 +73,7 @@ def prunes_of(parts: Parts) -> dict[str, Prune]:
         "dead_letters": partial(
             prune_dead_letters, older_than=bus.dead_letter_retention, targets=replay_targets(parts.topology)
         ),
+        "ride_attempt_devices": partial(erase_old_devices, older_than=settings.rides.attempt_retention),
         "ride_accept_attempts": partial(prune_attempts, older_than=settings.rides.attempt_retention),
         "matching_searches": partial(prune_searches, older_than=settings.matching.search_retention),
         "notifications": partial(

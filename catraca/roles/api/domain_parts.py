@@ -20,6 +20,7 @@ from catraca.domains.notifications.push.routes import PushParts
 from catraca.domains.onboarding.routes import OnboardingParts
 from catraca.domains.people.accounts.routes import AccountParts
 from catraca.domains.people.credentials.routes import CredentialParts
+from catraca.domains.rides.personal_data.service import ATTEMPT_DATA
 from catraca.domains.rides.personal_data.service import PERSONAL_DATA as RIDE_DATA
 from catraca.domains.scheduling.routes import SchedulingParts
 from catraca.platform.auth import TokenSigner
@@ -41,8 +42,10 @@ PERSONAL_DATA = [
     audit.PERSONAL_DATA,
     onboarding.PERSONAL_DATA,
     RIDE_DATA,
+    ATTEMPT_DATA,
     geofences.PERSONAL_DATA,
     notifications.PERSONAL_DATA,
+    notifications.DEVICE_DATA,
     dead_letters.PERSONAL_DATA,
 ]
 

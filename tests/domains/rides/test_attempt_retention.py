@@ -9,6 +9,7 @@ import pytest
 
 from catraca.domains.rides.acceptance.service import prune_attempts
 from catraca.domains.rides.invariants import INVARIANTS
+from catraca.domains.rides.personal_data.service import erase_old_devices
 from catraca.platform.database.invariants import Invariant
 from catraca.roles.agents.retention_pruner import RetentionPruner
 from catraca.roles.parts import Parts
@@ -26,6 +27,13 @@ AGE = (
     "UPDATE ride_accept_attempts SET attempt_at = attempt_at - $2::interval WHERE ride_id = $1",
 )
 Prepare = Callable[[Desk], Awaitable[UUID]]
+
+
+async def devices_of(desk: Desk, ride_id: UUID) -> list[tuple[object, object]]:
+    rows = await desk.sql(
+        "SELECT user_agent, ip_address FROM ride_accept_attempts WHERE ride_id = $1", ride_id
+    )
+    return [(row["user_agent"], row["ip_address"]) for row in rows]
 
 
 async def prune(desk: Desk, *, limit: int = 1000) -> int:
@@ -136,3 +144,14 @@ async def test_deleted_attempts_break_no_invariant(desk: Desk) -> None:
     assert isinstance(rule, Invariant)
     offers = await desk.sql("SELECT id FROM ride_offers WHERE ride_id = $1", ride_id)
     assert {row["id"] for row in offers} & {row["offer_id"] for row in await desk.sql(rule.query)} == set()
+
+
+async def test_devices_of_rides_without_an_end_are_erased_too(desk: Desk) -> None:
+    old, young = await driven_for_long(desk), await driven_for_long(desk)
+    await age(desk, old, OLDER)
+    await age(desk, young, YOUNGER)
+    assert await prune(desk) == 0, "the rides have not ended"
+    erased = await desk.database.run(lambda db: erase_old_devices(db, older_than=KEPT_FOR))
+    assert erased >= 1
+    assert set(await devices_of(desk, old)) == {(None, None)}
+    assert None not in {address for _, address in await devices_of(desk, young)}

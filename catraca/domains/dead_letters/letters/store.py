@@ -154,11 +154,17 @@ async def read_letters_about(db: Db, subject_id: UUID) -> Sequence[Row]:
 
 
 async def erase_letters_about(db: Db, subject_id: UUID) -> None:
-    """Delete decided letters and their replays. Waiting letters stay: their message was never applied."""
+    """Delete decided letters about a person, or about a ride of theirs as passenger, and their replays.
+
+    Waiting letters stay: their message was never applied.
+    """
     await db.execute(
         """
         WITH gone AS (
-          DELETE FROM dead_letters WHERE headers ->> 'aggregate_id' = $1 AND state <> 'waiting'
+          DELETE FROM dead_letters WHERE state <> 'waiting' AND headers ->> 'aggregate_id' = ANY (ARRAY(
+            SELECT $1::text UNION ALL SELECT id::text FROM rides WHERE passenger_id = $1::uuid
+            UNION ALL SELECT o.id::text FROM ride_offers o JOIN rides r ON r.id = o.ride_id
+            WHERE r.passenger_id = $1::uuid))
           RETURNING id),
         unsent AS (
           DELETE FROM outbox WHERE queue IS NOT NULL AND aggregate_id IN (SELECT id FROM gone))

@@ -16,6 +16,7 @@ from catraca.domains.rides import RideId
 from catraca.platform.database import Db, Row
 from catraca.platform.database.event_invariants import CHECKED_EVENTS
 from catraca.platform.database.invariants import ConstraintHeld, Invariant, Rule
+from catraca.platform.erasure import rounded_places
 
 COLUMNS = (
     "id, passenger_id, asked, community_id, community_version, tier, created_at, expires_at, used_at, ride_id"
@@ -153,7 +154,7 @@ async def confirmations_of(db: Db, passenger_id: UserId, *, limit: int = 1000) -
 
 
 async def erase(db: Db, passenger_id: UserId) -> None:
-    """Delete unused confirmations; remove addresses from used ones. Places stay, as with rides.
+    """Delete unused confirmations; remove addresses from used ones, and round places, as with rides.
 
     The request's digest is replaced, because an address could be guessed from it.
     """
@@ -165,6 +166,15 @@ async def erase(db: Db, passenger_id: UserId) -> None:
         " SET asked = asked - '{origin,destination}'::text[], asked_hash = token_hash"
         " WHERE passenger_id = $1",
         passenger_id,
+    )
+    rows = await db.fetch(
+        "SELECT id, asked::text AS asked FROM ride_confirmations WHERE passenger_id = $1", passenger_id
+    )
+    await db.execute(
+        "UPDATE ride_confirmations c SET asked = rounded.asked"
+        " FROM unnest($1::uuid[], $2::jsonb[]) AS rounded (id, asked) WHERE c.id = rounded.id",
+        [row["id"] for row in rows],
+        [rounded_places(row["asked"].encode()).decode() for row in rows],
     )
 
 

@@ -17,7 +17,7 @@ from catraca.domains.notifications.messages.model import (
     users_in,
 )
 from catraca.domains.notifications.model import MessageContext, NewNotification, Notification, SourceEvent
-from catraca.domains.notifications.push.service import erase_devices, schedule_pushes
+from catraca.domains.notifications.push.service import schedule_pushes
 from catraca.domains.people import PersonalData, UserId
 from catraca.events import CandidateFound, RideMatched
 from catraca.events.appointments import AppointmentEvent
@@ -120,10 +120,4 @@ async def _export(db: Db, user_id: UserId) -> object:
     ]
 
 
-async def _erase(db: Db, user_id: UUID) -> None:
-    """Delete the user's notifications and devices, and the user's name from notifications of others."""
-    await store.erase_notifications(db, user_id)
-    await erase_devices(db, user_id)
-
-
-PERSONAL_DATA = PersonalData("notifications", export=_export, erase=_erase)
+PERSONAL_DATA = PersonalData("notifications", export=_export, erase=store.erase_notifications)

@@ -155,9 +155,21 @@ async def prune_notifications(db: Db, *, older_than: timedelta) -> int:
 
 
 async def erase_notifications(db: Db, user_id: UUID) -> None:
-    """Delete the user's notifications, and clear those of others that name the user. Keeps the numbers."""
+    """Delete the user's notifications, and clear those of others about the user. Keeps the numbers.
+
+    Drivers have notifications with the pickups of the user's rides.
+    """
     await db.execute("DELETE FROM notifications WHERE user_id = $1", user_id)
     await db.execute("UPDATE notifications SET data = '{}', about_id = NULL WHERE about_id = $1", user_id)
+    await db.execute(
+        """
+        UPDATE notifications n SET data = '{}'
+        FROM rides r JOIN ride_offers o ON o.ride_id = r.id
+        WHERE r.passenger_id = $1 AND n.user_id = o.driver_id AND n.data ->> 'ride_id' = r.id::text
+          AND n.data::jsonb ?| '{pickup,pickup_location,passenger_id}'
+        """,
+        user_id,
+    )
 
 
 def _notification(row: Row) -> Notification:

@@ -1,7 +1,7 @@
 """Web push: reaches devices that are not connected, through the push service of their maker."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -13,6 +13,7 @@ from catraca.domains.notifications.model import Notification
 from catraca.domains.notifications.push import store
 from catraca.domains.notifications.push.errors import PushEndpointRefused, PushKeysInvalid
 from catraca.domains.notifications.push.store import Device, PendingPush
+from catraca.domains.people import PersonalData
 from catraca.events import PushDue
 from catraca.platform.clock import now
 from catraca.platform.database import Db, outbox
@@ -83,8 +84,12 @@ async def unsubscribe_device(db: Db, user_id: UUID, subscription_id: UUID) -> No
     await store.delete_subscription(db, user_id, subscription_id)
 
 
-async def erase_devices(db: Db, user_id: UUID) -> None:
-    await store.delete_devices(db, user_id)
+async def _export(db: Db, user_id: UUID) -> object:
+    """The user's devices without their keys, which only encrypt messages to them."""
+    return [asdict(device) for device in await store.read_devices(db, user_id)]
+
+
+DEVICE_DATA = PersonalData("push_devices", export=_export, erase=store.delete_devices)
 
 
 async def schedule_pushes(db: Db, notifications: Sequence[Notification]) -> None:

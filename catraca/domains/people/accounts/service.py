@@ -20,7 +20,7 @@ from catraca.domains.people.model import Approval, ApprovalRule, Role, User, Use
 from catraca.domains.people.service import get_user, lock_active_user, record_audit
 from catraca.events import UserCreated
 from catraca.platform.database import Db, outbox
-from catraca.platform.database.idempotency import forget_responses
+from catraca.platform.database.idempotency import erase_in_responses, forget_responses
 from catraca.platform.errors import NotFound, TokenRevoked
 
 
@@ -167,6 +167,7 @@ async def _erase(db: Db, user_id: UserId) -> None:
     await erase_driver(db, user_id)
     await store.erase_user(db, user_id)
     await forget_responses(db, user_id)
+    await erase_in_responses(db, user_id)
 
 
 PERSONAL_DATA = PersonalData("people", export=_export, erase=_erase)

@@ -18,6 +18,7 @@ from catraca.domains.scheduling.time_off.service import find_time_off
 from catraca.domains.scheduling.waitlist.service import find_entries, leave_all
 from catraca.platform.clock import END_OF_MOMENTS, FIRST_MOMENT
 from catraca.platform.database import Db
+from catraca.platform.database.idempotency import erase_in_responses
 
 MAX_EXPORTED: Final = 1000
 ENTRY_FIELDS: Final = ("service_id", "worker_id", "status", "created_at", "changed_at")
@@ -86,7 +87,8 @@ async def _erase(db: Db, user_id: UserId) -> None:
     await store.erase_client(db, user_id)
     worker = await find_worker_of_user(db, user_id)
     if worker is not None:
-        await store.erase_worker(db, worker.no)
+        time_off_ids = await store.erase_worker(db, worker.no)
+        await erase_in_responses(db, worker.id, *time_off_ids)
 
 
 PERSONAL_DATA = PersonalData("appointments", export=_export, erase=_erase)

@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 from typing import Final
+from uuid import UUID
 
 from catraca.domains.people import UserId
 from catraca.domains.scheduling.appointments.model import Appointment
@@ -51,18 +52,19 @@ async def erase_client(db: Db, client_id: UserId) -> None:
     )
 
 
-async def erase_worker(db: Db, worker_no: SubjectNo) -> None:
-    """Erase a worker's name, account and texts, and retire the worker."""
+async def erase_worker(db: Db, worker_no: SubjectNo) -> list[UUID]:
+    """Erase a worker's name, account and texts, and retire the worker; returns time off that had a reason."""
     await db.execute(
         "UPDATE subjects SET name = $2, user_id = NULL, feed_hash = NULL, retired = true WHERE no = $1",
         worker_no,
         ERASED_NAME,
     )
-    await db.execute(
+    with_reason = await db.fetch(
         # By box, as claims are indexed.
         """
         UPDATE claims SET reason = NULL WHERE kind = 'time_off' AND reason IS NOT NULL
           AND claim_box(subject_no, starts_at, ends_at) && claim_box($1, '1970-01-01Z', '2200-01-01Z')
+        RETURNING id
         """,
         worker_no,
     )
@@ -73,6 +75,7 @@ async def erase_worker(db: Db, worker_no: SubjectNo) -> None:
         """,
         worker_no,
     )
+    return [row["id"] for row in with_reason]
 
 
 async def erase_walk_ins(db: Db, *, older_than: timedelta, limit: int) -> int:
