@@ -1,12 +1,35 @@
 """A client with an account has no two appointments at overlapping times, unless an operator made one.
 
-And events that were sent are found by their aggregate, for erasures.
+Events that were sent are found by their aggregate, for erasures. JSON has the shape that lists of it need.
 """
 
 from catraca.platform.database.migrations import run_sql
 
 revision = "0019"
 down_revision = "0018"
+
+
+# Constraints on JSON, by name: the table and the condition.
+SHAPES = {
+    "ride_prices_can_be_read": ("rides", "tariff IS NULL OR is_prices(tariff)"),
+    "community_prices_can_be_read": (
+        "community_versions",
+        "(tariff IS NULL OR is_prices(tariff)) AND (outside_tariff IS NULL OR is_prices(outside_tariff))",
+    ),
+    "fences_are_polygons": (
+        "community_versions",
+        (
+            "coalesce(fence ->> 'type', '') IN ('Polygon', 'MultiPolygon')"
+            " AND coalesce(json_typeof(fence -> 'coordinates'), '') = 'array'"
+        ),
+    ),
+    "notifications_are_objects": ("notifications", "json_typeof(data) = 'object'"),
+    "audit_data_are_objects": ("audit_log", "jsonb_typeof(data) = 'object'"),
+    "searches_can_be_read": (
+        "matching_searches",
+        "jsonb_typeof(verdicts) = 'object' AND jsonb_typeof(seen) = 'array'",
+    ),
+}
 
 
 def upgrade() -> None:
@@ -45,3 +68,19 @@ def upgrade() -> None:
         -- Events of an erased person's rides are found, and their places rounded.
         CREATE INDEX outbox_sent_by_aggregate ON outbox_sent (aggregate_id);
     """)
+    run_sql("""
+        CREATE FUNCTION is_prices(tariff jsonb) RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE
+            RETURN coalesce(jsonb_typeof(tariff) = 'object'
+                AND tariff ->> 'base_cents' ~ '^[0-9]{1,15}$' AND tariff ->> 'per_km_cents' ~ '^[0-9]{1,15}$'
+                AND tariff ->> 'per_minute_cents' ~ '^[0-9]{1,15}$'
+                AND tariff ->> 'minimum_cents' ~ '^[0-9]{1,15}$', false);
+    """)
+    for name, (table, condition) in SHAPES.items():
+        # Rows that were changed by hand survive: the constraint then is not valid, and the doctor says so.
+        run_sql(f"""
+            ALTER TABLE {table} ADD CONSTRAINT {name} CHECK ({condition}) NOT VALID;
+            DO $$ BEGIN
+                ALTER TABLE {table} VALIDATE CONSTRAINT {name};
+            EXCEPTION WHEN check_violation THEN NULL;
+            END $$;
+        """)

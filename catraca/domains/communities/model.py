@@ -161,9 +161,10 @@ class FenceIndex:
         """Add or replace these communities; remove the retired ones."""
         fences = dict(self._by_id)
         changed = list(communities)
-        shapes = shapely.from_geojson([fence for _, fence in changed])
+        # A fence that is no shape is left out, so that it does not fail the others.
+        shapes = shapely.from_geojson([fence for _, fence in changed], on_invalid="ignore")
         for (community, _), shape in zip(changed, shapes, strict=True):
-            if community.rules.retired:
+            if community.rules.retired or shape is None:
                 fences.pop(community.id, None)
             else:
                 fences[community.id] = Fence(community, shape)

@@ -161,6 +161,20 @@ def _community(row: Row) -> Community:
 
 INVARIANTS: tuple[Rule, ...] = (
     ConstraintHeld(
+        name="prices of communities can be read",
+        sentence="A constraint refuses prices without their four amounts, which would fail a list.",
+        table="community_versions",
+        constraint="community_prices_can_be_read",
+        definition=("is_prices(tariff)", "is_prices(outside_tariff)"),
+    ),
+    ConstraintHeld(
+        name="fences are polygons",
+        sentence="A constraint refuses fences that are not polygons in GeoJSON.",
+        table="community_versions",
+        constraint="fences_are_polygons",
+        definition=("Polygon", "coordinates"),
+    ),
+    ConstraintHeld(
         name="communities are their newest version",
         sentence="Every version of a community is stored, without a gap.",
         table="communities",

@@ -14,6 +14,13 @@ _EVENTS = (
 
 INVARIANTS: tuple[Rule, ...] = (
     ConstraintHeld(
+        name="prices of rides can be read",
+        sentence="A constraint refuses prices without their four amounts, which would fail a list.",
+        table="rides",
+        constraint="ride_prices_can_be_read",
+        definition=("is_prices(tariff)",),
+    ),
+    ConstraintHeld(
         number=1,
         name="one winner per round",
         sentence="A ride is accepted at most once per round.",

@@ -1,7 +1,11 @@
 """Scheduling: agendas without overlaps, free slots computed per request, bookings."""
 
 from catraca.domains.scheduling.agendas.model import NewWorker, ServiceTerms
-from catraca.domains.scheduling.agendas.service import names_of, open_service
+from catraca.domains.scheduling.agendas.service import (
+    find_workers_of_unknown_places,
+    names_of,
+    open_service,
+)
 from catraca.domains.scheduling.calendar_math.hours import WeeklyRule
 from catraca.domains.scheduling.calendar_math.zones import TZDATA_VERSION, zone
 from catraca.domains.scheduling.personal_data.service import PERSONAL_DATA
@@ -25,6 +29,7 @@ __all__ = [
     "ShiftedAppointment",
     "WeeklyRule",
     "find_shifted_appointments",
+    "find_workers_of_unknown_places",
     "names_of",
     "open_service",
     "zone",

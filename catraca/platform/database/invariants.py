@@ -151,6 +151,13 @@ async def _trigger(db: Db, rule: TriggerHeld) -> Row | None:
 
 PLATFORM_INVARIANTS: tuple[Rule, ...] = (
     ConstraintHeld(
+        name="the audit log can be read",
+        sentence="A constraint refuses entries whose data are not an object, which would fail a list.",
+        table="audit_log",
+        constraint="audit_data_are_objects",
+        definition=("jsonb_typeof(data)", "object"),
+    ),
+    ConstraintHeld(
         number=6,
         name="one effect per idempotency key",
         sentence="A key is stored once, with the response of its one effect.",

@@ -37,6 +37,7 @@ from catraca.roles.doctor.machine import (
 from catraca.roles.doctor.postgres import check_postgres
 from catraca.roles.doctor.rabbitmq import check_rabbitmq
 from catraca.roles.doctor.redis import check_redis
+from catraca.roles.doctor.workers import check_workers
 from catraca.settings import Settings
 
 # Above the limits that each check has: only a defective check reaches it.
@@ -51,6 +52,7 @@ CHECKS: dict[str, Check] = {
     "Identity provider": check_identity_provider,
     "Trusted proxies": check_proxies,
     "PostgreSQL": check_postgres,
+    "Workers": check_workers,
     "Redis": check_redis,
     "RabbitMQ": check_rabbitmq,
     "Bus": check_bus,

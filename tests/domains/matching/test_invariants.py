@@ -87,6 +87,7 @@ def breaches_of(searches: Searches) -> dict[str, str]:
         " DROP CONSTRAINT only_who_searches_waits",
         "a search without offers is repeated": "ALTER TABLE matching_searches"
         " DROP CONSTRAINT who_asked_nobody_looks_again",
+        "searches can be read": "ALTER TABLE matching_searches DROP CONSTRAINT searches_can_be_read",
         "every counted offer is recorded": f"UPDATE matchings SET offers = offers + 1 {of_offered}",
         "search records never change": f"{change} SET at = at",
         "no driver is asked from outside the radius": f"{change} SET radius_meters = 50 {of_offered}"

@@ -66,6 +66,7 @@ def breaches_of(world: World) -> dict[str, str]:
         ),
         "every step has its event": f"DELETE FROM outbox WHERE aggregate_id = '{world.completed}'"
         " AND routing_key = 'ride.completed'",
+        "prices of rides can be read": "ALTER TABLE rides DROP CONSTRAINT ride_prices_can_be_read",
         "one winner per round": "DROP INDEX one_winner_a_round",
         "one held offer per driver": "DROP INDEX one_held_offer_a_driver",
         "one ride at a time per driver": "DROP INDEX one_ride_at_a_time_a_driver",

@@ -39,7 +39,7 @@ async def run(database: Database, *statements: str) -> None:
 
 
 CONSTRAINT, TRIGGER = "idempotency_keys_pkey on idempotency_keys", "audit_log_is_append_only on audit_log"
-EFFECTS, ANSWERS, LOG = (rule.name for rule in PLATFORM_INVARIANTS)
+READABLE, EFFECTS, ANSWERS, LOG = (rule.name for rule in PLATFORM_INVARIANTS)
 # A change of the database, the rule that it breaks, and the rule's finding.
 BREAKS = {
     "the key of idempotency keys dropped": (
@@ -62,6 +62,10 @@ BREAKS = {
                VALUES (decode(repeat('07', 32), 'hex'), decode(repeat('00', 32), 'hex'), NULL, NULL, NULL),
                       (decode(repeat('08', 32), 'hex'), decode(repeat('00', 32), 'hex'), 200, '{}', '')""",
         (ANSWERS, f"scope={'07' * 32}"),
+    ),
+    "entries without an object allowed": (
+        "ALTER TABLE audit_log DROP CONSTRAINT audit_data_are_objects",
+        (READABLE, "audit_data_are_objects on audit_log is missing"),
     ),
     "the trigger disabled": (
         "ALTER TABLE audit_log DISABLE TRIGGER audit_log_is_append_only",

@@ -89,6 +89,13 @@ _OFFERED = (
 )
 
 INVARIANTS: tuple[Rule, ...] = (
+    ConstraintHeld(
+        name="searches can be read",
+        sentence="A constraint refuses searches whose verdicts or drivers would fail a list.",
+        table="matching_searches",
+        constraint="searches_can_be_read",
+        definition=("jsonb_typeof(verdicts)", "jsonb_typeof(seen)"),
+    ),
     TriggerHeld(
         name="search records never change",
         sentence="A row of matching_searches is never updated.",

@@ -178,6 +178,13 @@ def _notification(row: Row) -> Notification:
 
 
 INVARIANTS: tuple[Rule, ...] = (
+    ConstraintHeld(
+        name="notifications can be read",
+        sentence="A constraint refuses notifications whose data are not an object, which would fail a list.",
+        table="notifications",
+        constraint="notifications_are_objects",
+        definition=("json_typeof(data)", "object"),
+    ),
     Invariant(
         name="notifications are numbered without gaps",
         sentence="Each user's notifications are numbered without gaps, up to the last number given.",

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from catraca.domains.people import UserId
-from catraca.domains.scheduling.calendar_math.holidays import Holidays
+from catraca.domains.scheduling.calendar_math.holidays import Holidays, is_known
 from catraca.domains.scheduling.calendar_math.hours import Hours, WeeklyRule
+from catraca.domains.scheduling.calendar_math.zones import zone_names
 from catraca.domains.scheduling.shared.model import AppointmentId, ServiceId, SubjectId, SubjectNo
 
 
@@ -17,6 +18,11 @@ class WorkerDetails:
     time_zone: str
     holidays: Holidays | None = None
     retired: bool = False
+
+    @property
+    def has_known_place(self) -> bool:
+        """False if this version does not know the time zone or the place of the holidays."""
+        return self.time_zone in zone_names() and (self.holidays is None or is_known(self.holidays))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -80,6 +80,11 @@ def _check_place(details: WorkerDetails) -> None:
         raise HolidaysUnknown
 
 
+async def find_workers_of_unknown_places(db: Db) -> list[SubjectId]:
+    """Workers who are not retired and whose time zone or holidays this version does not know."""
+    return [one.id for one in await store.read_active_workers(db) if not one.has_known_place]
+
+
 async def get_worker(db: Db, worker_id: SubjectId) -> Worker:
     worker = await store.read_worker(db, worker_id)
     if worker is None:

@@ -103,6 +103,13 @@ async def find_workers(
     return [worker_of(row) for row in rows]
 
 
+async def read_active_workers(db: Db) -> list[Worker]:
+    rows = await db.fetch(
+        f"SELECT {WORKER} FROM subjects s WHERE kind = 'worker' AND NOT retired ORDER BY no"  # noqa: S608
+    )
+    return [worker_of(row) for row in rows]
+
+
 def worker_of(row: Row) -> Worker:
     country: str | None = row["holidays_country"]
     return Worker(

@@ -179,8 +179,14 @@ def _agendas_of(rows: Sequence[Row], worked: Span) -> tuple[list[Agenda], list[S
     unreadable: list[SubjectId] = []
     for row in rows:
         try:
-            agendas.append(_agenda_of(row, worked))
+            agenda = _agenda_of(row, worked)
         except msgspec.DecodeError:
+            unreadable.append(row["id"])
+            continue
+        # A newer version of the libraries may not have a zone or place that was stored.
+        if agenda.worker.has_known_place:
+            agendas.append(agenda)
+        else:
             unreadable.append(row["id"])
     return agendas, unreadable
 
