@@ -64,7 +64,8 @@ def upgrade() -> None:
                 client_box(client_id, starts_at, ends_at) WITH &&, client_point(client_id) WITH ~=)
             WHERE (client_id IS NOT NULL AND NOT made_by_operator
                 AND status IN ('HELD', 'BOOKED', 'CONFIRMED'));
-
+    """)
+    run_sql("""
         -- Events of an erased person's rides are found, and their places rounded.
         CREATE INDEX outbox_sent_by_aggregate ON outbox_sent (aggregate_id);
     """)
