@@ -37,6 +37,7 @@ class Principal:
 
     id: UUID
     roles: frozenset[str]
+    # Less the margin of the signer's clock: what a revocation is compared with.
     issued_at: datetime
     expires_at: datetime
 
@@ -90,10 +91,6 @@ class TokenVerifier:
         self._rules = rules
         self._good: dict[bytes, tuple[float, Principal]] = {}
 
-    @property
-    def clock_margin(self) -> timedelta:
-        return self._keys.clock_margin
-
     async def verify(self, token: str) -> Principal:
         if len(token) > MAX_TOKEN_CHARACTERS or not token.isascii():
             raise TokenInvalid
@@ -135,7 +132,7 @@ class TokenVerifier:
             return Principal(
                 id=UUID(claims["sub"]),
                 roles=_roles(claims, self._rules.roles_claim),
-                issued_at=_moment(claims["iat"]),
+                issued_at=_moment(claims["iat"]) - self._keys.clock_margin,
                 expires_at=_moment(claims["exp"]),
             )
         except (ValueError, TypeError, OverflowError, OSError) as error:
@@ -238,7 +235,7 @@ class Authenticator:
 
     def is_revoked(self, principal: Principal, valid_after: datetime | None) -> bool:
         """True if the token was issued before `valid_after`."""
-        return valid_after is not None and principal.issued_at - self._verifier.clock_margin < valid_after
+        return valid_after is not None and principal.issued_at < valid_after
 
     async def _ensure_counts(self, principal: Principal) -> None:
         if self.is_revoked(principal, await self._standing(principal)):

@@ -77,8 +77,8 @@ CHECKED = {
     "outbox_sent": (
         "id aggregate_id seq exchange routing_key headers body created_at sent_at queue message_id"
     ),
-    "password_links": "token_sha256 user_id expires_at used_at created_at",
-    "push_subscriptions": "id user_id endpoint p256dh auth created_at",
+    "password_links": "token_sha256 user_id expires_at used_at created_at granted_at",
+    "push_subscriptions": "id user_id endpoint p256dh auth created_at granted_at",
     "ride_accept_attempts": (
         "id ride_id driver_id offer_id idempotency_key status failure_reason ride_status attempt_at "
         "completed_at actor_id request_id user_agent ip_address"
@@ -105,10 +105,11 @@ CHECKED = {
     ),
     "sign_ups": "id request_id rejected handled_at",
     "subjects": (
-        "no id kind name time_zone user_id holidays_country holidays_state feed_hash retired created_at"
+        "no id kind name time_zone user_id holidays_country holidays_state feed_hash retired created_at "
+        "feed_granted_at"
     ),
     "timers": "kind subject_id due_at awake_at lease failures",
-    "trip_shares": "id ride_id passenger_id digest place created_at expires_at",
+    "trip_shares": "id ride_id passenger_id digest place created_at expires_at granted_at",
     "users": (
         "id name email email_folded phone language roles password_hash tokens_valid_after erased_at "
         "created_at updated_at drives"

@@ -3,7 +3,7 @@
 from catraca.domains.notifications.messages.service import PERSONAL_DATA, Notifier
 from catraca.domains.notifications.messages.store import INVARIANTS, prune_notifications
 from catraca.domains.notifications.model import NOTIFICATIONS_CHANNEL, POSITIONS_CHANNEL
-from catraca.domains.notifications.push.service import DEVICE_DATA
+from catraca.domains.notifications.push.service import DEVICE_DATA, prune_devices
 from catraca.domains.notifications.sockets.hub import Hub
 from catraca.domains.notifications.sockets.service import SocketCommands
 from catraca.domains.notifications.sockets.store import prune_tickets
@@ -17,6 +17,7 @@ __all__ = [
     "Hub",
     "Notifier",
     "SocketCommands",
+    "prune_devices",
     "prune_notifications",
     "prune_tickets",
 ]

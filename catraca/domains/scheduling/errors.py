@@ -106,6 +106,11 @@ class RangeTooLong(Refusal):
     status = 422
 
 
+class WorkerRetired(Refusal):
+    code = "worker_retired"
+    status = 409
+
+
 class ServiceRetired(Refusal):
     code = "service_retired"
     status = 409

@@ -10,7 +10,7 @@ from catraca.domains.dead_letters.replay.jobs import prune_dead_letters
 from catraca.domains.geofences.confirmations.jobs import prune_confirmations
 from catraca.domains.location.sharing.service import prune_shares
 from catraca.domains.matching import prune_searches
-from catraca.domains.notifications import prune_notifications, prune_tickets
+from catraca.domains.notifications import prune_devices, prune_notifications, prune_tickets
 from catraca.domains.people.credentials.jobs import prune_password_links
 from catraca.domains.rides.acceptance.service import prune_attempts
 from catraca.domains.rides.personal_data.service import erase_old_devices
@@ -79,6 +79,7 @@ def prunes_of(parts: Parts) -> dict[str, Prune]:
         "notifications": partial(
             prune_notifications, older_than=settings.notifications.notification_retention
         ),
+        "push_subscriptions": prune_devices,
         "ws_tickets": prune_tickets,
         "trip_shares": prune_shares,
         "ride_confirmations": prune_confirmations,

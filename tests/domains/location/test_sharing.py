@@ -14,6 +14,7 @@ import pytest
 from catraca.domains.location.sharing.service import prune_shares, share_trip
 from catraca.domains.rides import RideId
 from catraca.domains.rides.trips.service import cancel_ride
+from catraca.platform.auth import Principal
 from catraca.platform.clock import now
 from catraca.platform.errors import Refusal
 from tests.conftest import bearer
@@ -253,10 +254,9 @@ async def test_ride_has_five_links_at_most(town: Town) -> None:
 
 async def make_link(town: Town, ride_id: UUID, passenger_id: UUID) -> str:
     """Share without HTTP; returns the refusal's code or "made"."""
+    caller = Principal(passenger_id, frozenset({"passenger"}), issued_at=now(), expires_at=now() + HOUR)
     try:
-        await town.parts.database.run(
-            lambda db: share_trip(db, ride_id, by=passenger_id, sees_all=False, ttl=HOUR)
-        )
+        await town.parts.database.run(lambda db: share_trip(db, ride_id, caller=caller, ttl=HOUR))
     except Refusal as refusal:
         return refusal.code
     return "made"
@@ -297,8 +297,9 @@ async def test_share_waits_for_a_cancellation_and_is_refused(town: Town) -> None
 async def test_schema_refuses_a_sixth_link_and_a_long_lifetime(town: Town) -> None:
     ride_id, _, _ = await a_shared_ride(town)
     again = (
-        "INSERT INTO trip_shares (id, ride_id, passenger_id, digest, place, created_at, expires_at)"
-        " SELECT gen_random_uuid(), ride_id, passenger_id, sha256(digest), {}, created_at, {}"
+        "INSERT INTO trip_shares (id, ride_id, passenger_id, digest, place, created_at, expires_at,"
+        "   granted_at)"
+        " SELECT gen_random_uuid(), ride_id, passenger_id, sha256(digest), {}, created_at, {}, granted_at"
         " FROM trip_shares WHERE ride_id = $1"
     )
     with pytest.raises(asyncpg.UniqueViolationError):

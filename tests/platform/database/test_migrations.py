@@ -183,3 +183,37 @@ async def test_stored_times_out_of_range_are_clamped(url: str, newer: Path) -> N
             '("2199-01-01 00:00:00","2199-12-31 23:59:59")',
         ],
     }
+
+
+async def test_stored_devices_and_links_get_the_time_they_were_made(url: str, newer: Path) -> None:
+    later = remove_from(newer, "0020")
+    await migrate(url)
+    connection = await asyncpg.connect(url)
+    await connection.execute(
+        """
+        INSERT INTO users (id, roles, tokens_valid_after) VALUES
+          (gen_random_uuid(), '{worker}', '2026-01-02Z');
+        INSERT INTO push_subscriptions (id, user_id, endpoint, p256dh, auth, created_at)
+          SELECT gen_random_uuid(), id, at, repeat('B', 87), repeat('a', 22), at::timestamptz
+          FROM users, (VALUES ('2026-01-01Z'), ('2026-01-03Z')) AS device (at);
+        INSERT INTO password_links (token_sha256, user_id, expires_at)
+          SELECT sha256('link'), id, '2100-01-01Z' FROM users;
+        INSERT INTO subjects (id, kind, name, time_zone, feed_hash, retired) VALUES
+          ('00000000-0000-0000-0000-000000000001', 'worker', 'audited', 'UTC', 'a', false),
+          ('00000000-0000-0000-0000-000000000002', 'worker', 'not audited', 'UTC', 'b', false),
+          ('00000000-0000-0000-0000-000000000003', 'worker', 'retired', 'UTC', 'c', true);
+        INSERT INTO audit_log (id, actor_id, action, subject_kind, subject_id, at)
+          SELECT gen_random_uuid(), u.id, 'worker.calendar_linked', 'worker', s.id::text, '2026-01-03Z'
+          FROM users u, subjects s WHERE s.name <> 'not audited';
+        """
+    )
+    for path, text in later.items():
+        path.write_text(text)
+    await migrate(url)
+    living = "SELECT array_agg(endpoint) FROM push_subscriptions WHERE access_holds(user_id, granted_at)"
+    assert await connection.fetchval(living) == ["2026-01-03Z"]
+    links = "SELECT count(*) FROM password_links WHERE access_holds(user_id, granted_at)"
+    assert await connection.fetchval(links) == 1
+    linked = "SELECT array_agg(name) FROM subjects WHERE feed_hash IS NOT NULL"
+    assert await connection.fetchval(linked) == ["audited"]
+    await connection.close()

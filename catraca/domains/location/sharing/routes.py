@@ -22,9 +22,12 @@ router = make_router(prefix="/v1", route_class=UnitOfWork)
 )
 @stores_no_response
 async def share_ride(ride_id: UUID, db: OpenDb, caller: Caller, body: ShareIn | None = None) -> NewShareOut:
-    """For the ride's passenger, until the ride ends. A repeat makes another link."""
+    """For the ride's passenger, until the ride ends. A repeat makes another link.
+
+    The link also ends when the passenger signs out everywhere or sets a new password.
+    """
     ttl = timedelta(seconds=(body or ShareIn()).ttl_seconds)
-    share, token = await share_trip(db, ride_id, by=caller.id, sees_all=caller.acts_for_others, ttl=ttl)
+    share, token = await share_trip(db, ride_id, caller=caller, ttl=ttl)
     return NewShareOut.of(share, token)
 
 

@@ -20,6 +20,7 @@ from catraca.domains.location.sharing.model import (
     trip_under_way,
 )
 from catraca.domains.rides import Ride, RideId
+from catraca.platform.auth import Principal
 from catraca.platform.clock import now
 from catraca.platform.database import Db, audit
 from catraca.platform.errors import Forbidden
@@ -29,14 +30,14 @@ from catraca.platform.redis_client import RedisClient
 TOKEN_SHAPE: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
-async def share_trip(db: Db, ride_id: UUID, *, by: UUID, sees_all: bool, ttl: timedelta) -> tuple[Share, str]:
+async def share_trip(db: Db, ride_id: UUID, *, caller: Principal, ttl: timedelta) -> tuple[Share, str]:
     """Make a link; returns it with its token, which is not stored. A repeat makes another link."""
-    ride = await _visible_ride(db, ride_id, by=by, sees_all=sees_all, lock=True)
-    if ride.passenger_id != by:
+    ride = await _visible_ride(db, ride_id, by=caller.id, sees_all=caller.acts_for_others, lock=True)
+    if ride.passenger_id != caller.id:
         raise Forbidden  # The token is for the passenger only.
     if not (ride.is_open or ride.is_driven):
         raise RideEnded
-    await store.delete_expired(db, ride.id)
+    await store.delete_ended(db, ride.id)
     token = new_token()
     share = await store.insert_share(
         db,
@@ -45,6 +46,7 @@ async def share_trip(db: Db, ride_id: UUID, *, by: UUID, sees_all: bool, ttl: ti
         passenger_id=ride.passenger_id,
         digest=token_digest(token),
         ttl=ttl,
+        granted_at=caller.issued_at,
     )
     if share is None:
         raise TooManyShares(most=MAX_SHARES)
@@ -106,5 +108,5 @@ def _ended_long_ago(ride: Ride) -> bool:
 
 
 async def prune_shares(db: Db, *, limit: int = 1000) -> int:
-    """Delete expired links, at most `limit`; returns how many."""
+    """Delete links that expired or ended with the passenger's tokens, at most `limit`; returns how many."""
     return await store.prune(db, limit=limit)

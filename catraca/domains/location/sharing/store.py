@@ -1,7 +1,10 @@
-"""Every statement on trip_shares. A transaction that inserts a link has locked the ride's row."""
+"""Every statement on trip_shares. A transaction that inserts a link has locked the ride's row.
+
+A link works until it expires, and while `access_holds`: until the passenger's tokens are revoked.
+"""
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from catraca.domains.location.sharing.model import MAX_SHARES, Share, ShareId
@@ -9,17 +12,26 @@ from catraca.platform.database import Db, Row
 from catraca.platform.database.invariants import ConstraintHeld, Rule
 
 SHARES = "SELECT id, ride_id, created_at, expires_at FROM trip_shares"
+WORKS = "expires_at > clock_timestamp() AND access_holds(passenger_id, granted_at)"
 MAX_EXPORTED = 1000
 
 
 async def insert_share(
-    db: Db, share_id: ShareId, *, ride_id: UUID, passenger_id: UUID, digest: bytes, ttl: timedelta
+    db: Db,
+    share_id: ShareId,
+    *,
+    ride_id: UUID,
+    passenger_id: UUID,
+    digest: bytes,
+    ttl: timedelta,
+    granted_at: datetime,
 ) -> Share | None:
     """The new link, in the ride's first free place; None if all places are taken."""
     row = await db.fetchrow(
         "WITH moment AS MATERIALIZED (SELECT clock_timestamp() AS at)"
-        " INSERT INTO trip_shares (id, ride_id, passenger_id, digest, place, created_at, expires_at)"
-        " SELECT $1, $2, $3, $4, free.place, moment.at, moment.at + $5::interval"
+        " INSERT INTO trip_shares (id, ride_id, passenger_id, digest, place, created_at, expires_at,"
+        "   granted_at)"
+        " SELECT $1, $2, $3, $4, free.place, moment.at, moment.at + $5::interval, $7"
         " FROM generate_series(1, $6::integer) AS free (place) CROSS JOIN moment"
         " WHERE NOT EXISTS (SELECT FROM trip_shares s WHERE s.ride_id = $2 AND s.place = free.place)"
         " ORDER BY free.place LIMIT 1"
@@ -30,27 +42,22 @@ async def insert_share(
         digest,
         ttl,
         MAX_SHARES,
+        granted_at,
     )
     return None if row is None else _share(row)
 
 
-async def delete_expired(db: Db, ride_id: UUID) -> None:
-    await db.execute(
-        "DELETE FROM trip_shares WHERE ride_id = $1 AND expires_at <= clock_timestamp()", ride_id
-    )
+async def delete_ended(db: Db, ride_id: UUID) -> None:
+    await db.execute(f"DELETE FROM trip_shares WHERE ride_id = $1 AND NOT ({WORKS})", ride_id)  # noqa: S608
 
 
 async def ride_of_link(db: Db, digest: bytes) -> UUID | None:
     """The link's ride; None if the link is unknown, expired or revoked."""
-    return await db.fetchval(
-        "SELECT ride_id FROM trip_shares WHERE digest = $1 AND expires_at > clock_timestamp()", digest
-    )
+    return await db.fetchval(f"SELECT ride_id FROM trip_shares WHERE digest = $1 AND {WORKS}", digest)  # noqa: S608
 
 
 async def live_shares(db: Db, ride_id: UUID) -> Sequence[Share]:
-    rows = await db.fetch(
-        f"{SHARES} WHERE ride_id = $1 AND expires_at > clock_timestamp() ORDER BY id", ride_id
-    )
+    rows = await db.fetch(f"{SHARES} WHERE ride_id = $1 AND {WORKS} ORDER BY id", ride_id)
     return [_share(row) for row in rows]
 
 
@@ -76,9 +83,11 @@ async def erase(db: Db, passenger_id: UUID) -> None:
 
 async def prune(db: Db, *, limit: int) -> int:
     return await db.fetchval(
-        "WITH expired AS (SELECT id FROM trip_shares WHERE expires_at <= (SELECT clock_timestamp())"
-        "              ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED),"
-        " deleted AS (DELETE FROM trip_shares s USING expired e WHERE s.id = e.id RETURNING 1)"
+        "WITH ended AS (SELECT s.id FROM trip_shares s JOIN users u ON u.id = s.passenger_id"
+        "              WHERE s.expires_at <= (SELECT clock_timestamp())"
+        "                OR u.tokens_valid_after > s.granted_at"
+        "              LIMIT $1 FOR UPDATE OF s SKIP LOCKED),"
+        " deleted AS (DELETE FROM trip_shares s USING ended e WHERE s.id = e.id RETURNING 1)"
         " SELECT count(*) FROM deleted",
         limit,
     )

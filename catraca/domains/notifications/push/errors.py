@@ -17,6 +17,13 @@ class PushEndpointRefused(Refusal):
     status = 422
 
 
+class PushEndpointTaken(Refusal):
+    """The endpoint belongs to a device of another account, and the given keys are not that device's."""
+
+    code = "push_endpoint_taken"
+    status = 409
+
+
 class PushKeysInvalid(Refusal):
     code = "push_keys_invalid"
     status = 422

@@ -55,9 +55,13 @@ async def list_push_subscriptions(db: OpenDb, caller: Caller) -> DevicesOut:
     responses=problems(401, 409, 422),
 )
 async def subscribe_device(body: SubscriptionIn, db: OpenDb, caller: Caller, parts: Parts) -> DeviceOut:
-    """Subscribes a device to web push, or renews it. A user's oldest devices beyond ten are removed."""
+    """Subscribes a device to web push, or renews it. A user's oldest devices beyond ten are removed.
+
+    The device ends when your tokens are revoked, and is then subscribed again. A device of another account
+    becomes yours if you give its keys; 409 `push_endpoint_taken` if they are not its keys.
+    """
     _public_key(parts)
-    device = await service.subscribe_device(db, caller.id, body.to_subscription(), hosts=parts.hosts)
+    device = await service.subscribe_device(db, caller, body.to_subscription(), hosts=parts.hosts)
     return DeviceOut.of(device)
 
 

@@ -11,10 +11,11 @@ from prometheus_client import Counter
 
 from catraca.domains.notifications.model import Notification
 from catraca.domains.notifications.push import store
-from catraca.domains.notifications.push.errors import PushEndpointRefused, PushKeysInvalid
+from catraca.domains.notifications.push.errors import PushEndpointRefused, PushEndpointTaken, PushKeysInvalid
 from catraca.domains.notifications.push.store import Device, PendingPush
 from catraca.domains.people import PersonalData
 from catraca.events import PushDue
+from catraca.platform.auth import Principal
 from catraca.platform.clock import now
 from catraca.platform.database import Db, outbox
 from catraca.platform.web_push import (
@@ -65,14 +66,21 @@ URGENT_TYPES = frozenset(
 )
 
 
-async def subscribe_device(db: Db, user_id: UUID, subscription: Subscription, *, hosts: PushHosts) -> Device:
-    """Subscribe a device, or renew it. Deletes the user's oldest devices beyond the maximum."""
+async def subscribe_device(
+    db: Db, caller: Principal, subscription: Subscription, *, hosts: PushHosts
+) -> Device:
+    """Subscribe a device, or renew it. Deletes the user's oldest devices beyond the maximum.
+
+    A device of another account moves to the caller if its keys are given: then it is the same device.
+    """
     if not hosts.allow(subscription.endpoint):
         raise PushEndpointRefused
     if not read_keys(subscription.p256dh, subscription.auth):
         raise PushKeysInvalid
-    device = await store.save_subscription(db, user_id, subscription)
-    await store.delete_oldest(db, user_id, keep=MAX_DEVICES)
+    device = await store.save_subscription(db, caller.id, subscription, granted_at=caller.issued_at)
+    if device is None:
+        raise PushEndpointTaken
+    await store.delete_oldest(db, caller.id, keep=MAX_DEVICES)
     return device
 
 
@@ -90,6 +98,11 @@ async def _export(db: Db, user_id: UUID) -> object:
 
 
 DEVICE_DATA = PersonalData("push_devices", export=_export, erase=store.delete_devices)
+
+
+async def prune_devices(db: Db, *, limit: int = 1000) -> int:
+    """Delete devices that ended with their owner's tokens, at most `limit`; returns how many."""
+    return await store.prune_ended(db, limit=limit)
 
 
 async def schedule_pushes(db: Db, notifications: Sequence[Notification]) -> None:

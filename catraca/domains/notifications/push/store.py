@@ -1,4 +1,4 @@
-"""SQL on push_subscriptions."""
+"""SQL on push_subscriptions. A device counts while `access_holds`: until its owner's tokens are revoked."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -28,21 +28,33 @@ class PendingPush:
     acknowledged: bool
 
 
-async def save_subscription(db: Db, user_id: UUID, subscription: Subscription) -> Device:
-    """Insert or renew; an endpoint of another user becomes this user's."""
+async def save_subscription(
+    db: Db, user_id: UUID, subscription: Subscription, *, granted_at: datetime
+) -> Device | None:
+    """Insert or renew. Another user's device becomes this user's if its keys are given; None if not.
+
+    Digests are compared, not the keys: the time that a comparison takes then says nothing about a key.
+    """
     row = await db.fetchrow(
-        "INSERT INTO push_subscriptions (id, user_id, endpoint, p256dh, auth) VALUES ($1, $2, $3, $4, $5)"
-        " ON CONFLICT (endpoint) DO UPDATE SET user_id = EXCLUDED.user_id, p256dh = EXCLUDED.p256dh,"
-        "   auth = EXCLUDED.auth, created_at = clock_timestamp()"
-        " RETURNING id, endpoint, created_at",
+        """
+        INSERT INTO push_subscriptions AS s (id, user_id, endpoint, p256dh, auth, granted_at)
+        VALUES ($1, $2, $3, $4, $5, $6)
+        ON CONFLICT (endpoint) DO UPDATE
+        SET user_id = EXCLUDED.user_id, p256dh = EXCLUDED.p256dh, auth = EXCLUDED.auth,
+          created_at = clock_timestamp(), granted_at = EXCLUDED.granted_at
+        WHERE s.user_id = EXCLUDED.user_id OR NOT access_holds(s.user_id, s.granted_at)
+          OR sha256(convert_to(s.p256dh || ' ' || s.auth, 'UTF8'))
+            = sha256(convert_to(EXCLUDED.p256dh || ' ' || EXCLUDED.auth, 'UTF8'))
+        RETURNING id, endpoint, created_at
+        """,
         new_id(),
         user_id,
         subscription.endpoint,
         subscription.p256dh,
         subscription.auth,
+        granted_at,
     )
-    assert row is not None
-    return Device(**row)
+    return None if row is None else Device(**row)
 
 
 async def delete_oldest(db: Db, user_id: UUID, *, keep: int) -> None:
@@ -57,7 +69,8 @@ async def delete_oldest(db: Db, user_id: UUID, *, keep: int) -> None:
 
 async def read_devices(db: Db, user_id: UUID) -> list[Device]:
     rows = await db.fetch(
-        "SELECT id, endpoint, created_at FROM push_subscriptions WHERE user_id = $1 ORDER BY created_at",
+        "SELECT id, endpoint, created_at FROM push_subscriptions"
+        " WHERE user_id = $1 AND access_holds(user_id, granted_at) ORDER BY created_at",
         user_id,
     )
     return [Device(**row) for row in rows]
@@ -66,7 +79,8 @@ async def read_devices(db: Db, user_id: UUID) -> list[Device]:
 async def subscriptions_of(db: Db, user_ids: Iterable[UUID]) -> Sequence[tuple[UUID, UUID]]:
     """Return (user, subscription) pairs."""
     rows = await db.fetch(
-        "SELECT user_id, id FROM push_subscriptions WHERE user_id = ANY ($1::uuid[]) ORDER BY id",
+        "SELECT user_id, id FROM push_subscriptions"
+        " WHERE user_id = ANY ($1::uuid[]) AND access_holds(user_id, granted_at) ORDER BY id",
         list(user_ids),
     )
     return [(row["user_id"], row["id"]) for row in rows]
@@ -80,7 +94,7 @@ async def read_pending(db: Db, subscription_id: UUID, *, user_id: UUID, seq: int
         " FROM push_subscriptions s"
         " JOIN notifications n ON n.user_id = s.user_id AND n.seq = $3"
         " JOIN notification_heads h ON h.user_id = s.user_id"
-        " WHERE s.id = $1 AND s.user_id = $2",
+        " WHERE s.id = $1 AND s.user_id = $2 AND access_holds(s.user_id, s.granted_at)",
         subscription_id,
         user_id,
         seq,
@@ -103,3 +117,14 @@ async def delete_subscription(db: Db, user_id: UUID, subscription_id: UUID) -> N
 
 async def delete_devices(db: Db, user_id: UUID) -> None:
     await db.execute("DELETE FROM push_subscriptions WHERE user_id = $1", user_id)
+
+
+async def prune_ended(db: Db, *, limit: int) -> int:
+    """Delete devices whose owner's tokens were revoked after they were subscribed; returns how many."""
+    return await db.fetchval(
+        "WITH ended AS (SELECT s.id FROM push_subscriptions s JOIN users u ON u.id = s.user_id"
+        "              WHERE u.tokens_valid_after > s.granted_at LIMIT $1 FOR UPDATE OF s SKIP LOCKED),"
+        " deleted AS (DELETE FROM push_subscriptions s USING ended e WHERE s.id = e.id RETURNING 1)"
+        " SELECT count(*) FROM deleted",
+        limit,
+    )

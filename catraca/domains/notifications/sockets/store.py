@@ -4,6 +4,7 @@ from datetime import datetime, timedelta
 
 from catraca.platform.auth import Principal
 from catraca.platform.database import Db
+from catraca.platform.errors import TokenRevoked
 from catraca.platform.ids import token_digest
 
 PRUNED_AT_ONCE = 5000
@@ -24,15 +25,20 @@ async def insert_ticket(db: Db, ticket: str, principal: Principal, *, lifetime: 
 
 
 async def use_ticket(db: Db, ticket: str) -> Principal | None:
-    """Delete the ticket; return its principal, or None if it is unknown, used or expired."""
+    """Delete the ticket; return its principal, or None if it is unknown, used or expired.
+
+    Raises `TokenRevoked` if the token of the ticket was revoked.
+    """
     row = await db.fetchrow(
         "DELETE FROM ws_tickets WHERE digest = $1"
         " RETURNING user_id, roles, token_issued_at, token_expires_at,"
-        "   expires_at > clock_timestamp() AS is_good",
+        "   expires_at > clock_timestamp() AS is_good, access_holds(user_id, token_issued_at) AS holds",
         token_digest(ticket),
     )
     if row is None or not row["is_good"]:
         return None
+    if not row["holds"]:
+        raise TokenRevoked
     return Principal(
         id=row["user_id"],
         roles=frozenset(row["roles"]),

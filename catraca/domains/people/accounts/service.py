@@ -8,7 +8,12 @@ from uuid import UUID
 from catraca.domains.people import store as users
 from catraca.domains.people.accounts import store
 from catraca.domains.people.accounts.model import NewUser, Standing, UserChange
-from catraca.domains.people.credentials.service import erase_password_links, export_password_links
+from catraca.domains.people.credentials.service import (
+    erase_password_links,
+    export_password_links,
+    grant_link_again,
+    read_unused_link,
+)
 from catraca.domains.people.drivers.model import DriverChange
 from catraca.domains.people.drivers.service import (
     add_approved_drivers,
@@ -118,20 +123,29 @@ async def change_self(
 async def decide_roles(
     db: Db, user_id: UserId, roles: Iterable[Role], *, driver_approval: ApprovalRule, by: UUID
 ) -> User:
-    """Replace a user's roles and revoke the tokens with the old ones."""
+    """Replace a user's roles and revoke the tokens with the old ones.
+
+    An unused password link stays: it is the way in for its owner, who may get roles before the first sign-in.
+    """
     user = await lock_active_user(db, user_id)
     roles = frozenset(roles)
     if user.driver is None and "driver" in roles:
         await make_driver(db, user_id, driver_approval=driver_approval)
+    link = await read_unused_link(db, user_id)
     await store.set_roles(db, user_id, roles)
     await store.revoke_tokens(db, user_id)
+    if link is not None:
+        await grant_link_again(db, link)
     change: dict[str, object] = {"from": sorted(user.roles), "to": sorted(roles)}
     await record_audit(db, "roles_decided", user_id, by=by, data=change)
     return await get_user(db, user_id)
 
 
 async def sign_out(db: Db, user_id: UserId, *, by: UUID) -> None:
-    """Revoke every token of the user. Audited if `by` is not the user."""
+    """Revoke every token of the user, and with them devices, links and tickets (`access_holds`).
+
+    Audited if `by` is not the user.
+    """
     if not await store.revoke_tokens(db, user_id):
         raise NotFound
     if by != user_id:

@@ -18,7 +18,7 @@ class PasswordLoginOff(Refusal):
 
 
 class PasswordLinkInvalid(Refusal):
-    """The link is unknown, used or expired; in each case a new link is needed."""
+    """The link is unknown, used, expired or revoked; in each case a new link is needed."""
 
     code = "password_link_invalid"
     status = 404

@@ -83,6 +83,16 @@ async def _use_link(db: Db, user_id: UserId, link: bytes, password_hash: str) ->
     await store.set_password(db, user_id, password_hash)
 
 
+async def read_unused_link(db: Db, user_id: UserId) -> bytes | None:
+    """The digest of the user's link, if it can be used."""
+    return await store.read_unused_link(db, user_id)
+
+
+async def grant_link_again(db: Db, link: bytes) -> None:
+    """Let this link outlast a revocation in the same transaction. Safe to repeat."""
+    await store.grant_again(db, link)
+
+
 async def export_password_links(db: Db, user_id: UserId) -> list[dict[str, object]]:
     return [dict(link) for link in await store.read_links(db, user_id)]
 

@@ -70,7 +70,8 @@ async def read_link_owner(db: Db, token_sha256: bytes) -> Row | None:
     """The owner of a usable link. Only `use_link` decides whether a link is used."""
     return await db.fetchrow(
         "SELECT u.id, u.email_folded FROM password_links l JOIN users u ON u.id = l.user_id"
-        " WHERE l.token_sha256 = $1 AND l.used_at IS NULL AND l.expires_at > clock_timestamp()",
+        " WHERE l.token_sha256 = $1 AND l.used_at IS NULL AND l.expires_at > clock_timestamp()"
+        "   AND access_holds(l.user_id, l.granted_at)",
         token_sha256,
     )
 
@@ -79,10 +80,27 @@ async def use_link(db: Db, token_sha256: bytes) -> bool:
     """True for exactly one call per link."""
     used = await db.fetchval(
         "UPDATE password_links SET used_at = clock_timestamp()"
-        " WHERE token_sha256 = $1 AND used_at IS NULL AND expires_at > clock_timestamp() RETURNING true",
+        " WHERE token_sha256 = $1 AND used_at IS NULL AND expires_at > clock_timestamp()"
+        "   AND access_holds(user_id, granted_at) RETURNING true",
         token_sha256,
     )
     return used is not None
+
+
+async def read_unused_link(db: Db, user_id: UserId) -> bytes | None:
+    """The digest of the user's link, if it can be used."""
+    return await db.fetchval(
+        "SELECT token_sha256 FROM password_links WHERE user_id = $1 AND used_at IS NULL"
+        " AND expires_at > clock_timestamp() AND access_holds(user_id, granted_at)",
+        user_id,
+    )
+
+
+async def grant_again(db: Db, token_sha256: bytes) -> None:
+    """The link outlasts every revocation until now."""
+    await db.execute(
+        "UPDATE password_links SET granted_at = clock_timestamp() WHERE token_sha256 = $1", token_sha256
+    )
 
 
 async def delete_unused_links(db: Db, user_id: UserId) -> None:
@@ -95,9 +113,10 @@ async def delete_links(db: Db, user_id: UserId) -> None:
 
 async def prune_password_links(db: Db, *, limit: int) -> int:
     return await db.fetchval(
-        "WITH dead AS (SELECT token_sha256 FROM password_links"
-        "              WHERE used_at IS NOT NULL OR expires_at <= clock_timestamp()"
-        "              LIMIT $1 FOR UPDATE SKIP LOCKED),"
+        "WITH dead AS (SELECT l.token_sha256 FROM password_links l JOIN users u ON u.id = l.user_id"
+        "              WHERE l.used_at IS NOT NULL OR l.expires_at <= clock_timestamp()"
+        "                OR u.tokens_valid_after > l.granted_at"
+        "              LIMIT $1 FOR UPDATE OF l SKIP LOCKED),"
         " gone AS (DELETE FROM password_links l USING dead"
         "          WHERE l.token_sha256 = dead.token_sha256 RETURNING 1)"
         " SELECT count(*) FROM gone",

@@ -50,10 +50,13 @@ async def insert_worker(
 
 
 async def update_worker(db: Db, worker_no: SubjectNo, details: WorkerDetails) -> Worker:
+    """A retired worker loses the calendar link, for good."""
     row = await db.fetchrow(
         f"""
         UPDATE subjects AS s
-        SET name = $2, time_zone = $3, holidays_country = $4, holidays_state = $5, retired = $6
+        SET name = $2, time_zone = $3, holidays_country = $4, holidays_state = $5, retired = $6,
+          feed_hash = CASE WHEN $6 THEN NULL ELSE feed_hash END,
+          feed_granted_at = CASE WHEN $6 THEN NULL ELSE feed_granted_at END
         WHERE no = $1
         RETURNING {WORKER}
         """,  # noqa: S608

@@ -54,11 +54,15 @@ async def get_appointment_calendar(appointment_id: UUID, db: OpenDb, caller: Cal
     tags=TAGS,
     summary="Create a worker's calendar link",
     status_code=201,
-    responses=problems(401, 403, 404, 422),
+    responses=problems(401, 403, 404, 409, 422),
 )
 @stores_no_response
 async def make_calendar_link(worker_id: UUID, db: OpenDb, caller: Caller) -> CalendarLinkOut:
-    """A secret address to which calendar programs subscribe. A new link ends the one before."""
+    """A secret address to which calendar programs subscribe. A new link ends the one before.
+
+    The link also ends when the worker is retired, and when the worker's account is signed out everywhere,
+    gets a new password or other roles.
+    """
     token = await service.make_link(db, caller, SubjectId(worker_id))
     return CalendarLinkOut(path=f"/v1/scheduling/calendars/{token}.ics")
 

@@ -10,6 +10,7 @@ from catraca.domains.scheduling.appointments.model import Appointment
 from catraca.domains.scheduling.appointments.service import get_for_party
 from catraca.domains.scheduling.calendars import store
 from catraca.domains.scheduling.calendars.model import write_calendar
+from catraca.domains.scheduling.errors import WorkerRetired
 from catraca.domains.scheduling.shared.model import Names, SubjectId
 from catraca.platform.auth import Principal
 from catraca.platform.database import Db
@@ -29,11 +30,18 @@ async def write_appointment(db: Db, caller: Principal, appointment_id: UUID) -> 
 
 
 async def make_link(db: Db, caller: Principal, worker_id: SubjectId) -> str:
-    """A new secret for the worker's calendar; the one before ends. Only its digest is stored."""
+    """A new secret for the worker's calendar; the one before ends. Only its digest is stored.
+
+    The link ends when the tokens of the worker's account are revoked. A worker's own link is as old as the
+    token it is made with; an operator's is granted now, because other tokens are revoked than the operator's.
+    """
     await get_managed_worker(db, caller, worker_id)
     worker = await lock_worker(db, worker_id)
+    if worker.retired:
+        raise WorkerRetired
     token = new_token()
-    await store.set_link_digest(db, worker.no, token_digest(token))
+    granted_at = caller.issued_at if worker.user_id == caller.id else None
+    await store.set_link(db, worker.no, token_digest(token), granted_at=granted_at)
     await record_audit(db, "worker.calendar_linked", worker_id, by=caller.id)
     return token
 
@@ -42,7 +50,7 @@ async def end_link(db: Db, caller: Principal, worker_id: SubjectId) -> None:
     """Remove the link. Safe to repeat."""
     await get_managed_worker(db, caller, worker_id)
     worker = await lock_worker(db, worker_id)
-    await store.set_link_digest(db, worker.no, None)
+    await store.delete_link(db, worker.no)
     await record_audit(db, "worker.calendar_unlinked", worker_id, by=caller.id)
 
 

@@ -1,6 +1,6 @@
 """Statements on calendar links, and the appointments of a calendar."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from catraca.domains.scheduling.agendas.model import Worker
 from catraca.domains.scheduling.agendas.store import WORKER, worker_of
@@ -9,18 +9,30 @@ from catraca.domains.scheduling.appointments.store import READ, appointments_of
 from catraca.domains.scheduling.shared.model import SubjectNo
 from catraca.platform.database import Db
 
+# Until the tokens of the worker's account are revoked, as by a change of its roles.
+WORKS = "feed_hash IS NOT NULL AND access_holds(user_id, feed_granted_at)"
 
-async def set_link_digest(db: Db, worker_no: SubjectNo, digest: bytes | None) -> None:
-    """None: the worker has no link."""
-    await db.execute("UPDATE subjects SET feed_hash = $2 WHERE no = $1", worker_no, digest)
+
+async def set_link(db: Db, worker_no: SubjectNo, digest: bytes, *, granted_at: datetime | None) -> None:
+    """Replace the worker's link. Without `granted_at` it is granted now."""
+    await db.execute(
+        "UPDATE subjects SET feed_hash = $2, feed_granted_at = coalesce($3, clock_timestamp()) WHERE no = $1",
+        worker_no,
+        digest,
+        granted_at,
+    )
+
+
+async def delete_link(db: Db, worker_no: SubjectNo) -> None:
+    await db.execute("UPDATE subjects SET feed_hash = NULL, feed_granted_at = NULL WHERE no = $1", worker_no)
 
 
 async def has_link(db: Db, worker_no: SubjectNo) -> bool:
-    return await db.fetchval("SELECT feed_hash IS NOT NULL FROM subjects WHERE no = $1", worker_no)
+    return await db.fetchval(f"SELECT {WORKS} FROM subjects WHERE no = $1", worker_no)  # noqa: S608
 
 
 async def read_worker_by_link(db: Db, digest: bytes) -> Worker | None:
-    row = await db.fetchrow(f"SELECT {WORKER} FROM subjects s WHERE feed_hash = $1", digest)  # noqa: S608
+    row = await db.fetchrow(f"SELECT {WORKER} FROM subjects s WHERE feed_hash = $1 AND {WORKS}", digest)  # noqa: S608
     return None if row is None else worker_of(row)
 
 

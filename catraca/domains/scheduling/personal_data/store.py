@@ -55,7 +55,8 @@ async def erase_client(db: Db, client_id: UserId) -> None:
 async def erase_worker(db: Db, worker_no: SubjectNo) -> list[UUID]:
     """Erase a worker's name, account and texts, and retire the worker; returns time off that had a reason."""
     await db.execute(
-        "UPDATE subjects SET name = $2, user_id = NULL, feed_hash = NULL, retired = true WHERE no = $1",
+        "UPDATE subjects SET name = $2, user_id = NULL, feed_hash = NULL, feed_granted_at = NULL,"
+        " retired = true WHERE no = $1",
         worker_no,
         ERASED_NAME,
     )
