@@ -154,8 +154,10 @@ NOTIFIER = (
         binds=("notification.push_due",),
         role="notifier",
         does="Wakes devices that are not connected, by web push.",
-        # Each transaction holds a connection while it calls a push service.
-        concurrency=2,
+        # Sent while a message is prepared, so many at a time; the transactions after that are short.
+        processors=32,
+        concurrency=32,
+        prefetch=64,
     ),
     Queue(
         name="tracking_realtime_queue",

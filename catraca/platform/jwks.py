@@ -10,13 +10,13 @@ from http.client import HTTPException
 from math import inf
 from typing import IO, Any, cast
 from urllib.error import HTTPError
-from urllib.parse import urlsplit
 
 import jwt
 import structlog
 
 from catraca.platform.clock import monotonic_seconds
 from catraca.platform.errors import IdentityProviderUnavailable, TokenInvalid
+from catraca.platform.outbound import read_url
 
 log = structlog.get_logger()
 
@@ -39,8 +39,8 @@ class ProviderKeys:
     clock_margin = timedelta(seconds=5)
 
     def __init__(self, url: str, *, kept_seconds: float = 300.0, pause_seconds: float = 5.0) -> None:
-        if urlsplit(url).scheme not in ("https", "http"):
-            raise ValueError("the address of an identity provider's keys begins with https:// or http://")
+        # The form only: the provider is the operator's choice, and is often inside the operator's network.
+        read_url(url, schemes=("https", "http"), inside=True)
         self._url = url
         self._kept_seconds = kept_seconds
         self._pause_seconds = pause_seconds

@@ -6,13 +6,11 @@ The server's key is derived from its secret: all processes have the same key, an
 import base64
 import hashlib
 import secrets
-import ssl
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from http import HTTPStatus
 from typing import Literal
-from urllib.parse import urlsplit
 
 import jwt
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -22,9 +20,22 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from catraca.platform.call_limits import HostPauses, KeyLimits, NoTurn
 from catraca.platform.clock import monotonic_seconds, now
+from catraca.platform.outbound import (
+    AddressRefused,
+    CallFailed,
+    OutboundCaller,
+    OutboundUrl,
+    UrlRefused,
+    read_url,
+)
 
 SEND_SECONDS = 5.0
+# One slow push service must not take all senders of a process.
+CALLS_PER_HOST, HOST_WAIT_SECONDS = 16, 2.0
+SILENT_CALLS, PAUSE_SECONDS = 3, 30.0
+SIGNATURES_REMEMBERED = 100
 # Push services may refuse longer ones; the device reads the rest from the API.
 PAYLOAD_BYTES = 3000
 # A signature is reused for half of this time.
@@ -77,12 +88,13 @@ class PushKey:
         self._signed: dict[str, tuple[float, str]] = {}
         self.public = _write64(_point_of(self._private))
 
-    def authorization(self, endpoint: str) -> str:
-        """The `Authorization` header for the endpoint's push service; cached."""
-        parts = urlsplit(endpoint)
-        audience = f"{parts.scheme}://{parts.netloc}"
+    def authorization(self, audience: str) -> str:
+        """The `Authorization` header for a push service, given by its origin; cached."""
         until, header = self._signed.get(audience, (0.0, ""))
         if until < monotonic_seconds():
+            self._signed.pop(audience, None)
+            if len(self._signed) >= SIGNATURES_REMEMBERED:
+                del self._signed[next(iter(self._signed))]
             claims = {"aud": audience, "exp": now() + SIGNED_FOR, "sub": self._contact}
             token = jwt.encode(claims, self._private, algorithm="ES256")
             header = f"vapid t={token}, k={self.public}"
@@ -94,27 +106,34 @@ class PushHosts:
     """The allowed push services: a subscription's address comes from the client and must not be trusted."""
 
     def __init__(self, hosts: Sequence[str]) -> None:
-        """Each is a host, a host with `*.` for its subdomains, or a whole origin for tests and proxies."""
-        self._hosts = [host.lower() for host in hosts]
+        """Each is a host, a host with `*.` for its subdomains, or a whole origin for tests and proxies.
 
-    def allow(self, endpoint: str) -> bool:
+        A whole origin is the operator's own: it may have any port and address, and be without TLS.
+        """
+        self._hosts = [host.lower() for host in hosts if "://" not in host]
+        self.own_origins = frozenset(
+            read_url(host, schemes=("https", "http"), inside=True).origin for host in hosts if "://" in host
+        )
+
+    def read(self, endpoint: str) -> OutboundUrl | None:
+        """The parts of an allowed endpoint; None for any other."""
+        if len(endpoint) > ENDPOINT_CHARACTERS:
+            return None
         try:
-            parts = urlsplit(endpoint)
-            host, port = (parts.hostname or "").lower(), parts.port
-        except ValueError:
-            return False
-        if len(endpoint) > ENDPOINT_CHARACTERS or parts.username is not None or not endpoint.isprintable():
-            return False
-        if f"{parts.scheme}://{parts.netloc}".lower() in self._hosts:
-            return True
-        return (
-            parts.scheme == "https"
-            and port in (None, 443)
+            url = read_url(endpoint, schemes=("https", "http"), inside=True)
+        except UrlRefused:
+            return None
+        is_allowed = url.origin in self.own_origins or (
+            (url.scheme, url.port) == ("https", 443)
             and any(
-                host == known or (known.startswith("*.") and host.endswith(known[1:]))
+                url.host == known or (known.startswith("*.") and url.host.endswith(known[1:]))
                 for known in self._hosts
             )
         )
+        return url if is_allowed else None
+
+    def allow(self, endpoint: str) -> bool:
+        return self.read(endpoint) is not None
 
 
 def read_keys(p256dh: str, auth: str) -> bool:
@@ -128,35 +147,52 @@ def read_keys(p256dh: str, auth: str) -> bool:
 
 
 class Pusher:
-    """Sends to push services, with a new connection for each message: there are few."""
+    """Sends to push services. One that does not answer is paused, and few calls to each run at a time."""
 
-    def __init__(self, key: PushKey) -> None:
+    def __init__(self, key: PushKey, hosts: PushHosts) -> None:
         self._key = key
-        self._trusted: ssl.SSLContext | None = None
+        self._hosts = hosts
+        self._caller = OutboundCaller(seconds=SEND_SECONDS, own_origins=hosts.own_origins)
+        self._limits = KeyLimits(at_once=CALLS_PER_HOST, wait_seconds=HOST_WAIT_SECONDS)
+        self._pauses = HostPauses(failures=SILENT_CALLS, pause_seconds=PAUSE_SECONDS)
 
     async def push(
         self, to: Subscription, payload: bytes, *, ttl_seconds: int, urgency: Urgency = "normal"
     ) -> None:
         """Raises `PushGone` if the subscription has ended, `PushFailed` for any other failure."""
-        import httpx
-
+        url = self._hosts.read(to.endpoint)
+        if url is None:  # allowed when it was stored, by other settings or an older version
+            raise PushGone
         headers = {
-            "authorization": self._key.authorization(to.endpoint),
+            "authorization": self._key.authorization(url.origin),
             "content-encoding": "aes128gcm",
             "content-type": "application/octet-stream",
             "ttl": str(ttl_seconds),
             "urgency": urgency,
         }
-        self._trusted = self._trusted or ssl.create_default_context()
         try:
-            async with httpx.AsyncClient(timeout=SEND_SECONDS, verify=self._trusted) as http:
-                answer = await http.post(to.endpoint, content=seal(to, payload), headers=headers)
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise PushFailed(type(error).__name__) from error
-        if answer.status_code in (HTTPStatus.NOT_FOUND, HTTPStatus.GONE):
+            async with self._limits.turn(url.origin):
+                status = await self._post(url, seal(to, payload), headers)
+        except NoTurn as error:
+            raise PushFailed("push_service_busy") from error
+        if status in (HTTPStatus.NOT_FOUND, HTTPStatus.GONE):
             raise PushGone
-        if not answer.is_success:
-            raise PushFailed(f"status_{answer.status_code}")
+        if not HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
+            raise PushFailed(f"status_{status}")
+
+    async def _post(self, url: OutboundUrl, content: bytes, headers: Mapping[str, str]) -> int:
+        # Checked after the wait for a turn: those who wait for a silent service stop waiting with its pause.
+        if self._pauses.is_paused(url.origin):
+            raise PushFailed("push_service_paused")
+        try:
+            status = await self._caller.post(url, content, headers)
+        except AddressRefused as error:
+            raise PushFailed(error.code) from error
+        except CallFailed as error:
+            self._pauses.record_silence(url.origin)
+            raise PushFailed(error.code) from error
+        self._pauses.record_answer(url.origin)
+        return status
 
 
 def seal(

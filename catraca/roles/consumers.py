@@ -11,10 +11,12 @@ from catraca.domains.location import ShownPosition
 from catraca.domains.location.positions.handlers import tracking
 from catraca.domains.location.positions.model import encode_positions
 from catraca.domains.location.positions.service import Deliver
+from catraca.domains.matching import Matcher
 from catraca.domains.matching.search import handlers as matching_handlers
 from catraca.domains.notifications import NOTIFICATIONS_CHANNEL, POSITIONS_CHANNEL, Notifier
 from catraca.domains.notifications.messages import handlers as notification_handlers
 from catraca.domains.notifications.push import handlers as push_handlers
+from catraca.domains.notifications.push.service import PushSender
 from catraca.domains.onboarding import Seal
 from catraca.domains.onboarding import handlers as onboarding_handlers
 from catraca.domains.onboarding.handlers import Welcome
@@ -24,16 +26,15 @@ from catraca.platform.bus import QueueHandlers, QueueWorker, Topology, TopologyR
 from catraca.platform.bus.handlers import AnyHandlers
 from catraca.platform.event import Event, key_of
 from catraca.platform.mail import Mailer
-from catraca.platform.redis_client import RedisClient
-from catraca.platform.web_push import Pusher, PushKey
+from catraca.platform.web_push import Pusher, PushHosts, PushKey
 from catraca.roles import ROLES
 from catraca.roles.domain_rules import alert_rule, matcher_of
 from catraca.roles.parts import Parts
 from catraca.roles.runner import Life, all_of
-from catraca.settings import Settings
 
 
-def _welcome(settings: Settings, _redis: RedisClient) -> Welcome | None:
+def _welcome(parts: Parts) -> Welcome | None:
+    settings = parts.settings
     if settings.onboarding.mail_url is None or settings.onboarding.password_page_url is None:
         return None
     return Welcome(
@@ -44,32 +45,38 @@ def _welcome(settings: Settings, _redis: RedisClient) -> Welcome | None:
     )
 
 
-def _notifier(settings: Settings, redis: RedisClient) -> Notifier:
+def _notifier(parts: Parts) -> Notifier:
     return Notifier(
-        lambda payload: redis_pubsub.publish(redis, NOTIFICATIONS_CHANNEL, payload),
-        currency=settings.fares.currency,
-        pushes=settings.notifications.push_contact is not None,
+        lambda payload: redis_pubsub.publish(parts.redis, NOTIFICATIONS_CHANNEL, payload),
+        currency=parts.settings.fares.currency,
+        pushes=parts.settings.notifications.push_contact is not None,
     )
 
 
-def _pusher(settings: Settings, _redis: RedisClient) -> Pusher | None:
-    if settings.notifications.push_contact is None:
+def _push_sender(parts: Parts) -> PushSender | None:
+    settings = parts.settings.notifications
+    if settings.push_contact is None:
         return None
-    return Pusher(PushKey(settings.signing_secret(), contact=settings.notifications.push_contact))
+    key = PushKey(parts.settings.signing_secret(), contact=settings.push_contact)
+    return PushSender(parts.database, Pusher(key, PushHosts(settings.push_hosts)))
 
 
-def _show_to_sockets(_settings: Settings, redis: RedisClient) -> Deliver:
+def _show_to_sockets(parts: Parts) -> Deliver:
     async def show(positions: Sequence[ShownPosition]) -> None:
-        await redis_pubsub.publish(redis, POSITIONS_CHANNEL, encode_positions(positions))
+        await redis_pubsub.publish(parts.redis, POSITIONS_CHANNEL, encode_positions(positions))
 
     return show
 
 
-def _alert_rule(settings: Settings, _redis: RedisClient) -> AlertRule:
-    return alert_rule(settings.analytics)
+def _matcher(parts: Parts) -> Matcher:
+    return matcher_of(parts.settings, parts.redis)
 
 
-Need = Callable[[Settings, RedisClient], object]
+def _alert_rule(parts: Parts) -> AlertRule:
+    return alert_rule(parts.settings.analytics)
+
+
+Need = Callable[[Parts], object]
 
 # Every handled queue, with what its handlers need. Queues and keys are known without settings.
 HANDLERS: tuple[tuple[AnyHandlers, *tuple[Need, ...]], ...] = (
@@ -78,9 +85,9 @@ HANDLERS: tuple[tuple[AnyHandlers, *tuple[Need, ...]], ...] = (
     (dead_letter_handlers.sign_up_handles,),
     (onboarding_handlers.sign_ups,),
     (onboarding_handlers.welcomes, _welcome),
-    *((one, matcher_of) for one in matching_handlers.HANDLERS),
+    *((one, _matcher) for one in matching_handlers.HANDLERS),
     *((one, _notifier) for one in notification_handlers.HANDLERS),
-    (push_handlers.handles, _pusher),
+    (push_handlers.handles, _push_sender),
     *((one, _alert_rule) for one in analytics_handlers.HANDLERS),
     (tracking, _show_to_sockets),
 )
@@ -90,9 +97,9 @@ def declared_handlers() -> list[AnyHandlers]:
     return [handlers for handlers, *_ in HANDLERS]
 
 
-def bound_handlers(settings: Settings, redis: RedisClient) -> list[QueueHandlers[Any]]:
+def bound_handlers(parts: Parts) -> list[QueueHandlers[Any]]:
     """The handlers of every queue, ready to run."""
-    return [handlers.bind(*(need(settings, redis) for need in needs)) for handlers, *needs in HANDLERS]
+    return [handlers.bind(*(need(parts) for need in needs)) for handlers, *needs in HANDLERS]
 
 
 def check_wiring(
@@ -120,7 +127,7 @@ def check_wiring(
 
 async def consume(parts: Parts, role: str, life: Life) -> None:
     """Run the consumers of this role's queues until the process stops."""
-    by_queue = {one.queue: one for one in bound_handlers(parts.settings, parts.redis)}
+    by_queue = {one.queue: one for one in bound_handlers(parts)}
     workers = [
         QueueWorker(
             queue,

@@ -60,14 +60,14 @@ def test_push_key_is_derived_from_the_secret() -> None:
 
 def test_signature_names_the_sender_and_the_push_service() -> None:
     key = PushKey("a secret", contact=CONTACT)
-    header = key.authorization("https://push.example.net/send/abc?x=1")
+    header = key.authorization("https://push.example.net")
     token, public = header.removeprefix("vapid t=").split(", k=")
     assert public == key.public
     verifying = ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), decoded(public))
     claims = jwt.decode(token, verifying, algorithms=["ES256"], audience="https://push.example.net")
     assert claims["sub"] == CONTACT
-    assert key.authorization("https://push.example.net/other") == header, "signing is not done for each"
-    assert key.authorization("https://other.example.net/") != header
+    assert key.authorization("https://push.example.net") == header, "signing is not done for each"
+    assert key.authorization("https://other.example.net") != header
 
 
 @pytest.mark.parametrize(
@@ -95,6 +95,18 @@ def test_known_push_services_are_allowed(endpoint: str) -> None:
         "https://127.0.0.1/",
         "https://[::1]/",
         "https://[::1/",
+        "https://[::1%25.push.apple.com]/x",
+        "https://::1%25.push.apple.com/x",
+        "https://fcm.googleapis.com\\@evil.example/",
+        "https://evil.example#.push.apple.com/",
+        "https://evil.example\\.push.apple.com/",
+        "https://evil.example/.push.apple.com",
+        "https://web.push.apple.com./x",
+        "https://.push.apple.com/x",
+        "https://web_.push.apple.com/x",
+        "https://\u212aey.push.apple.com/x",
+        "https://fcm.googleapis.com:0443x/",
+        "https://fcm.googleapis.com /",
         "https://169.254.169.254/latest/meta-data",
         "ftp://fcm.googleapis.com/",
         "https:fcm.googleapis.com",
@@ -116,8 +128,8 @@ def test_malformed_keys_are_refused() -> None:
 
 
 async def test_device_decrypts_and_failures_of_the_service_are_typed() -> None:
-    pusher = Pusher(PushKey("a secret", contact=CONTACT))
     async with push_service() as service:
+        pusher = Pusher(PushKey("a secret", contact=CONTACT), PushHosts([service.origin]))
         browser = Browser(f"{service.origin}/send/abc")
         keys = browser.subscription["keys"]
         to = Subscription(str(browser.subscription["endpoint"]), keys["p256dh"], keys["auth"])

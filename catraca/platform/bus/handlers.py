@@ -66,8 +66,8 @@ class QueueHandlers(Generic[T, *Needs]):
     queue: str
     # The handled keys. None: all of them.
     keys: Collection[str] | None
-    # Reads one message. Raises its fault; `Unreadable` if no retry can change that.
-    prepare: Callable[[Message], Awaitable[T]]
+    # Reads one message, without a transaction. Raises its fault; `Unreadable` if no retry can change that.
+    prepare: Callable[[Message, *Needs], Awaitable[T]]
     # Applies prepared messages in an open transaction, and may return the faults of single ones.
     write: Callable[[Db, Sequence[T], *Needs], Awaitable[Faults | None]]
     # Raises `Unreadable` for a body that a message with this key must not have. Unknown keys: any JSON.
@@ -76,12 +76,13 @@ class QueueHandlers(Generic[T, *Needs]):
     def bind(self, *needs: *Needs) -> "QueueHandlers[T]":
         """The same handlers with what they need."""
 
+        async def prepare(message: Message) -> T:
+            return await self.prepare(message, *needs)
+
         async def write(db: Db, prepared: Sequence[T]) -> Faults | None:
             return await self.write(db, prepared, *needs)
 
-        return QueueHandlers(
-            queue=self.queue, keys=self.keys, prepare=self.prepare, write=write, check=self.check
-        )
+        return QueueHandlers(queue=self.queue, keys=self.keys, prepare=prepare, write=write, check=self.check)
 
 
 AnyHandlers: TypeAlias = QueueHandlers[Any, *tuple[Any, ...]]
@@ -129,7 +130,7 @@ class EventHandlers(QueueHandlers[Call, *Needs], Generic[*Needs]):
         self.keys = None
         return function
 
-    async def _prepare(self, message: Message) -> Call:
+    async def _prepare(self, message: Message, *_needs: *Needs) -> Call:
         if self._for_all is not None:
             return Call(self._for_all, (message,), message.headers.trace)
         event = self._events.read(message)
@@ -173,7 +174,7 @@ def batch_handlers(
     """One function per batch; `prepare` returns what `write` needs of an event and its message."""
     reader = EventReader(kinds)
 
-    async def read_and_prepare(message: Message) -> T:
+    async def read_and_prepare(message: Message, *_needs: *Needs) -> T:
         return prepare(reader.read(message), message)
 
     keys = {key_of(kind) for kind in kinds}

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 import msgspec
@@ -16,11 +16,13 @@ from catraca.domains.notifications.push.store import Device, PendingPush
 from catraca.domains.people import PersonalData
 from catraca.events import PushDue
 from catraca.platform.auth import Principal
+from catraca.platform.call_limits import KeyLimits, NoTurn
 from catraca.platform.clock import now
-from catraca.platform.database import Db, outbox
+from catraca.platform.database import Database, Db, outbox
 from catraca.platform.web_push import (
     PAYLOAD_BYTES,
     Pusher,
+    PushFailed,
     PushGone,
     PushHosts,
     Subscription,
@@ -32,6 +34,8 @@ PUSHES = Counter("catraca_pushes_total", "Web pushes, by outcome.", ["outcome"])
 
 APP_NAME = "Catraca"
 MAX_DEVICES = 10
+PUSHES_PER_PERSON, PERSON_WAIT_SECONDS = 2, 1.0
+Outcome = Literal["not_needed", "too_late", "sent", "gone"]
 RIDE_LIFETIME = timedelta(hours=1)
 # Also not after the appointment begins.
 APPOINTMENT_LIFETIME = timedelta(days=1)
@@ -149,25 +153,52 @@ def build_push(pending: PendingPush, *, seq: int, age: timedelta) -> PushMessage
     return PushMessage(payload, left, "high" if pending.type in URGENT_TYPES else "normal")
 
 
-async def send_push(db: Db, pusher: Pusher, event: PushDue) -> None:
-    """Send a push, unless it is acknowledged or too late. Raises `PushFailed`, to be tried again."""
-    pending = await store.read_pending(db, event.subscription_id, user_id=event.user_id, seq=event.seq)
-    if pending is None or pending.acknowledged:
-        PUSHES.labels("not_needed").inc()
-        return
-    message = build_push(pending, seq=event.seq, age=now() - event.timestamp)
-    if message is None:
-        PUSHES.labels("too_late").inc()
-        return
-    try:
-        await pusher.push(
-            pending.subscription,
-            message.payload,
-            ttl_seconds=int(message.ttl.total_seconds()),
-            urgency=message.urgency,
-        )
-    except PushGone:
+class PushSender:
+    """Sends due pushes, without a transaction: a silent push service keeps no database connection.
+
+    Few pushes of one person are sent at a time, so that a person's dead devices do not take all senders.
+    """
+
+    def __init__(self, database: Database, pusher: Pusher) -> None:
+        self._database = database
+        self._pusher = pusher
+        self._limits = KeyLimits(at_once=PUSHES_PER_PERSON, wait_seconds=PERSON_WAIT_SECONDS)
+
+    async def send(self, event: PushDue) -> Outcome:
+        """Send a push, unless it is acknowledged or too late. Raises `PushFailed`, to be tried again.
+
+        A repeat sends it again: the device shows the same notification.
+        """
+        try:
+            async with self._limits.turn(event.user_id):
+                return await self._send(event)
+        except NoTurn as error:
+            raise PushFailed("person_busy") from error
+
+    async def _send(self, event: PushDue) -> Outcome:
+        async with self._database.connection() as db:
+            pending = await store.read_pending(
+                db, event.subscription_id, user_id=event.user_id, seq=event.seq
+            )
+        if pending is None or pending.acknowledged:
+            return "not_needed"
+        message = build_push(pending, seq=event.seq, age=now() - event.timestamp)
+        if message is None:
+            return "too_late"
+        try:
+            await self._pusher.push(
+                pending.subscription,
+                message.payload,
+                ttl_seconds=int(message.ttl.total_seconds()),
+                urgency=message.urgency,
+            )
+        except PushGone:
+            return "gone"
+        return "sent"
+
+
+async def record_outcome(db: Db, event: PushDue, outcome: Outcome) -> None:
+    """Delete a device that is gone. Safe to repeat."""
+    if outcome == "gone":
         await store.delete_subscription(db, event.user_id, event.subscription_id)
-        PUSHES.labels("gone").inc()
-    else:
-        PUSHES.labels("sent").inc()
+    db.after_commit(PUSHES.labels(outcome).inc)
