@@ -112,7 +112,7 @@ def _signer(settings: "Settings") -> Callable[[UUID, str], str]:
 
     from catraca.platform.auth import sign_token
 
-    secret, rules = settings.signing_secret(), settings.token_rules()
+    secret, rules = settings.existing_secret(), settings.token_rules()
     lifetime = timedelta(seconds=TOKEN_SECONDS)
     return lambda person_id, role: sign_token(
         secret, subject=person_id, roles=[role], lifetime=lifetime, rules=rules

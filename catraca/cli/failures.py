@@ -41,9 +41,9 @@ def _exit_code(error: Exception) -> int | None:
     from catraca.roles.listener import ListenFailed
     from catraca.roles.runner import RoleFailed
     from catraca.roles.supervisor import WorkersFailed
-    from catraca.settings import UnfitForProduction, WrongSettings
+    from catraca.settings import NoSecret, UnfitForProduction, WrongSettings
 
-    if isinstance(error, (WrongSettings, SchemaProblem, TopologyRefused, UnfitForProduction)):
+    if isinstance(error, (WrongSettings, NoSecret, SchemaProblem, TopologyRefused, UnfitForProduction)):
         return REFUSED
     if isinstance(error, Refusal):
         return FAILED if error.retry_after_seconds else REFUSED

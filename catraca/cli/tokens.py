@@ -30,7 +30,7 @@ def token(
         settings = read_settings()
         if settings.access.jwks_url:
             fail("your identity provider signs the tokens here (CATRACA_JWKS_URL)", REFUSED)
-        secret = settings.signing_secret()
+        secret = settings.existing_secret()
         lifetime = timedelta(seconds=ttl)
         tokens = [
             sign_token(secret, subject=subject, roles=role, lifetime=lifetime, rules=settings.token_rules())

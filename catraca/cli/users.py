@@ -124,7 +124,7 @@ async def _import(
             task = bar.add_task("", total=size, counts=progress)
             await import_sign_ups(
                 parts.bus.publish,
-                Seal(settings.signing_secret()),
+                Seal(settings.existing_secret()),
                 _chunks(source, bar, task),
                 kind=kind,
                 key=key,

@@ -8,7 +8,11 @@ from email.headerregistry import Address
 from email.message import EmailMessage
 from urllib.parse import unquote, urlsplit
 
+import structlog
+
 from catraca.platform.errors import Away
+
+log = structlog.get_logger()
 
 SEND_SECONDS = 5.0
 PORTS = {"smtp": 587, "smtps": 465}
@@ -35,10 +39,11 @@ class Letter:
 class Mailer:
     """Sends one letter at a time, in a thread. `url` is `smtp://user:password@host:port`, or smtps.
 
-    With `smtp`, a password is sent only after STARTTLS.
+    With `smtp`, letters are sent after STARTTLS, and the server's certificate is verified. `needs_tls=False`
+    uses what the server offers, unverified or nothing; a password is never sent so.
     """
 
-    def __init__(self, url: str, *, sender: str) -> None:
+    def __init__(self, url: str, *, sender: str, needs_tls: bool = True) -> None:
         parts = urlsplit(url)
         self._encrypted = parts.scheme == "smtps"
         self._host = parts.hostname or "localhost"
@@ -46,6 +51,7 @@ class Mailer:
         self._user = unquote(parts.username) if parts.username else None
         self._password = unquote(parts.password or "")
         self._sender = sender
+        self._needs_tls = needs_tls or self._user is not None
 
     async def send(self, letter: Letter) -> None:
         """Raises `MailAway` or `MailRefused`; after either the letter may be sent again."""
@@ -83,14 +89,28 @@ class Mailer:
         else:
             server = smtplib.SMTP(self._host, self._port, timeout=SEND_SECONDS)
         try:
+            if not self._encrypted:
+                self._start_tls(server, context)
             if self._user is not None:
-                if not self._encrypted:
-                    server.starttls(context=context)
                 server.login(self._user, self._password)
         except BaseException:
             server.close()
             raise
         return server
+
+    def _start_tls(self, server: smtplib.SMTP, context: ssl.SSLContext) -> None:
+        server.ehlo_or_helo_if_needed()
+        if self._needs_tls:
+            if not server.has_extn("starttls"):
+                log.error(
+                    "mail_server_without_tls", remedy="use another CATRACA_MAIL_URL, or CATRACA_MAIL_TLS"
+                )
+            server.starttls(context=context)
+        elif server.has_extn("starttls"):
+            # Against listeners only: the certificates of local mail servers are often their own.
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+            server.starttls(context=context)
 
 
 def _judged(code: int) -> Exception:

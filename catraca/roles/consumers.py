@@ -34,13 +34,13 @@ from catraca.roles.runner import Life, all_of
 
 
 def _welcome(parts: Parts) -> Welcome | None:
-    settings = parts.settings
-    if settings.onboarding.mail_url is None or settings.onboarding.password_page_url is None:
+    settings, mail = parts.settings, parts.settings.onboarding
+    if mail.mail_url is None or mail.password_page_url is None:
         return None
     return Welcome(
-        mailer=Mailer(settings.onboarding.mail_url, sender=settings.onboarding.mail_from),
+        mailer=Mailer(mail.mail_url, sender=mail.mail_from, needs_tls=mail.needs_tls()),
         seal=Seal(settings.signing_secret()),
-        password_page_url=settings.onboarding.password_page_url,
+        password_page_url=mail.password_page_url,
         link_lifetime=settings.people.password_link_ttl,
     )
 

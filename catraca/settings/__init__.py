@@ -5,6 +5,7 @@ The variable of a setting is `CATRACA_` and its name: `CATRACA_LOCK_TTL` is `set
 
 from dataclasses import dataclass, fields, replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, Self, cast
 
 from pydantic import ValidationError
@@ -39,7 +40,11 @@ class WrongSettings(Exception):
 
 
 class UnfitForProduction(Exception):
-    """A setting is not safe enough for production; the message names the remedy."""
+    """A setting is not safe enough for production, or for other machines; the message names the remedy."""
+
+
+class NoSecret(Exception):
+    """The state folder has no secret; the message says where it was looked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,11 +88,20 @@ class Settings:
         """Why the secret is not fit for production; None if it is."""
         return fault_of_secret(self.access.secret, self.servers.database_url)
 
+    def is_secret_reachable(self) -> bool:
+        """True if the secret is given, and other machines reach the API that it protects."""
+        return self.access.secret is not None and not self.process.is_local()
+
     def ensure_fit(self) -> None:
-        """Raise UnfitForProduction if this is production and the secret is weak or missing."""
-        fault = self.secret_fault()
-        if self.process.environment == "production" and fault is not None:
+        """Raise UnfitForProduction if tokens could be forged.
+
+        In production, and with a given secret wherever other machines reach the API.
+        """
+        fault, in_production = self.secret_fault(), self.process.environment == "production"
+        if fault is not None and (in_production or self.is_secret_reachable()):
             raise UnfitForProduction(f"CATRACA_SECRET is {fault}. {SECRET_REMEDY}")
+        if in_production and (self.access.jwks_url or "").lower().startswith("http://"):
+            raise UnfitForProduction("CATRACA_JWKS_URL is without encryption. Give an https:// address.")
 
     def demo_fault(self) -> str | None:
         """Why demo data are refused; None if they are allowed.
@@ -111,8 +125,24 @@ class Settings:
         )
 
     def signing_secret(self) -> str:
-        """The secret given, or the one in the state folder, which is generated on first use."""
-        return self.access.secret or generated_secret(self.process.state_dir / "secret")
+        """The secret given, or the one in the state folder, which is generated on first use.
+
+        For processes that serve. A command uses `existing_secret`.
+        """
+        return self.access.secret or generated_secret(self._secret_file)
+
+    def existing_secret(self) -> str:
+        """The secret that a running Catraca uses; raises NoSecret instead of generating another."""
+        if self.access.secret is None and not self._secret_file.exists():
+            raise NoSecret(
+                f"there is no secret in {self._secret_file.parent.resolve()}: run this where Catraca was"
+                " started, or set the same CATRACA_STATE_DIR or CATRACA_SECRET"
+            )
+        return self.signing_secret()
+
+    @property
+    def _secret_file(self) -> Path:
+        return self.process.state_dir / "secret"
 
 
 GROUPS = {field.name: cast(type[Group], field.type) for field in fields(Settings)}

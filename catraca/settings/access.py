@@ -2,16 +2,28 @@
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
-from catraca.settings.values import Group, with_scheme
+from catraca.platform.outbound import read_url
+from catraca.settings.values import Group, is_loopback
+
+
+def _encrypted_or_local(value: str) -> str:
+    """The provider may be inside the operator's network, so its address is not checked, only the URL's form.
+
+    A key that is read without encryption can be replaced on its way, and then signs any token.
+    """
+    url = read_url(value, schemes=("https", "http"), inside=True)
+    if url.scheme == "http" and not is_loopback(url.host):
+        raise ValueError("the address must begin with https://; http:// is for a loopback address only")
+    return value
 
 
 class AccessSettings(Group):
     secret: str | None = Field(
         default=None, repr=False, description="Signs tokens; unset: generated once into the state folder."
     )
-    jwks_url: Annotated[str, with_scheme("https", "http")] | None = Field(
+    jwks_url: Annotated[str, AfterValidator(_encrypted_or_local)] | None = Field(
         default=None, description="Keys of an identity provider, which then signs tokens instead of Catraca."
     )
     jwt_issuer: str = Field(default="catraca", description="The `iss` that tokens must have.")

@@ -1,10 +1,11 @@
 """Sign-ups: the queue they pass through, their limits, and the welcome mail."""
 
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
-from catraca.settings.values import Group, Rate, also_without_prefix, with_scheme
+from catraca.settings.values import Group, Rate, also_without_prefix, is_loopback, with_scheme
 
 
 class OnboardingSettings(Group):
@@ -59,6 +60,11 @@ class OnboardingSettings(Group):
     mail_url: Annotated[str, with_scheme("smtp", "smtps")] | None = Field(
         default=None, repr=False, description="Mail server, as smtp://user:password@host:587; unset: no mail."
     )
+    mail_tls: Literal["required", "optional"] = Field(
+        default="required",
+        description="`optional`: mail is sent without encryption to a server that offers none, if the address"
+        " has no password; a loopback address is always so.",
+    )
     mail_from: str = Field(default="catraca@localhost", description="Sender of the mail.")
     password_page_url: Annotated[str, with_scheme("https", "http")] | None = Field(
         default=None,
@@ -70,3 +76,8 @@ class OnboardingSettings(Group):
         if self.mail_url is not None and self.password_page_url is None:
             raise ValueError("CATRACA_MAIL_URL needs CATRACA_PASSWORD_PAGE_URL, the page its mail links to")
         return self
+
+    def needs_tls(self) -> bool:
+        """True if mail must not be sent without encryption."""
+        host = urlsplit(self.mail_url or "").hostname or "localhost"
+        return self.mail_tls == "required" and not is_loopback(host)

@@ -1,19 +1,19 @@
 """One process: where it listens, what it writes to disk and to the log."""
 
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
 
-from catraca.settings.values import Group
+from catraca.settings.values import Group, is_loopback
 
 
 class ProcessSettings(Group):
     environment: Literal["development", "production"] | None = Field(
         default=None,
-        description="`production` refuses a weak or missing secret, and demo data; `development` allows demo"
-        " data; unset: demo data only on a loopback address and in the embedded database.",
+        description="`production` refuses a weak or missing secret, keys without encryption, and demo data;"
+        " `development` allows demo data; unset: demo data only on a loopback address and in the embedded"
+        " database.",
     )
     host: str = Field(default="127.0.0.1", description="The address the API listens on.")
     port: int = Field(default=8000, ge=1, le=65535, description="The port the API listens on.")
@@ -30,8 +30,5 @@ class ProcessSettings(Group):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
     def is_local(self) -> bool:
-        """True if only this machine can reach the API. Of names, only `localhost` is sure to be local."""
-        try:
-            return ip_address(self.host).is_loopback
-        except ValueError:
-            return self.host == "localhost"
+        """True if only this machine can reach the API."""
+        return is_loopback(self.host)

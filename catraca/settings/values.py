@@ -2,6 +2,7 @@
 
 import re
 from datetime import timedelta
+from ipaddress import ip_address
 from typing import Annotated
 
 from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field
@@ -20,6 +21,14 @@ class Group(BaseSettings):
     model_config = SettingsConfigDict(
         env_prefix="CATRACA_", env_ignore_empty=True, extra="forbid", frozen=True, populate_by_name=True
     )
+
+
+def is_loopback(host: str) -> bool:
+    """True if only this machine can reach the host. Of names, only `localhost` is sure to be local."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def with_scheme(*schemes: str) -> AfterValidator:

@@ -11,6 +11,7 @@ import jwt
 import pytest
 
 from catraca.platform.database.migrations import newest_revision
+from catraca.settings import read_settings
 from tests.cli.shell import catraca
 
 
@@ -32,6 +33,7 @@ def claims(token: str) -> dict[str, object]:
 
 
 async def test_token_prints_one_token_per_line(tmp_path: Path) -> None:
+    secret = read_settings(state_dir=tmp_path / "state").signing_secret()
     subs = [str(uuid4()), str(uuid4())]
     arguments = [
         "token",
@@ -51,7 +53,6 @@ async def test_token_prints_one_token_per_line(tmp_path: Path) -> None:
     tokens = result.stdout.split()
     assert [claims(token)["sub"] for token in tokens] == subs
     assert claims(tokens[0])["roles"] == ["driver", "worker"]
-    secret = (tmp_path / "state/secret").read_text()
     for token in tokens:
         jwt.decode(token, secret, algorithms=["HS256"], audience="catraca", issuer="catraca")
     again = await catraca(*arguments, "--json", folder=tmp_path)

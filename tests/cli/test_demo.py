@@ -21,7 +21,8 @@ DEVELOPMENT = {"CATRACA_ENVIRONMENT": "development"}
 
 
 async def test_unreachable_server_is_one_line_with_the_remedy(tmp_path: Path) -> None:
-    result = await catraca("demo", "--url", "http://127.0.0.1:1", folder=tmp_path, **DEVELOPMENT)
+    given = DEVELOPMENT | {"CATRACA_SECRET": SECRET}
+    result = await catraca("demo", "--url", "http://127.0.0.1:1", folder=tmp_path, **given)
     assert (result.returncode, result.stdout) == (1, "")
     (line,) = result.stderr.splitlines()
     assert "make up" in line

@@ -11,7 +11,7 @@ LETTER = Letter(to="ana@example.com", subject="Boas-vindas à Catraca", text="Ol
 
 async def test_letter_arrives_unchanged() -> None:
     async with mail_server(free_port()) as server:
-        await Mailer(server.url, sender="Catraca <catraca@example.org>").send(LETTER)
+        await Mailer(server.url, sender="Catraca <catraca@example.org>", needs_tls=False).send(LETTER)
     (letter,) = server.letters
     assert letter["To"] == LETTER.to
     assert letter["From"] == "Catraca <catraca@example.org>"
@@ -32,7 +32,7 @@ async def test_4xx_is_retried_and_5xx_refuses_the_letter(answer: str, raised: ty
     async with mail_server(free_port()) as server:
         server.answer = answer
         with pytest.raises(raised):
-            await Mailer(server.url, sender="catraca@example.org").send(LETTER)
+            await Mailer(server.url, sender="catraca@example.org", needs_tls=False).send(LETTER)
 
 
 async def test_unreachable_mail_server_is_away() -> None:
@@ -51,6 +51,6 @@ async def test_no_password_is_sent_without_encryption() -> None:
 async def test_unsupported_address_refuses_the_letter() -> None:
     async with mail_server(free_port()) as server:
         with pytest.raises(MailRefused):
-            await Mailer(server.url, sender="catraca@example.org").send(
+            await Mailer(server.url, sender="catraca@example.org", needs_tls=False).send(
                 Letter(to="josé@example.com", subject="x", text="x")
             )

@@ -4,17 +4,10 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from cryptography.x509.oid import NameOID
 
-from catraca.platform.clock import now
 from catraca.platform.outbound import (
     AddressRefused,
     CallFailed,
@@ -24,6 +17,7 @@ from catraca.platform.outbound import (
     is_public,
     read_url,
 )
+from tests.support.certificates import write_certificate
 from tests.support.push_service import PushService, push_service
 
 BOTH = ("https", "http")
@@ -198,25 +192,7 @@ async def test_environment_proxy_is_not_used(monkeypatch: pytest.MonkeyPatch) ->
 @asynccontextmanager
 async def tls_service(folder: Path, name: str) -> AsyncIterator[tuple[PushService, ssl.SSLContext]]:
     """A service with a certificate for this name, and the context of a client that trusts it."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(subject)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now() - timedelta(days=1))
-        .not_valid_after(now() + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    path = folder / f"{name}.pem"
-    path.write_bytes(
-        certificate.public_bytes(Encoding.PEM)
-        + key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    )
+    path = write_certificate(folder, name)
     own = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     own.load_cert_chain(path)
     service = PushService("")

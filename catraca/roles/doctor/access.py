@@ -15,7 +15,8 @@ async def check_secret(settings: Settings) -> list[Finding]:
     if fault is None:
         found = "given" if settings.access.secret else "generated in the state folder"
         return [ok("Secret", found), *_secret_file(settings)]
-    judge = problem if settings.process.environment == "production" else warning
+    is_refused = settings.process.environment == "production" or settings.is_secret_reachable()
+    judge = problem if is_refused else warning
     return [judge("Secret", fault, SECRET_REMEDY), *_secret_file(settings)]
 
 
