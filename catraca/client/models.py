@@ -68,10 +68,10 @@ class Accepted(msgspec.Struct, frozen=True, kw_only=True):
     ride_id: UUID
     status: str = "ACCEPTED"
     driver_id: UUID
-    passenger_id: UUID
+    passenger_id: UUID | None = None
     accepted_at: datetime
-    pickup_lat: float
-    pickup_lon: float
+    pickup_lat: float | None = None
+    pickup_lon: float | None = None
     dropoff_lat: float | None = None
     dropoff_lon: float | None = None
 

@@ -101,8 +101,13 @@ class AcceptedDriverNotice(RideNotice, frozen=True, kw_only=True):
     to = "the driver"
 
     message: Annotated[Text, Meta(examples=["Você aceitou a corrida! Vá ao ponto de partida."])]
-    passenger_id: Annotated[UUID, Meta(description="The passenger.")]
-    pickup_location: Annotated[PickupLocation, Meta(description="Exact pickup.")]
+    passenger_id: Annotated[
+        UUID | None, Meta(description="The passenger; null when this driver is not driving the ride.")
+    ]
+    pickup_location: Annotated[
+        PickupLocation | None,
+        Meta(description="Exact pickup; null when this driver is not driving the ride."),
+    ]
     eta_seconds: Eta
 
 

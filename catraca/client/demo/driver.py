@@ -152,6 +152,8 @@ class Driver:
 
     async def _drive(self, catraca: Client, ride: Accepted) -> None:
         """Drive to the passenger, then to the destination. A stopping city ends only started trips."""
+        if ride.pickup_lat is None or ride.pickup_lon is None:  # a repeat, after the ride's end
+            return
         self._set_state("fetching")
         if not await self._go_to(Spot(ride.pickup_lat, ride.pickup_lon), ride.ride_id):
             return

@@ -14,7 +14,7 @@ from catraca.domains.notifications import INVARIANTS, prune_notifications, prune
 from catraca.domains.notifications.messages import store
 from catraca.domains.notifications.model import SourceEvent
 from catraca.domains.people.accounts.service import erase_user
-from catraca.events import CandidateFound, OfferSent, RideArriving, RideMatched
+from catraca.events import CandidateFound, OfferSent, RideArriving, RideMatched, RideReassigning
 from catraca.events.catalogue import example_of
 from catraca.platform.bus import Message
 from catraca.platform.database.invariants import check_invariants
@@ -171,6 +171,26 @@ async def test_erasure_deletes_rows_and_the_name_in_others(live_server: LiveServ
     assert "João" not in str(left)
     await live_server.database.run(lambda db: store.erase_notifications(db, driver.id))
     assert await get(live_server, passenger) == left, "a repeat changes nothing"
+
+
+async def test_driver_loses_the_pickup_with_the_ride(live_server: LiveServer) -> None:
+    desk = Desk(live_server.api, live_server.database)
+    passenger, driver = await live_server.newcomer(), await live_server.newcomer("driver")
+    ride_id = await desk.request(passenger.id)
+    await desk.offer(ride_id, driver.id)
+    assert (await desk.accept(ride_id, driver.id)).status_code == 200
+    matched = replace_ids(example_of(RideMatched), ride_id, passenger.id, driver.id)
+    await live_server.notify(matched)
+    data = (await get(live_server, driver))["items"][0]["data"]
+    assert (data["passenger_id"], data["pickup_location"]["lat"]) == (str(passenger.id), -12.9777)
+    await desk.give_up(ride_id, driver.id)
+    await live_server.notify(
+        *(event for event in await desk.events(ride_id) if isinstance(event, RideReassigning))
+    )
+    cleared = data | {"passenger_id": None, "pickup_location": None}
+    assert (await get(live_server, driver))["items"][0]["data"] == cleared
+    await live_server.notify(matched)
+    assert (await get(live_server, driver))["items"][0]["data"] == cleared, "a late `ride.matched`"
 
 
 def replace_ids(event: Any, ride_id: UUID, rider_id: UUID, driver_id: UUID) -> Any:

@@ -58,6 +58,7 @@ def context(language: Language = "pt-BR", **changes: Any) -> MessageContext:
     car = Driver(vehicle="Fiat Uno prata", plate="ABC1D23", home_community_id=None, approval="approved")
     ride = dict.fromkeys(Ride.__dataclass_fields__)
     ride |= {"id": RIDE, "pickup_lat": -23.5501, "pickup_lon": -46.6302}
+    ride |= {"status": "ACCEPTED", "accepted_driver_id": DRIVER}
     usual = MessageContext(
         people={
             UserId(RIDER): person(RIDER, language, name="Maria Souza"),

@@ -95,7 +95,8 @@ async def test_api_refuses_every_move_not_in_the_table(desk: Desk, status: Statu
     timeline = await desk.timeline(ride_id)
     is_driver = (await desk.read(ride_id))["driver_id"] == str(driver_id)
     for verb, end in VERBS.items():
-        if end in MOVES[status]:
+        # A repeat of `arrive` or `start` returns the ride as it is.
+        if end in MOVES[status] or end == status != "COMPLETED":
             continue
         body = {} if verb == "complete" else None
         answer = await desk.act(ride_id, verb, headers=bearer("driver", driver_id), json=body)

@@ -18,6 +18,7 @@ from catraca.domains.notifications.messages.model import (
 )
 from catraca.domains.notifications.model import MessageContext, NewNotification, Notification, SourceEvent
 from catraca.domains.notifications.push.service import schedule_pushes
+from catraca.domains.notifications.ride_notices.model import ended_drive
 from catraca.domains.people import PersonalData, UserId
 from catraca.events import CandidateFound, RideMatched
 from catraca.events.appointments import AppointmentEvent
@@ -47,7 +48,11 @@ class Notifier:
         """
         context = await self._load_context(db, sources)
         new = [one for source in sources for one in notifications_of(source, context)]
-        return await self._insert(db, new) if new else []
+        inserted = await self._insert(db, new) if new else []
+        ended = [drive for source in sources if (drive := ended_drive(source.event)) is not None]
+        if ended:
+            await store.clear_pickups(db, ended)
+        return inserted
 
     async def _load_context(self, db: Db, sources: Sequence[SourceEvent]) -> MessageContext:
         events = [source.event for source in sources]

@@ -7,6 +7,7 @@ from uuid import UUID
 import msgspec
 
 from catraca.domains.notifications.model import NewNotification, Notification
+from catraca.domains.notifications.ride_notices.model import EndedDrive
 from catraca.platform.database import Db, Row
 from catraca.platform.database.invariants import ConstraintHeld, Invariant, Rule
 
@@ -138,6 +139,20 @@ async def acknowledge(db: Db, user_id: UUID, seq: int) -> tuple[int, list[UUID]]
         seq,
     )
     return (0, []) if row is None else (row["up_to"], row["offer_ids"])
+
+
+async def clear_pickups(db: Db, drives: Sequence[EndedDrive]) -> None:
+    """Clear passenger and pickup in the drivers' notifications of rides that they no longer drive."""
+    await db.execute(
+        "UPDATE notifications n SET about_id = NULL,"
+        """   data = (n.data::jsonb || '{"passenger_id": null, "pickup_location": null}')::json"""
+        " FROM unnest($1::uuid[], $2::uuid[], $3::uuid[]) AS ended (driver_id, passenger_id, ride_id)"
+        " WHERE n.user_id = ended.driver_id AND n.about_id = ended.passenger_id AND n.type = 'ride.accepted'"
+        "   AND n.data->>'ride_id' = ended.ride_id::text",
+        [drive.driver_id for drive in drives],
+        [drive.passenger_id for drive in drives],
+        [drive.ride_id for drive in drives],
+    )
 
 
 async def prune_notifications(db: Db, *, older_than: timedelta) -> int:

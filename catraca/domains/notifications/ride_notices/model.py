@@ -1,6 +1,7 @@
 """Notifications of events about rides, offers and searches: recipients and texts."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from uuid import UUID
 
 from catraca.domains.notifications.model import MessageContext, NewNotification, SourceEvent, Texts
@@ -20,9 +21,19 @@ from catraca.events import (
     RideStarted,
     live,
 )
+from catraca.platform.event import Event
 from catraca.platform.texts import distance, money, span
 
 NO_DRIVERS = "no_drivers_available"
+
+
+@dataclass(frozen=True, slots=True)
+class EndedDrive:
+    """A driver who no longer drives this passenger's ride."""
+
+    driver_id: UUID
+    passenger_id: UUID
+    ride_id: UUID
 
 
 def ride_notifications(source: SourceEvent, context: MessageContext) -> Iterator[NewNotification]:
@@ -70,6 +81,17 @@ def ride_notifications(source: SourceEvent, context: MessageContext) -> Iterator
             return
 
 
+def ended_drive(event: Event) -> EndedDrive | None:
+    """Return the drive that this event ends, for the driver; None for any other event."""
+    match event:
+        case RideReassigning():
+            return EndedDrive(event.previous_driver_id, event.rider_id, event.ride_id)
+        case RideCompleted() | RideCancelled() if event.driver_id is not None:
+            return EndedDrive(event.driver_id, event.rider_id, event.ride_id)
+        case _:
+            return None
+
+
 def _offer(event: CandidateFound, context: MessageContext) -> live.OfferNotice:
     language = context.language_of(event.driver_id)
     texts = Texts(language)
@@ -111,16 +133,17 @@ def _matched(event_id: UUID, event: RideMatched, context: MessageContext) -> Ite
         eta_seconds=event.eta_seconds,
         eta=None if event.eta_seconds is None else span(event.eta_seconds, language),
     )
+    is_driving = ride.is_driven and ride.accepted_driver_id == event.driver_id
     accepted_driver = live.AcceptedDriverNotice(
         ride_id=event.ride_id,
-        passenger_id=event.rider_id,
-        pickup_location=live.PickupLocation(ride.pickup_lat, ride.pickup_lon),
+        passenger_id=event.rider_id if is_driving else None,
+        pickup_location=live.PickupLocation(ride.pickup_lat, ride.pickup_lon) if is_driving else None,
         message=context.texts_for(event.driver_id)("accepted_driver"),
         eta_seconds=event.eta_seconds,
     )
     yield NewNotification(event.rider_id, event_id, accepted)
     yield NewNotification(event.rider_id, event_id, matched, about_id=event.driver_id)
-    yield NewNotification(event.driver_id, event_id, accepted_driver)
+    yield NewNotification(event.driver_id, event_id, accepted_driver, about_id=event.rider_id)
 
 
 def _progress(event: RideArriving | RideStarted | RideReassigning, context: MessageContext) -> live.Notice:

@@ -43,17 +43,25 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AcceptedRide:
-    """The winner's answer, as of the acceptance: a repeated attempt gets the same answer."""
+class TripDetails:
+    """What the driver needs to fetch the passenger."""
 
-    ride_id: RideId
-    driver_id: UserId
     passenger_id: UserId
-    accepted_at: datetime
     pickup_lat: float
     pickup_lon: float
     dropoff_lat: float | None
     dropoff_lon: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptedRide:
+    """The winner's answer. A repeated attempt gets the same values."""
+
+    ride_id: RideId
+    driver_id: UserId
+    accepted_at: datetime
+    # None in a repeat after the driver gave the ride up, or after its end.
+    details: TripDetails | None
 
 
 @dataclass(frozen=True, slots=True)

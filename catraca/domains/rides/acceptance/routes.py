@@ -52,7 +52,8 @@ async def accept_ride(
 ) -> AcceptOut:
     """Gives the ride to this driver, if no other driver has it and the offer is live.
 
-    A repeat with the same key gets the same answer at any time. Every attempt is recorded.
+    A repeat with the same key gets the same answer; after this driver gave the ride up, or after its end,
+    without the passenger and the places. Every attempt is recorded.
     Also at `/rides/{ride_id}/accept`, and by `PATCH`.
     """
     accepted = await acceptance.accept_ride(
@@ -67,7 +68,7 @@ async def accept_ride(
             ip_address=_address(request),
         )
     )
-    return AcceptOut.model_validate(accepted)
+    return AcceptOut.of(accepted)
 
 
 def _address(request: Request) -> str | None:

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
-from catraca.domains.rides.acceptance.model import Failure, RecordedAttempt
+from catraca.domains.rides.acceptance.model import AcceptedRide, Failure, RecordedAttempt
 from catraca.domains.rides.model import Status
 from catraca.domains.rides.schemas import DRIVER_ID, MOMENT, PASSENGER_ID, PLACES, RIDE_ID
 from catraca.platform.forms import Answer, Body, Next, examples, split_page
@@ -27,7 +27,12 @@ class AcceptIn(Body):
     )
 
 
-class AcceptOut(Answer):
+class AcceptOut(BaseModel):
+    """The winner's answer.
+
+    In a repeat after the driver gave the ride up, or after its end, passenger and places are null.
+    """
+
     model_config = examples(
         {
             "ride_id": RIDE_ID,
@@ -42,12 +47,26 @@ class AcceptOut(Answer):
     ride_id: UUID
     status: Literal["ACCEPTED"] = "ACCEPTED"
     driver_id: UUID
-    passenger_id: UUID
+    passenger_id: UUID | None = Field(description="Null when this driver is not driving the ride.")
     accepted_at: datetime
-    pickup_lat: float
-    pickup_lon: float
+    pickup_lat: float | None
+    pickup_lon: float | None
     dropoff_lat: float | None
     dropoff_lon: float | None
+
+    @classmethod
+    def of(cls, accepted: AcceptedRide) -> Self:
+        details = accepted.details
+        return cls(
+            ride_id=accepted.ride_id,
+            driver_id=accepted.driver_id,
+            passenger_id=details and details.passenger_id,
+            accepted_at=accepted.accepted_at,
+            pickup_lat=details and details.pickup_lat,
+            pickup_lon=details and details.pickup_lon,
+            dropoff_lat=details and details.dropoff_lat,
+            dropoff_lon=details and details.dropoff_lon,
+        )
 
 
 class AttemptOut(Answer):

@@ -23,6 +23,7 @@ from catraca.domains.rides.acceptance.model import (
     Attempt,
     AttemptResult,
     RecordedAttempt,
+    TripDetails,
     Win,
     refusal_for,
 )
@@ -75,7 +76,11 @@ class Acceptance:
         self._hint_tasks: set[asyncio.Task[None]] = set()
 
     async def accept_ride(self, attempt: Attempt) -> AcceptedRide:
-        """Give the ride to this driver, or raise the refusal. A repeated attempt gets the same answer."""
+        """Give the ride to this driver, or raise the refusal.
+
+        A repeated attempt gets the same answer; after the driver gave the ride up, or after its end, without
+        the passenger and the places.
+        """
         began = monotonic_seconds()
         outcome = "failed"
         try:
@@ -190,7 +195,8 @@ async def _claim(db: Db, attempts: Sequence[Attempt]) -> dict[UUID, AttemptResul
         if result.win is not None:
             if result.accepted is None:  # another transaction recorded this attempt meanwhile
                 raise Busy
-            events += _events(result.accepted, result.win)
+            assert result.accepted.details is not None, "the driver has just got the ride"
+            events += _events(result.accepted, result.accepted.details, result.win)
             ride_ids.append(result.accepted.ride_id)
     if ride_ids:
         await outbox.record(db, *events)
@@ -198,17 +204,17 @@ async def _claim(db: Db, attempts: Sequence[Attempt]) -> dict[UUID, AttemptResul
     return results
 
 
-def _events(accepted: AcceptedRide, win: Win) -> list[Event]:
+def _events(accepted: AcceptedRide, details: TripDetails, win: Win) -> list[Event]:
     return [
         RideAccepted(
             ride_id=accepted.ride_id,
             round=win.round,
             driver_id=accepted.driver_id,
-            passenger_id=accepted.passenger_id,
+            passenger_id=details.passenger_id,
             offer_id=win.offer_id,
             accepted_at=accepted.accepted_at,
-            pickup_lat=accepted.pickup_lat,
-            pickup_lon=accepted.pickup_lon,
+            pickup_lat=details.pickup_lat,
+            pickup_lon=details.pickup_lon,
         ),
         DriverAccepted(
             offer_id=win.offer_id,
@@ -216,7 +222,7 @@ def _events(accepted: AcceptedRide, win: Win) -> list[Event]:
             driver_id=accepted.driver_id,
             round=win.round,
             attempt=win.attempt,
-            rider_id=accepted.passenger_id,
+            rider_id=details.passenger_id,
             accepted_at=accepted.accepted_at,
         ),
         *(

@@ -10,6 +10,7 @@ from catraca.domains.rides.acceptance.model import (
     AttemptResult,
     LostOffer,
     RecordedAttempt,
+    TripDetails,
     Win,
 )
 from catraca.domains.rides.model import RideId
@@ -95,6 +96,9 @@ written AS (
   ON CONFLICT (driver_id, idempotency_key, ride_id, offer_id) DO NOTHING RETURNING id)
 SELECT d.id, d.ride_id, d.driver_id, d.passenger_id, d.offer_id, d.pickup_lat, d.pickup_lon,
   d.dropoff_lat, d.dropoff_lon, d.earlier IS NOT NULL AS repeated,
+  -- A driver who gave the ride up, or has ended it, gets no passenger and no places.
+  won.id IS NOT NULL OR (d.accepted_driver_id = d.driver_id
+    AND d.status IN ('ACCEPTED', 'ARRIVING', 'STARTED')) IS TRUE AS is_driving,
   CASE WHEN d.earlier = 'SUCCESS' THEN 'accepted' WHEN d.earlier = 'FAILED' THEN d.failure_reason
     WHEN v.outcome = 'open' OR w.id IS NOT NULL THEN v.outcome ELSE 'again' END AS outcome,
   coalesce(d.ride_status, v.ride_status) AS ride_status, coalesce(d.completed_at, moment.at) AS at,
@@ -133,12 +137,8 @@ def _result(row: Row) -> AttemptResult:
         accepted = AcceptedRide(
             ride_id=row["ride_id"],
             driver_id=row["driver_id"],
-            passenger_id=row["passenger_id"],
             accepted_at=row["at"],
-            pickup_lat=row["pickup_lat"],
-            pickup_lon=row["pickup_lon"],
-            dropoff_lat=row["dropoff_lat"],
-            dropoff_lon=row["dropoff_lon"],
+            details=_details(row) if row["is_driving"] else None,
         )
     if row["round"] is not None:
         win = Win(
@@ -154,6 +154,16 @@ def _result(row: Row) -> AttemptResult:
         repeated=row["repeated"],
         accepted=accepted,
         win=win,
+    )
+
+
+def _details(row: Row) -> TripDetails:
+    return TripDetails(
+        passenger_id=row["passenger_id"],
+        pickup_lat=row["pickup_lat"],
+        pickup_lon=row["pickup_lon"],
+        dropoff_lat=row["dropoff_lat"],
+        dropoff_lon=row["dropoff_lon"],
     )
 
 

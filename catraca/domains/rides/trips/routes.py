@@ -15,7 +15,7 @@ from catraca.domains.rides.views.schemas import RideOut
 from catraca.domains.rides.views.service import view_of
 from catraca.platform.http.caller import Caller
 from catraca.platform.http.problems import problems
-from catraca.platform.http.route import OpenDb, UnitOfWork, make_router, wired
+from catraca.platform.http.route import OpenDb, UnitOfWork, make_router, stores_no_response, wired
 
 Terms = Annotated[RideTerms, Depends(wired(RideTerms))]
 router = make_router(prefix="/v1/rides/{ride_id}", route_class=UnitOfWork)
@@ -24,16 +24,24 @@ router = make_router(prefix="/v1/rides/{ride_id}", route_class=UnitOfWork)
 @router.post(
     "/arrive", tags=["rides"], summary="Arrive at the pickup", responses=problems(401, 403, 404, 409, 422)
 )
+@stores_no_response
 async def arrive(ride_id: UUID, db: OpenDb, caller: Caller) -> RideOut:
-    """From `ACCEPTED` to `ARRIVING`, by the ride's driver."""
+    """From `ACCEPTED` to `ARRIVING`, by the ride's driver. A repeat returns the ride as it is.
+
+    The response names the passenger, so it is not stored: a driver who gave the ride up cannot get it again.
+    """
     caller.require("driver")
     await service.arrive(db, RideId(ride_id), by=UserId(caller.id))
     return await read_ride(ride_id, db, caller)
 
 
 @router.post("/start", tags=["rides"], summary="Start a ride", responses=problems(401, 403, 404, 409, 422))
+@stores_no_response
 async def start(ride_id: UUID, db: OpenDb, caller: Caller) -> RideOut:
-    """From `ARRIVING` to `STARTED`, by the ride's driver: the passenger is in the car."""
+    """From `ARRIVING` to `STARTED`, by the ride's driver: the passenger is in the car.
+
+    A repeat returns the ride as it is.
+    """
     caller.require("driver")
     await service.start(db, RideId(ride_id), by=UserId(caller.id))
     return await read_ride(ride_id, db, caller)

@@ -19,15 +19,19 @@ from catraca.platform.geo import Trip
 
 
 async def arrive(db: Db, ride_id: RideId, *, by: UserId) -> None:
-    """The driver is at the pickup."""
+    """The driver is at the pickup. Safe to repeat until the ride starts."""
     ride = await _lock_own(db, ride_id, by)
+    if ride.status == "ARRIVING":
+        return
     ride = await _move(db, ride, "ARRIVING", news="ride.arriving", stamp="arrived_at")
     await outbox.record(db, RideArriving(**_parties(ride), arrived_at=ride.updated_at))
 
 
 async def start(db: Db, ride_id: RideId, *, by: UserId) -> None:
-    """The passenger is in the car."""
+    """The passenger is in the car. Safe to repeat until the ride's end."""
     ride = await _lock_own(db, ride_id, by)
+    if ride.status == "STARTED":
+        return
     ride = await _move(db, ride, "STARTED", news="ride.started", stamp="started_at")
     await outbox.record(db, RideStarted(**_parties(ride), started_at=ride.updated_at))
 

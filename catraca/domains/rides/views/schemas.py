@@ -98,7 +98,9 @@ class RideOut(Answer):
         if view.part == "offered":
             return cls._for_offered_driver(view)
         if view.part == "driver" and not view.ride.is_driven:
-            return cls._for_party(view.ride.blurred(), view)
+            shown = cls._for_party(view.ride.blurred(), view)
+            shown.passenger_id = None
+            return shown
         return cls._for_party(view.ride, view)
 
     @classmethod
