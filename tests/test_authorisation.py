@@ -175,6 +175,19 @@ def driven(*verbs: str) -> Prepare:
     return prepare
 
 
+async def a_ride_to_end(api: httpx.AsyncClient, owner: Person) -> Prepared:
+    prepared = await driven("arrive", "start")(api, owner)
+    return Prepared(prepared.path, {"outcome": "canceled", "reason": "other"})
+
+
+async def a_flag(api: httpx.AsyncClient, owner: Person) -> Prepared:
+    """Of a ride with a destination that is completed at once."""
+    prepared = await driven("arrive", "start", "complete")(api, owner)
+    query = {"ride_id": prepared.path["ride_id"]}
+    listed = await api.get("/v1/ride-flags", params=query, headers=bearer("operator"))
+    return Prepared({"flag_id": listed.json()["flags"][0]["flag_id"]})
+
+
 def of_a_letter(body: object = None) -> Prepare:
     async def prepare(api: httpx.AsyncClient, owner: Person) -> Prepared:
         return Prepared({"letter_id": str(LETTER_ID)}, body)
@@ -406,6 +419,7 @@ OFFERED = an_offered_ride
 ACCEPTED = driven()
 ARRIVING = driven("arrive")
 STARTED = driven("arrive", "start")
+TO_END, FLAGGED = a_ride_to_end, a_flag
 
 UPGRADE = {
     "connection": "Upgrade",
@@ -465,6 +479,9 @@ CASES = [
     Case(f"POST {RIDE}/start",                    401,      403,  404,   200,      403, ARRIVING, "driver"),
     Case(f"POST {RIDE}/complete",                 401,      403,  404,   200,      403, STARTED, "driver"),
     Case(f"POST {RIDE}/cancel",                   401,      404,  404,   200,      200, an_own_ride),
+    Case(f"POST {RIDE}/end",                      401,      403,  403,   403,      200, TO_END, "driver"),
+    Case("GET /v1/ride-flags",                    401,      403,  403,   403,      200),
+    Case("POST /v1/ride-flags/{flag_id}/review",  401,      403,  403,   403,      200, FLAGGED, "driver"),
     Case(f"GET {RIDE}/attempts",                  401,      403,  403,   403,      200, an_own_ride),
     Case(f"GET {RIDE}/timeline",                  401,      403,  403,   403,      200, an_own_ride),
     Case(f"GET {RIDE}/position",                  401,      404,  404,   204,      204, ACCEPTED, "driver"),

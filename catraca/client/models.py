@@ -47,6 +47,8 @@ class Ride(msgspec.Struct, frozen=True, kw_only=True):
     duration_seconds: int | None = None
     estimated_fare_cents: int | None = None
     final_fare_cents: int | None = None
+    reported_meters: int | None = None
+    charged_meters: int | None = None
     created_at: datetime
     deadline_at: datetime
     accepted_at: datetime | None = None

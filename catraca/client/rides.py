@@ -95,6 +95,11 @@ class Rides:
         body = without_none({"reason": reason, "note": note})
         return await self._http.request("POST", f"/v1/rides/{ride_id}/cancel", Ride, body=body)
 
+    async def end(self, ride_id: UUID, outcome: str, reason: str, *, fare_cents: int | None = None) -> Ride:
+        """As an operator: end a ride that its driver does not end. `outcome`: `completed` or `canceled`."""
+        body = without_none({"outcome": outcome, "reason": reason, "fare_cents": fare_cents})
+        return await self._http.request("POST", f"/v1/rides/{ride_id}/end", Ride, body=body)
+
     async def active(self, driver_id: UUID) -> Ride | None:
         """The ride that a driver has accepted and not finished."""
         return await self._http.get_or_none(f"/v1/drivers/{driver_id}/active-ride", Ride)

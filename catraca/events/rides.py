@@ -105,6 +105,7 @@ class RideCompleted(RideEvent, frozen=True, kw_only=True, tag="ride.completed"):
     rider_id: RiderId
     driver_id: DriverId
     fare_cents: FareCents
+    completed_by: Annotated[str, Meta(description="driver or operator.", examples=["driver"])] = "driver"
     completed_at: Annotated[datetime, Meta(description="Time of completion.")]
 
 
@@ -118,6 +119,25 @@ class RideCancelled(RideEvent, frozen=True, kw_only=True, tag="ride.cancelled"):
     ]
     reason: Annotated[str, Meta(description="A code, as `no_drivers_available`.", examples=["changed_plans"])]
     cancelled_at: Annotated[datetime, Meta(description="Time of cancellation.")]
+
+
+class RideFlagged(Event, frozen=True, kw_only=True, tag="ride.flagged"):
+    """An operator should look at the ride: at most once for each ride and kind."""
+
+    exchange = "rides.events"
+    about = "flag_id"
+
+    flag_id: Annotated[UUID, Meta(description="The flag.")]
+    ride_id: UUID
+    kind: Annotated[
+        str,
+        Meta(description="takes_too_long, distance_cut or ended_too_soon.", examples=["takes_too_long"]),
+    ]
+    measured: Annotated[int, Meta(description="Metres for distance_cut, else seconds.", examples=[21600])]
+    allowed: Annotated[
+        int | None, Meta(description="The limit, in the same unit; null for takes_too_long.")
+    ] = None
+    flagged_at: Annotated[datetime, Meta(description="Time of the flag.")]
 
 
 class RideReassigning(RideEvent, frozen=True, kw_only=True, tag="ride.reassigning"):

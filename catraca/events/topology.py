@@ -31,6 +31,7 @@ EXCHANGES = {
         "ride.completed",
         "ride.cancelled",
         "ride.reassigning",
+        "ride.flagged",
         "ride.paid",
         "ride.payment_expired",
     ),
@@ -113,9 +114,11 @@ DISPATCHER = (
 NOTIFIER = (
     Queue(
         name="notification_rides_queue",
-        # All events of a ride, except those that only the dispatcher needs.
+        # All events of a ride, except those that only the dispatcher or the operators need.
         binds=tuple(
-            key for key in EXCHANGES["rides.events"] if key not in ("ride.requested", "ride.accepted")
+            key
+            for key in EXCHANGES["rides.events"]
+            if key not in ("ride.requested", "ride.accepted", "ride.flagged")
         ),
         role="notifier",
         does="Notifies passenger and driver.",

@@ -7,7 +7,7 @@ from catraca.domains.location.fence_crossings.model import CrossingRules
 from catraca.domains.location.model import PingRules
 from catraca.domains.location.presence.jobs import PatrolRules
 from catraca.domains.matching import Matcher, Rules, Terms
-from catraca.domains.rides.model import RideTerms
+from catraca.domains.rides.model import RideTerms, TripLimits
 from catraca.domains.scheduling import BookingRules, ClientLimits
 from catraca.platform.redis_client import RedisClient
 from catraca.settings import Settings
@@ -40,6 +40,7 @@ def ride_terms(settings: Settings) -> RideTerms:
         tariff=tariff_of(settings.fares),
         search_timeout=settings.rides.global_matching_timeout,
         offer_ttl=settings.rides.driver_response_timeout,
+        limits=TripLimits(longest=settings.rides.longest_ride, top_speed_kmh=settings.rides.ride_top_speed),
     )
 
 

@@ -1,11 +1,11 @@
 """Time limits of a ride's search and of its offers."""
 
 from datetime import timedelta
-from typing import Self
+from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from catraca.settings.values import Group, Retention, Seconds
+from catraca.settings.values import Duration, Group, Retention, Seconds
 
 
 class RideSettings(Group):
@@ -18,6 +18,16 @@ class RideSettings(Group):
     attempt_retention: Retention = Field(
         default=timedelta(days=90),
         description="How long attempts to accept a ride are kept after the ride's end.",
+    )
+    longest_ride: Annotated[Duration, Field(le=timedelta(days=7))] = Field(
+        default=timedelta(hours=6),
+        description="A longer ride is flagged for the operators, and the time beyond it is not charged.",
+    )
+    ride_top_speed: int = Field(
+        default=120,
+        ge=20,
+        le=250,
+        description="Kilometres an hour; a reported distance that would need more is not charged.",
     )
 
     @model_validator(mode="after")

@@ -88,15 +88,17 @@ CHECKED = {
         "expires_at used_at ride_id expired_at"
     ),
     "ride_events": "ride_id seq previous from_status to_status round at actor actor_id reason news",
+    "ride_flags": "id ride_id kind measured allowed flagged_at reviewed_at reviewed_by",
     "ride_offers": (
         "id ride_id driver_id round attempt offered_at expires_at responded_at response reason held"
     ),
+    "ride_tracks": "ride_id lat lng position_at meters covered_seconds",
     "rides": (
         "id passenger_id status round version accepted_driver_id accepted_at pickup_lat pickup_lon "
         "pickup_address dropoff_lat dropoff_lon dropoff_address distance_meters duration_seconds "
         "estimated_fare_cents final_fare_cents created_at updated_at deadline_at arrived_at started_at "
         "completed_at canceled_at canceled_by cancel_reason cancel_note type community_id "
-        "community_version tier tariff asked_price_cents confirmation_id"
+        "community_version tier tariff asked_price_cents confirmation_id reported_meters charged_meters"
     ),
     "service_subjects": "service_id subject_no",
     "services": (

@@ -18,6 +18,7 @@ from catraca.events import (
     RideArriving,
     RideCancelled,
     RideCompleted,
+    RideFlagged,
     RideMatched,
     RideReassigning,
     RideRequested,
@@ -39,6 +40,7 @@ EVENTS: Mapping[str, tuple[type[Event], ...]] = {
         RideCompleted,
         RideCancelled,
         RideReassigning,
+        RideFlagged,
     ),
     "analytics_matching_queue": (
         CandidateFound,

@@ -13,6 +13,8 @@ from catraca.domains.rides.requests.model import RideRequest
 from catraca.domains.rides.requests.service import quote_fare, refuse_second_ride, request_ride
 from catraca.domains.rides.search.model import LockedRide
 from catraca.domains.rides.search.service import begin_search, end_search, lock_for_search
+from catraca.domains.rides.tracks.model import TrackPoint
+from catraca.domains.rides.tracks.service import extend_tracks
 from catraca.domains.rides.views.service import (
     Timeline,
     driven_rides,
@@ -33,11 +35,13 @@ __all__ = [
     "Status",
     "Step",
     "Timeline",
+    "TrackPoint",
     "acknowledge_offers",
     "begin_search",
     "busy_drivers",
     "driven_rides",
     "end_search",
+    "extend_tracks",
     "lock_for_search",
     "may_reserve",
     "offer_ride",

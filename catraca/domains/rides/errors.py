@@ -84,6 +84,18 @@ class CancelReasonInvalid(Refusal):
     status = 409
 
 
+class FareMissing(Refusal):
+    """A ride without an estimate is completed by an operator with a fare."""
+
+    code = "fare_missing"
+    status = 422
+
+
+class FlagNotFound(Refusal):
+    code = "flag_not_found"
+    status = 404
+
+
 class DistanceMissing(Refusal):
     """The fare of a ride without a destination needs the distance driven."""
 

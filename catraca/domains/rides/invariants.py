@@ -114,6 +114,34 @@ INVARIANTS: tuple[Rule, ...] = (
         constraint="rides_stand_where_their_steps_end",
         definition=("FOREIGN KEY (id, version, status)",),
     ),
+    ConstraintHeld(
+        number=4,
+        name="only operators cancel started rides",
+        sentence="A started ride is canceled by an operator only.",
+        table="ride_events",
+        constraint="only_operators_cancel_started_rides",
+        definition=("actor = 'operator'",),
+    ),
+    ConstraintHeld(
+        name="charged distances fit the time",
+        sentence="No charged distance is longer than the time since the start allows.",
+        table="rides",
+        constraint="charged_distances_fit_the_time",
+        definition=("completed_at - started_at",),
+    ),
+    ConstraintHeld(
+        name="one flag per ride and kind",
+        sentence="A ride is flagged at most once for each kind.",
+        table="ride_flags",
+        constraint="one_flag_a_ride_and_kind",
+        definition=("UNIQUE (ride_id, kind)",),
+    ),
+    Invariant(
+        name="only started rides have a track",
+        sentence="A track is deleted when its ride ends.",
+        query="SELECT t.ride_id FROM ride_tracks t JOIN rides r ON r.id = t.ride_id"
+        " WHERE r.status <> 'STARTED'",
+    ),
     Invariant(
         number=5,
         name="live offers belong to offered rides",
@@ -162,10 +190,11 @@ INVARIANTS: tuple[Rule, ...] = (
         sentence="Every event of a ride has its step.",
         query=f"WITH events AS (SELECT aggregate_id, routing_key, count(*) FROM ({_EVENTS}) AS t"  # noqa: S608
         "   WHERE created_at > clock_timestamp() - interval '23 hours' GROUP BY 1, 2)"
-        # `ride.matched` follows an acceptance and has no step of its own. Expired confirmations have no ride;
-        # geofences checks them.
+        # `ride.matched` follows an acceptance and has no step of its own, nor have flags. Expired
+        # confirmations have no ride; geofences checks them.
         " SELECT t.aggregate_id FROM events t"
-        " WHERE t.routing_key NOT IN ('ride.matched', 'ride.confirmation_expired') AND t.count >"
+        " WHERE t.routing_key NOT IN ('ride.matched', 'ride.confirmation_expired', 'ride.flagged')"
+        " AND t.count >"
         "   (SELECT count(*) FROM ride_events e WHERE e.ride_id = t.aggregate_id AND e.news = t.routing_key)",
     ),
     Invariant(

@@ -37,7 +37,8 @@ MOVES: Final[Mapping[Status, frozenset[Status]]] = {
     "OFFERED": frozenset({"SEARCHING", "ACCEPTED", "CANCELED"}),
     "ACCEPTED": frozenset({"ARRIVING", "SEARCHING", "CANCELED"}),
     "ARRIVING": frozenset({"STARTED", "SEARCHING", "CANCELED"}),
-    "STARTED": frozenset({"COMPLETED"}),
+    # CANCELED: only by an operator (`only_operators_cancel_started_rides`).
+    "STARTED": frozenset({"COMPLETED", "CANCELED"}),
     "COMPLETED": frozenset({"PAID", "PAYMENT_EXPIRED"}),
     "PAID": frozenset(),
     "CANCELED": frozenset(),
@@ -51,12 +52,26 @@ BLURRED_DIGITS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TripLimits:
+    """What a plausible trip does not exceed."""
+
+    # A ride that takes longer is flagged, and the time beyond it is not charged.
+    longest: timedelta
+    top_speed_kmh: int
+
+    @property
+    def longest_seconds(self) -> int:
+        return round(self.longest.total_seconds())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RideTerms:
     """Prices and time limits of rides, from the settings."""
 
     tariff: Tariff
     search_timeout: timedelta
     offer_ttl: timedelta
+    limits: TripLimits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +103,9 @@ class Ride:
     duration_seconds: int | None
     estimated_fare_cents: int | None
     final_fare_cents: int | None
+    # Of a ride without a destination: the driver's report, and the part of it that was charged.
+    reported_meters: int | None = None
+    charged_meters: int | None = None
     created_at: datetime
     updated_at: datetime
     deadline_at: datetime

@@ -17,14 +17,15 @@ from catraca.domains.rides.model import Actor, Ride, RideId, Status
 from catraca.platform.database import Db, Row
 from catraca.platform.database.timers import TimerKind
 
-# A ride has one timer: for its first offer that expires, or for the end of its search.
+# A ride has one timer: for its first offer that expires, for the end of its search, or, after its start, for
+# the time when it takes too long.
 RIDE_DUE = TimerKind("rides.due")
 COLUMNS = (
     "id, passenger_id, type, community_id, community_version, tier, tariff, asked_price_cents,"
     " confirmation_id, status, round, version, accepted_driver_id, accepted_at, pickup_lat, pickup_lon,"
     " pickup_address, dropoff_lat, dropoff_lon, dropoff_address, distance_meters, duration_seconds,"
-    " estimated_fare_cents, final_fare_cents, created_at, updated_at, deadline_at, arrived_at, started_at,"
-    " completed_at, canceled_at, canceled_by, cancel_reason"
+    " estimated_fare_cents, final_fare_cents, reported_meters, charged_meters, created_at, updated_at,"
+    " deadline_at, arrived_at, started_at, completed_at, canceled_at, canceled_by, cancel_reason"
 )
 RIDES = "SELECT " + COLUMNS + " FROM rides"  # noqa: S608 - constants only
 
@@ -37,6 +38,8 @@ class RideChange(TypedDict, total=False):
     accepted_at: datetime | None
     arrived_at: datetime | None
     final_fare_cents: int
+    reported_meters: int
+    charged_meters: int
     canceled_by: Actor
     cancel_reason: str
     cancel_note: str | None
@@ -114,8 +117,9 @@ async def move_ride(
 
 
 async def seconds_since_start(db: Db, ride_id: RideId) -> int:
+    """Return the whole seconds since the start, rounded down."""
     return await db.fetchval(
-        "SELECT greatest(0, extract(epoch FROM clock_timestamp() - started_at))::integer"
+        "SELECT greatest(0, floor(extract(epoch FROM clock_timestamp() - started_at)))::integer"
         " FROM rides WHERE id = $1",
         ride_id,
     )

@@ -1,8 +1,9 @@
-"""Measures open searches and live offers."""
+"""Measures open searches, live offers and flagged rides."""
 
 from prometheus_client import Gauge
 
 from catraca.domains import matching
+from catraca.domains.rides.flags.service import count_open_flags
 from catraca.domains.rides.offers.service import count_live_offers
 from catraca.platform.database import timers
 from catraca.roles.parts import Parts
@@ -18,6 +19,11 @@ MATCHINGS_OPEN = Gauge(
     "Rides whose search for a driver is open, counted up to 10 000.",
     multiprocess_mode="livemostrecent",
 )
+FLAGS_OPEN = Gauge(
+    "catraca_ride_flags_open",
+    "Flagged rides that wait for an operator's review, counted up to 10 000.",
+    multiprocess_mode="livemostrecent",
+)
 
 
 class RideGauges:
@@ -29,5 +35,6 @@ class RideGauges:
 
     async def _measure(self) -> None:
         async with self._database.connection() as db:
+            FLAGS_OPEN.set(await count_open_flags(db, up_to=timers.COUNTED_TO))
             OFFERS_LIVE.set(await count_live_offers(db))
             MATCHINGS_OPEN.set(await matching.count_open_searches(db, up_to=timers.COUNTED_TO))

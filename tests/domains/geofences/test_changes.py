@@ -1,6 +1,7 @@
 """What changes with drivers from elsewhere: tier, distance, waiting time and fare."""
 
 import json
+from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -141,6 +142,7 @@ async def test_ride_is_charged_by_the_confirmed_tariff(
     await desk.offer(ride_id, driver_id)
     assert (await desk.accept(ride_id, driver_id)).status_code == 200
     await desk.drive_to("STARTED", ride_id, driver_id)
+    await desk.start_earlier(ride_id, timedelta(minutes=20))
     body: dict[str, Any] = {} if driven_meters is None else {"distance_meters": driven_meters}
     completed = await desk.act(ride_id, "complete", headers=bearer("driver", driver_id), json=body)
     assert completed.status_code == 200, completed.text

@@ -123,6 +123,7 @@ NOTIFYING_EVENTS: list[Event] = [
     of(RideArriving),
     of(RideStarted),
     of(RideCompleted, fare_cents=2550),
+    of(RideCompleted, fare_cents=2550, completed_by="operator"),
     *(of(RideCancelled, cancelled_by=actor, reason="other") for actor in get_args(Actor)),
     of(RideReassigning, reason="vehicle_problem"),
     of(AppointmentBooked),

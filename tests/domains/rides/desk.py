@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Union
 from uuid import UUID, uuid4
 
@@ -139,6 +139,17 @@ class Desk:
             answer = await self.act(ride_id, verb, headers=bearer("driver", driver_id), json=body)
             assert answer.status_code == 200, answer.text
         assert await self.status(ride_id) == status
+
+    async def start_earlier(self, ride_id: UUID, by: timedelta) -> None:
+        """Set the start of the ride back."""
+        await self.sql("UPDATE rides SET started_at = started_at - $2::interval WHERE id = $1", ride_id, by)
+
+    async def flags(self, ride_id: UUID, **query: str) -> list[Any]:
+        answer = await self.api.get(
+            "/v1/ride-flags", params={"ride_id": str(ride_id)} | query, headers=self.operator
+        )
+        assert answer.status_code == 200, answer.text
+        return answer.json()["flags"]
 
     async def settle(self, ride_id: UUID) -> None:
         """Run the ride's timer now."""

@@ -82,7 +82,7 @@ async def test_cancel_reason_decides_the_next_status(desk: Desk, actor: Actor, r
 async def test_ride_can_be_canceled_until_it_starts(desk: Desk, status: str, actor: Actor) -> None:
     ride = await Ride(desk).at(status)
     answer = await ride.canceled_by(actor, "other")
-    if "CANCELED" not in MOVES[status]:
+    if status == "STARTED" or "CANCELED" not in MOVES[status]:
         assert verdict(answer) == (409, "ride_move_not_allowed")
         assert answer.json()["ride_status"] == status
         return

@@ -75,6 +75,12 @@ def breaches_of(world: World) -> dict[str, str]:
         "accepted drivers had the offer": "UPDATE ride_offers SET round = 7"
         f" WHERE ride_id = '{world.accepted}'",
         "only allowed moves": "ALTER TABLE ride_events DROP CONSTRAINT only_allowed_moves",
+        "only operators cancel started rides": "ALTER TABLE ride_events"
+        " DROP CONSTRAINT only_operators_cancel_started_rides",
+        "charged distances fit the time": "ALTER TABLE rides DROP CONSTRAINT charged_distances_fit_the_time",
+        "one flag per ride and kind": "ALTER TABLE ride_flags DROP CONSTRAINT one_flag_a_ride_and_kind",
+        "only started rides have a track": "INSERT INTO ride_tracks (ride_id, lat, lng, position_at)"
+        f" VALUES ('{world.completed}', 0, 0, now())",
         "steps follow each other": "ALTER TABLE ride_events DROP CONSTRAINT steps_follow_each_other",
         "one step per number": "ALTER TABLE ride_events DROP CONSTRAINT ride_events_pkey",
         "rides stand where their steps end": "ALTER TABLE rides"

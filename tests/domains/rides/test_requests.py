@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from datetime import timedelta
 from uuid import UUID, uuid4
 
 import pytest
@@ -48,9 +49,10 @@ async def test_fare_without_destination_is_by_distance_driven(desk: Desk) -> Non
     answer = await desk.act(ride_id, "complete", headers=driver, json={})
     assert (answer.status_code, answer.json()["code"]) == (422, "distance_missing")
     assert await desk.status(ride_id) == "STARTED"
+    await desk.start_earlier(ride_id, timedelta(minutes=20))
     completed = await desk.act(ride_id, "complete", headers=driver, json={"distance_meters": 10_000})
-    # 5.00 base and 1.80 per kilometre; the trip takes less than a minute.
-    assert completed.json()["final_fare_cents"] in range(2300, 2330)
+    # 5.00 base, 1.80 per kilometre and 0.30 per minute; the requests take less than a minute.
+    assert completed.json()["final_fare_cents"] in range(2900, 2930)
 
 
 async def test_quoted_fare_ignores_the_distance_driven(desk: Desk) -> None:

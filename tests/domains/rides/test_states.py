@@ -104,7 +104,7 @@ async def test_api_refuses_every_move_not_in_the_table(desk: Desk, status: Statu
         assert (answer.status_code, answer.json()["code"]) == expected
         if is_driver:
             assert answer.json()["ride_status"] == status
-    if "CANCELED" not in MOVES[status]:
+    if status == "STARTED" or "CANCELED" not in MOVES[status]:
         answer = await desk.cancel(ride_id, desk.operator)
         assert (answer.status_code, answer.json()["ride_status"]) == (409, status)
     assert await desk.timeline(ride_id) == timeline

@@ -19,7 +19,8 @@ UNCHECKED = {
         outbox_sent.created_at outbox_sent.sent_at password_links.created_at password_links.used_at
         push_subscriptions.created_at ride_accept_attempts.attempt_at ride_accept_attempts.completed_at
         ride_confirmations.created_at ride_confirmations.expired_at ride_confirmations.used_at
-        ride_events.at ride_offers.offered_at ride_offers.responded_at rides.accepted_at rides.arrived_at
+        ride_events.at ride_flags.flagged_at ride_flags.reviewed_at
+        ride_offers.offered_at ride_offers.responded_at rides.accepted_at rides.arrived_at
         rides.canceled_at rides.completed_at rides.created_at rides.started_at rides.updated_at
         services.created_at sign_ups.handled_at subjects.created_at trip_shares.created_at users.created_at
         users.erased_at users.updated_at waitlist_entries.changed_at waitlist_entries.created_at

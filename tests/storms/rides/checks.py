@@ -51,7 +51,8 @@ CHECKS = {
         FULL JOIN (
             SELECT aggregate_id AS ride_id, array_agg(routing_key ORDER BY seq) AS news FROM ({EVENTS}) t
             WHERE exchange = 'rides.events'
-            AND routing_key NOT IN ('ride.matched', 'ride.confirmation_expired') GROUP BY 1) t USING (ride_id)
+            AND routing_key NOT IN ('ride.matched', 'ride.confirmation_expired', 'ride.flagged')
+            GROUP BY 1) t USING (ride_id)
         WHERE steps IS DISTINCT FROM news""",
     "events of offers differ from their start and end": f"""
         SELECT * FROM (

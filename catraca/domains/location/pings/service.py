@@ -18,6 +18,7 @@ from catraca.domains.location.errors import DriverNotOnline
 from catraca.domains.location.model import DriverId, Fault, Ping, PingCheck, PingRules, Source, check_pings
 from catraca.domains.location.positions.service import PositionPublisher
 from catraca.domains.location.presence import store as presence
+from catraca.domains.location.presence.service import write_positions
 from catraca.platform.clock import now
 from catraca.platform.database import Db, Transact
 from catraca.platform.gather import Gather
@@ -181,8 +182,7 @@ class PingRecorder:
                 writes.append(presence.PositionWrite(driver_id, check.newest))
             elif check.proves_presence and is_due:
                 silences[driver_id] = timedelta(0)
-        if writes:
-            await presence.write_positions(db, writes)
+        await write_positions(db, writes)
         if silences:
             await presence.write_silences(db, silences)
         return checks

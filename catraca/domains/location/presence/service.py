@@ -138,10 +138,21 @@ async def write_last_seen(
             writes.append(store.PositionWrite(driver.driver_id, known.ping, known.silence))
         else:
             silences[driver.driver_id] = known.silence
-    if writes:
-        await store.write_positions(db, writes)
+    await write_positions(db, writes)
     if silences:
         await store.write_silences(db, silences)
+
+
+async def write_positions(db: Db, writes: Sequence[store.PositionWrite]) -> None:
+    """Write positions of online drivers, and add them to the tracks of their rides."""
+    if not writes:
+        return
+    await store.write_positions(db, writes)
+    points = [(write.driver_id, write.ping) for write in writes]
+    await rides.extend_tracks(
+        db,
+        [rides.TrackPoint(driver_id, ping.place.lat, ping.place.lon, ping.at) for driver_id, ping in points],
+    )
 
 
 async def expire_silent(

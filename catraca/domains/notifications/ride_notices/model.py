@@ -166,11 +166,12 @@ def _progress(event: RideArriving | RideStarted | RideReassigning, context: Mess
 
 def _completed(event: RideCompleted, user_id: UUID, context: MessageContext) -> live.CompletedNotice:
     language = context.language_of(user_id)
+    name = "completed_by_operator" if event.completed_by == "operator" else "completed"
     return live.CompletedNotice(
         ride_id=event.ride_id,
         fare_cents=event.fare_cents,
         completed_at=event.completed_at,
-        message=Texts(language)("completed", fare=money(event.fare_cents, context.currency, language)),
+        message=Texts(language)(name, fare=money(event.fare_cents, context.currency, language)),
     )
 
 

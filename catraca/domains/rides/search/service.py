@@ -8,10 +8,12 @@ from datetime import datetime, timedelta
 from typing import Literal
 from uuid import UUID
 
+from catraca.domains.rides.flags.service import flag_ride
 from catraca.domains.rides.model import Actor, Offer, Ride, RideId
 from catraca.domains.rides.search import store
 from catraca.domains.rides.search.model import LockedRide
-from catraca.domains.rides.store import RIDE_DUE, RideChange, lock_ride, move_ride
+from catraca.domains.rides.store import RIDE_DUE, RideChange, lock_ride, move_ride, seconds_since_start
+from catraca.domains.rides.tracks.store import take_track
 from catraca.events import DriverTimeout, OfferCanceled, RideCancelled
 from catraca.platform.database import Db, outbox, timers
 
@@ -71,10 +73,11 @@ async def close_ride(
     offer_reason: Literal["ride_canceled", "no_drivers_available"],
     note: str | None = None,
 ) -> Ride:
-    """End a locked unfinished ride: cancel its live offers and release its driver."""
+    """End a locked unfinished ride: cancel its live offers, release its driver, delete its track."""
     canceled = await store.cancel_live_offers(db, ride.id, reason=offer_reason)
     if ride.is_driven:
         await store.release_driver(db, ride.id, reason=offer_reason)
+        await take_track(db, ride.id)
     change: RideChange = {}
     if to == "CANCELED":
         change = {"canceled_by": actor, "cancel_reason": reason, "cancel_note": note}
@@ -117,8 +120,10 @@ async def close_ride(
 
 
 async def expire_ride(db: Db, ride_id: RideId) -> None:
-    """Expire lapsed offers, and end the search if it is overdue. Safe to repeat."""
+    """Expire lapsed offers, and end the search if it is overdue. Flag a started ride. Safe to repeat."""
     ride = await lock_ride(db, ride_id)
+    if ride is not None and ride.status == "STARTED":
+        await _flag_long_ride(db, ride)
     if ride is None or not ride.is_open:
         return
     ride = await expire_offers(db, ride)
@@ -126,6 +131,12 @@ async def expire_ride(db: Db, ride_id: RideId) -> None:
         await end_search(db, ride)
     else:
         await update_timer(db, ride)
+
+
+async def _flag_long_ride(db: Db, ride: Ride) -> None:
+    """The timer was set at the start, for the time when the ride takes too long."""
+    seconds = await seconds_since_start(db, ride.id)
+    await flag_ride(db, ride.id, "takes_too_long", measured=seconds)
 
 
 async def expire_offers(db: Db, ride: Ride) -> Ride:

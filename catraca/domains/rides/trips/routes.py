@@ -37,13 +37,13 @@ async def arrive(ride_id: UUID, db: OpenDb, caller: Caller) -> RideOut:
 
 @router.post("/start", tags=["rides"], summary="Start a ride", responses=problems(401, 403, 404, 409, 422))
 @stores_no_response
-async def start(ride_id: UUID, db: OpenDb, caller: Caller) -> RideOut:
+async def start(ride_id: UUID, db: OpenDb, caller: Caller, terms: Terms) -> RideOut:
     """From `ARRIVING` to `STARTED`, by the ride's driver: the passenger is in the car.
 
     A repeat returns the ride as it is.
     """
     caller.require("driver")
-    await service.start(db, RideId(ride_id), by=UserId(caller.id))
+    await service.start(db, RideId(ride_id), by=UserId(caller.id), limits=terms.limits)
     return await read_ride(ride_id, db, caller)
 
 
@@ -51,13 +51,17 @@ async def start(ride_id: UUID, db: OpenDb, caller: Caller) -> RideOut:
     "/complete", tags=["rides"], summary="Complete a ride", responses=problems(401, 403, 404, 409, 422)
 )
 async def complete(ride_id: UUID, db: OpenDb, caller: Caller, terms: Terms, body: CompleteIn) -> RideOut:
-    """From `STARTED` to `COMPLETED`, by the ride's driver. Sets the final fare and releases the driver."""
+    """From `STARTED` to `COMPLETED`, by the ride's driver. Sets the final fare and releases the driver.
+
+    A reported distance is charged as far as it is plausible: by the time since the start, and by the pings.
+    """
     caller.require("driver")
     await service.complete(
         db,
         RideId(ride_id),
         by=UserId(caller.id),
         tariff=terms.tariff,
+        limits=terms.limits,
         distance_meters=body.distance_meters,
     )
     return await read_ride(ride_id, db, caller)

@@ -7,14 +7,28 @@ from uuid import UUID
 from catraca.domains.fares import Tariff, fare_cents, tariff_with
 from catraca.domains.people import UserId
 from catraca.domains.rides.errors import DistanceMissing, RideNotFound
-from catraca.domains.rides.model import Actor, Ride, RideId, Status
+from catraca.domains.rides.flags.service import flag_ride
+from catraca.domains.rides.model import Actor, Ride, RideId, Status, TripLimits
 from catraca.domains.rides.search.service import close_ride, update_timer
 from catraca.domains.rides.search.store import release_driver
-from catraca.domains.rides.store import RideChange, Stamp, lock_ride, move_ride, seconds_since_start
-from catraca.domains.rides.trips.model import CancelReason, status_after_cancel
+from catraca.domains.rides.store import (
+    RIDE_DUE,
+    RideChange,
+    Stamp,
+    lock_ride,
+    move_ride,
+    seconds_since_start,
+)
+from catraca.domains.rides.tracks.store import take_track
+from catraca.domains.rides.trips.model import (
+    CancelReason,
+    farthest_meters,
+    shortest_seconds,
+    status_after_cancel,
+)
 from catraca.events import RideArriving, RideCompleted, RideReassigning, RideStarted
 from catraca.events.rides import Point
-from catraca.platform.database import Db, audit, outbox
+from catraca.platform.database import Db, audit, outbox, timers
 from catraca.platform.geo import Trip
 
 
@@ -27,40 +41,102 @@ async def arrive(db: Db, ride_id: RideId, *, by: UserId) -> None:
     await outbox.record(db, RideArriving(**_parties(ride), arrived_at=ride.updated_at))
 
 
-async def start(db: Db, ride_id: RideId, *, by: UserId) -> None:
+async def start(db: Db, ride_id: RideId, *, by: UserId, limits: TripLimits) -> None:
     """The passenger is in the car. Safe to repeat until the ride's end."""
     ride = await _lock_own(db, ride_id, by)
     if ride.status == "STARTED":
         return
     ride = await _move(db, ride, "STARTED", news="ride.started", stamp="started_at")
     await outbox.record(db, RideStarted(**_parties(ride), started_at=ride.updated_at))
+    await timers.set_timer(db, RIDE_DUE, ride.id, due_at=ride.updated_at + limits.longest)
 
 
 async def complete(
-    db: Db, ride_id: RideId, *, by: UserId, tariff: Tariff, distance_meters: int | None = None
+    db: Db,
+    ride_id: RideId,
+    *,
+    by: UserId,
+    tariff: Tariff,
+    limits: TripLimits,
+    distance_meters: int | None = None,
 ) -> None:
-    """Complete the ride and release the driver. The fare is the estimate, if there is one."""
+    """Complete the ride and release the driver. The fare is the estimate, if there is one.
+
+    Else it is computed from the distance that the driver reports, as far as it is plausible. A ride that is
+    not plausible is flagged.
+    """
     ride = await _lock_own(db, ride_id, by)
     ride.check_move("COMPLETED")
-    fare = ride.estimated_fare_cents
+    seconds = await seconds_since_start(db, ride.id)
     if distance_meters is not None and ride.distance_meters is None:
-        trip = Trip(distance_meters, await seconds_since_start(db, ride.id))
-        fare = fare_cents(tariff_with(ride.prices, tariff), trip)
-    if fare is None:
+        change = await _measured_fare(db, ride, distance_meters, seconds, tariff=tariff, limits=limits)
+    elif ride.estimated_fare_cents is not None:
+        change = RideChange(final_fare_cents=ride.estimated_fare_cents)
+    else:
         raise DistanceMissing
-    change: RideChange = {"final_fare_cents": fare}
-    ride = await _move(db, ride, "COMPLETED", news="ride.completed", stamp="completed_at", change=change)
-    await release_driver(db, ride.id)
-    await outbox.record(db, RideCompleted(**_parties(ride), fare_cents=fare, completed_at=ride.updated_at))
+    await finish_ride(db, ride, change, actor="driver", by=by)
+    await _flag_implausible(db, ride, change, seconds, limits=limits)
 
 
-async def _move(
-    db: Db, ride: Ride, to: Status, *, news: str, stamp: Stamp, change: RideChange | None = None
+async def _measured_fare(
+    db: Db, ride: Ride, reported_meters: int, seconds: int, *, tariff: Tariff, limits: TripLimits
+) -> RideChange:
+    """Compute the fare of a locked ride without a destination from the plausible part of the distance."""
+    farthest = farthest_meters(seconds, await take_track(db, ride.id), limits)
+    trip = Trip(min(reported_meters, farthest), min(seconds, limits.longest_seconds))
+    return {
+        "final_fare_cents": fare_cents(tariff_with(ride.prices, tariff), trip),
+        "reported_meters": reported_meters,
+        "charged_meters": trip.distance_meters,
+    }
+
+
+async def _flag_implausible(
+    db: Db, ride: Ride, change: RideChange, seconds: int, *, limits: TripLimits
+) -> None:
+    reported, charged = change.get("reported_meters", 0), change.get("charged_meters", 0)
+    if reported > charged:
+        await flag_ride(db, ride.id, "distance_cut", measured=reported, allowed=charged)
+    shortest = shortest_seconds(ride.distance_meters or 0, limits)
+    if seconds < shortest:
+        await flag_ride(db, ride.id, "ended_too_soon", measured=seconds, allowed=shortest)
+
+
+async def finish_ride(
+    db: Db, ride: Ride, change: RideChange, *, actor: Actor, by: UUID, reason: str | None = None
 ) -> Ride:
+    """Move a locked started ride to `COMPLETED` with its fare, and release the driver."""
+    await take_track(db, ride.id)
+    ride = await move_ride(
+        db,
+        ride,
+        "COMPLETED",
+        actor=actor,
+        actor_id=by,
+        reason=reason,
+        news="ride.completed",
+        stamp="completed_at",
+        change=change,
+    )
+    await release_driver(db, ride.id)
+    assert ride.final_fare_cents is not None, "a completed ride has a fare"
+    await outbox.record(
+        db,
+        RideCompleted(
+            **_parties(ride),
+            fare_cents=ride.final_fare_cents,
+            completed_at=ride.updated_at,
+            completed_by=actor,
+        ),
+    )
+    await timers.cancel_timer(db, RIDE_DUE, ride.id)
+    return ride
+
+
+async def _move(db: Db, ride: Ride, to: Status, *, news: str, stamp: Stamp) -> Ride:
     ride.check_move(to)
-    driver_id = ride.accepted_driver_id
     return await move_ride(
-        db, ride, to, actor="driver", actor_id=driver_id, news=news, stamp=stamp, change=change
+        db, ride, to, actor="driver", actor_id=ride.accepted_driver_id, news=news, stamp=stamp
     )
 
 

@@ -82,6 +82,10 @@ class RideOut(Answer):
     duration_seconds: int | None = Field(default=None, description="By road, estimated.")
     estimated_fare_cents: int | None = None
     final_fare_cents: int | None = None
+    reported_meters: int | None = Field(
+        default=None, description="Of a ride without a destination: the distance that the driver reported."
+    )
+    charged_meters: int | None = Field(default=None, description="The part of it that was charged.")
     created_at: datetime
     deadline_at: datetime = Field(description="End of the search for a driver.")
     accepted_at: datetime | None = None

@@ -1,0 +1,1 @@
+"""Flags: rides that an operator should look at."""

@@ -1,0 +1,1 @@
+"""Interventions: an operator ends a ride that its parties do not end."""

@@ -1,0 +1,1 @@
+"""Tracks: how far the driver of a started ride has come, by the pings."""
