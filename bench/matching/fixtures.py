@@ -9,7 +9,7 @@ import asyncpg
 from bench.location.world import place_of, put_online
 from catraca.domains.fares import Tariff
 from catraca.domains.people import UserId
-from catraca.domains.rides import RideId, RideRequest, request_ride
+from catraca.domains.rides import CancellationRule, RideId, RideRequest, request_ride
 from catraca.platform.database import Database, Db
 from catraca.platform.geo import Place, cell_of
 
@@ -18,6 +18,7 @@ FEW_OPEN, MANY_OPEN = 100, 10_000
 # Far from all drivers.
 NOWHERE = Place(12.0, 12.0)
 TARIFF = Tariff(base_cents=500, per_km_cents=180, per_minute_cents=30, minimum_cents=800, currency="BRL")
+PAUSES = CancellationRule(free=3, pause=timedelta(seconds=15))
 
 
 async def fill(database_url: str, redis_url: str, *, open_rides: int) -> None:
@@ -77,6 +78,7 @@ async def request_rides(database: Database, passengers: Sequence[UUID]) -> list[
                 passenger_id=UserId(passenger_id),
                 tariff=TARIFF,
                 search_timeout=timedelta(minutes=5),
+                cancellations=PAUSES,
             )
             return ride.id
 

@@ -7,13 +7,14 @@ from catraca.domains.location.fence_crossings.model import CrossingRules
 from catraca.domains.location.model import PingRules
 from catraca.domains.location.presence.jobs import PatrolRules
 from catraca.domains.matching import Matcher, Rules, Terms
-from catraca.domains.rides.model import RideTerms, TripLimits
+from catraca.domains.rides.model import CancellationRule, RideTerms, TripLimits
 from catraca.domains.scheduling import BookingRules, ClientLimits
 from catraca.platform.redis_client import RedisClient
 from catraca.settings import Settings
 from catraca.settings.analytics import AnalyticsSettings
 from catraca.settings.fares import FareSettings
 from catraca.settings.location import LocationSettings
+from catraca.settings.rides import RideSettings
 from catraca.settings.scheduling import SchedulingSettings
 
 
@@ -41,7 +42,12 @@ def ride_terms(settings: Settings) -> RideTerms:
         search_timeout=settings.rides.global_matching_timeout,
         offer_ttl=settings.rides.driver_response_timeout,
         limits=TripLimits(longest=settings.rides.longest_ride, top_speed_kmh=settings.rides.ride_top_speed),
+        cancellations=cancellation_rule(settings.rides),
     )
+
+
+def cancellation_rule(settings: RideSettings) -> CancellationRule:
+    return CancellationRule(free=settings.free_cancellations, pause=settings.cancellation_pause)
 
 
 def ping_rules(settings: LocationSettings) -> PingRules:
@@ -82,6 +88,7 @@ def geofence_terms(settings: Settings) -> GeofenceTerms:
         confirmation_ttl=settings.geofences.confirmation_ttl,
         tariff=tariff_of(settings.fares),
         search_timeout=settings.rides.global_matching_timeout,
+        cancellations=cancellation_rule(settings.rides),
         radius_meters=settings.matching.max_search_radius,
         fresh=settings.location.presence_timeout,
     )

@@ -29,6 +29,16 @@ class RideSettings(Group):
         le=250,
         description="Kilometres an hour; a reported distance that would need more is not charged.",
     )
+    free_cancellations: int = Field(
+        default=3,
+        ge=0,
+        le=1000,
+        description="Rides a passenger may cancel within an hour before the next request has to wait.",
+    )
+    cancellation_pause: Seconds = Field(
+        default=timedelta(seconds=15),
+        description="The first wait; it doubles with each further cancellation, up to 5 minutes.",
+    )
 
     @model_validator(mode="after")
     def _an_offer_fits_into_the_search(self) -> Self:

@@ -62,5 +62,8 @@ def upgrade() -> None:
             CONSTRAINT one_flag_a_ride_and_kind UNIQUE (ride_id, kind),
             CONSTRAINT reviews_are_whole CHECK ((reviewed_at IS NULL) = (reviewed_by IS NULL))
         );
+        -- For the pause after a passenger's cancellations.
+        CREATE INDEX rides_canceled_by_passenger ON rides (passenger_id, canceled_at)
+            WHERE canceled_by = 'passenger';
         CREATE INDEX ride_flags_open ON ride_flags (id) WHERE reviewed_at IS NULL;
     """)

@@ -30,7 +30,7 @@ from catraca.domains.geofences.model import (
 )
 from catraca.domains.location import NearbyDriver, Search
 from catraca.domains.people import UserId
-from catraca.domains.rides import Ride, RideId, RideRequest
+from catraca.domains.rides import CancellationRule, Ride, RideId, RideRequest
 from catraca.platform.database import Db
 from catraca.platform.geo import estimate_trip
 from catraca.platform.ids import new_id, token_digest
@@ -44,6 +44,7 @@ class GeofenceTerms:
     confirmation_ttl: timedelta
     tariff: Tariff
     search_timeout: timedelta
+    cancellations: CancellationRule
     radius_meters: int
     # Drivers with an older position are not available.
     fresh: timedelta
@@ -111,7 +112,7 @@ class CommunityRides:
             ttl=self._terms.confirmation_ttl if seconds is None else timedelta(seconds=seconds),
         )
         # After the insert, which waits for a concurrent confirmation of the same request.
-        await rides.refuse_second_ride(db, passenger_id)
+        await rides.refuse_request(db, passenger_id, cancellations=self._terms.cancellations)
         if not is_new:
             # The terms of the first request hold; the nearest driver is the present one.
             community = await _community_of(db, confirmation)
@@ -200,6 +201,7 @@ class CommunityRides:
             passenger_id=passenger_id,
             tariff=self._terms.tariff,
             search_timeout=self._terms.search_timeout,
+            cancellations=self._terms.cancellations,
             ride_id=confirmation.ride_id if confirmation else None,
         )
 

@@ -1,6 +1,6 @@
 """Rides: requested, offered, accepted by exactly one driver, driven to their end."""
 
-from catraca.domains.rides.model import Actor, Offer, Response, Ride, RideId, Status
+from catraca.domains.rides.model import Actor, CancellationRule, Offer, Response, Ride, RideId, Status
 from catraca.domains.rides.offers.service import (
     acknowledge_offers,
     busy_drivers,
@@ -10,7 +10,7 @@ from catraca.domains.rides.offers.service import (
     withdraw_offers,
 )
 from catraca.domains.rides.requests.model import RideRequest
-from catraca.domains.rides.requests.service import quote_fare, refuse_second_ride, request_ride
+from catraca.domains.rides.requests.service import quote_fare, refuse_request, request_ride
 from catraca.domains.rides.search.model import LockedRide
 from catraca.domains.rides.search.service import begin_search, end_search, lock_for_search
 from catraca.domains.rides.tracks.model import TrackPoint
@@ -26,6 +26,7 @@ from catraca.domains.rides.views.store import Step
 
 __all__ = [
     "Actor",
+    "CancellationRule",
     "LockedRide",
     "Offer",
     "Response",
@@ -50,7 +51,7 @@ __all__ = [
     "read_own_ride",
     "read_rides",
     "read_timeline",
-    "refuse_second_ride",
+    "refuse_request",
     "request_ride",
     "withdraw_offers",
 ]

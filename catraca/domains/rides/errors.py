@@ -63,6 +63,13 @@ class RideAlreadyOpen(Refusal):
     status = 409
 
 
+class RideRequestsPaused(Refusal):
+    """The passenger canceled `cancellations` rides lately, and can request the next one after a pause."""
+
+    code = "ride_requests_paused"
+    status = 429
+
+
 class RideUnderWay(Refusal):
     """Personal data cannot be erased during a ride; `ride_id` is that ride."""
 

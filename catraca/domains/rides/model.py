@@ -65,6 +65,19 @@ class TripLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CancellationRule:
+    """The pause before a passenger's next request, after `free` cancellations by the passenger in `window`.
+
+    It is `pause` after the first further cancellation, and doubles with each one, up to `longest`.
+    """
+
+    free: int
+    pause: timedelta
+    window: timedelta = timedelta(hours=1)
+    longest: timedelta = timedelta(minutes=5)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RideTerms:
     """Prices and time limits of rides, from the settings."""
 
@@ -72,6 +85,7 @@ class RideTerms:
     search_timeout: timedelta
     offer_ttl: timedelta
     limits: TripLimits
+    cancellations: CancellationRule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

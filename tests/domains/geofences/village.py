@@ -19,6 +19,7 @@ from catraca.domains.fares import Tariff
 from catraca.domains.geofences import CommunityRides, ConfirmationTokens, GeofenceTerms
 from catraca.domains.geofences.confirmations import jobs
 from catraca.domains.location.model import DriverId
+from catraca.roles.domain_rules import cancellation_rule
 from tests.conftest import SECRET, bearer
 from tests.domains.location.town import Town
 from tests.servers import until
@@ -187,6 +188,7 @@ def community_rides(village: Village) -> CommunityRides:
     """The service behind the API's route."""
     parts = village.town.parts
     terms = GeofenceTerms(
+        cancellations=cancellation_rule(parts.settings.rides),
         enabled=True,
         confirmation_ttl=timedelta(minutes=5),
         tariff=Tariff(

@@ -114,7 +114,7 @@ async def test_half_a_destination_is_refused(desk: Desk, half: dict[str, float])
 
 async def canceled_ride(desk: Desk, passenger_id: UUID) -> UUID:
     ride_id = await desk.request(passenger_id)
-    await desk.cancel(ride_id, bearer("passenger", passenger_id))
+    await desk.cancel(ride_id, desk.operator)  # the passenger would have to pause
     return ride_id
 
 

@@ -46,6 +46,8 @@ class Times:
             "CATRACA_IDLE_AFTER": f"{self.presence_seconds:.1f}",
             "CATRACA_POSITION_INTERVAL": f"{min(self.ping_seconds):.1f}",
             "CATRACA_LOCK_TTL": "1",
+            # A few passengers request and cancel many rides.
+            "CATRACA_FREE_CANCELLATIONS": "1000",
             "CATRACA_MAX_ATTEMPTS_PER_SEARCH": "4",
             "CATRACA_INITIAL_SEARCH_RADIUS": "1000",
             "CATRACA_RADIUS_INCREMENT": "1000",

@@ -22,12 +22,16 @@ router = make_router(route_class=UnitOfWork)
     tags=["rides"],
     summary="Request a ride",
     status_code=201,
-    responses=problems(401, 403, 409, 422),
+    responses=problems(401, 403, 409, 422, 429),
 )
 async def request_ride(
     body: RideIn, db: OpenDb, caller: Caller, terms: Annotated[RideTerms, Depends(wired(RideTerms))]
 ) -> RideOut:
-    """Creates a ride and searches for a driver. A passenger has one open ride at a time."""
+    """Creates a ride and searches for a driver. A passenger has one open ride at a time.
+
+    After several cancellations by the passenger within an hour the next request has to wait: 429, each time
+    for longer.
+    """
     caller.require("passenger")
     ride = await service.request_ride(
         db,
@@ -35,5 +39,6 @@ async def request_ride(
         passenger_id=UserId(caller.id),
         tariff=terms.tariff,
         search_timeout=terms.search_timeout,
+        cancellations=terms.cancellations,
     )
     return RideOut.of(RideView(ride=ride, part="passenger"))

@@ -1,11 +1,12 @@
 """Request a ride."""
 
+import math
 from datetime import timedelta
 
 from catraca.domains.fares import Tariff, fare_cents, tariff_with
 from catraca.domains.people import UserId
-from catraca.domains.rides.errors import RideAlreadyOpen
-from catraca.domains.rides.model import Ride, RideId
+from catraca.domains.rides.errors import RideAlreadyOpen, RideRequestsPaused
+from catraca.domains.rides.model import CancellationRule, Ride, RideId
 from catraca.domains.rides.requests import store
 from catraca.domains.rides.requests.model import RideRequest
 from catraca.domains.rides.search.service import update_timer
@@ -24,9 +25,13 @@ async def request_ride(
     passenger_id: UserId,
     tariff: Tariff,
     search_timeout: timedelta,
+    cancellations: CancellationRule,
     ride_id: RideId | None = None,
 ) -> Ride:
-    """Create a ride. A passenger has one unfinished ride at a time: a second request is refused."""
+    """Create a ride. A passenger has one unfinished ride at a time: a second request is refused.
+
+    After many cancellations by the passenger, also a request during the pause is refused, of any caller.
+    """
     ride = await store.insert_ride(
         db,
         ride_id or RideId(new_id()),
@@ -35,20 +40,24 @@ async def request_ride(
         trip=_trip(request),
         fare_cents=quote_fare(request, tariff),
         search_timeout=search_timeout,
+        cancellations=cancellations,
     )
     if ride is None:
-        await refuse_second_ride(db, passenger_id)
-        raise Busy  # the other ride ended meanwhile
+        await refuse_request(db, passenger_id, cancellations=cancellations)
+        raise Busy  # the other ride, or the pause, ended meanwhile
     await outbox.record(db, _requested(ride))
     await update_timer(db, ride)
     return ride
 
 
-async def refuse_second_ride(db: Db, passenger_id: UserId) -> None:
-    """Raise `RideAlreadyOpen` if the passenger has an unfinished ride."""
+async def refuse_request(db: Db, passenger_id: UserId, *, cancellations: CancellationRule) -> None:
+    """Raise the refusal if the passenger has an unfinished ride, or has to pause after cancellations."""
     unfinished_id = await store.unfinished_ride_of(db, passenger_id)
     if unfinished_id is not None:
         raise RideAlreadyOpen(ride_id=unfinished_id)
+    count, seconds = await store.pause_of(db, passenger_id, cancellations)
+    if seconds > 0:
+        raise RideRequestsPaused(cancellations=count, retry_after_seconds=math.ceil(seconds))
 
 
 def quote_fare(request: RideRequest, tariff: Tariff) -> int | None:
