@@ -8,6 +8,24 @@ down_revision = "0020"
 
 def upgrade() -> None:
     run_sql("""
+        -- The number of a driver's attempt at a ride. Only a few are recorded: surplus rows of before get
+        -- negative numbers, and are pruned with the others.
+        ALTER TABLE ride_accept_attempts ADD COLUMN place integer;
+        UPDATE ride_accept_attempts a SET place = CASE
+            WHEN a.status = 'SUCCESS' OR n.place = 1 OR (n.place <= 20 AND a.offer_id IS NOT NULL)
+            THEN n.place ELSE -n.place END
+        FROM (SELECT ride_id, id, row_number() OVER (PARTITION BY ride_id, driver_id ORDER BY id) AS place
+            FROM ride_accept_attempts) AS n
+        WHERE n.ride_id = a.ride_id AND n.id = a.id;
+        ALTER TABLE ride_accept_attempts ALTER COLUMN place SET NOT NULL;
+        -- As many indexes as before: this one also finds a driver's last attempt.
+        ALTER TABLE ride_accept_attempts DROP CONSTRAINT ride_accept_attempts_pkey;
+        ALTER TABLE ride_accept_attempts ADD PRIMARY KEY (ride_id, driver_id, place);
+        ALTER TABLE ride_accept_attempts ADD CONSTRAINT twenty_failures_a_driver_and_ride
+            CHECK (place <= 20 OR status = 'SUCCESS');
+        ALTER TABLE ride_accept_attempts ADD CONSTRAINT one_attempt_without_an_offer
+            CHECK (place <= 1 OR offer_id IS NOT NULL);
+
         ALTER TABLE ride_events DROP CONSTRAINT only_allowed_moves;
         ALTER TABLE ride_events ADD CONSTRAINT only_allowed_moves CHECK (
             CASE WHEN seq = 1 THEN from_status IS NULL AND to_status = 'REQUESTED'

@@ -81,7 +81,7 @@ CHECKED = {
     "push_subscriptions": "id user_id endpoint p256dh auth created_at granted_at",
     "ride_accept_attempts": (
         "id ride_id driver_id offer_id idempotency_key status failure_reason ride_status attempt_at "
-        "completed_at actor_id request_id user_agent ip_address"
+        "completed_at actor_id request_id user_agent ip_address place"
     ),
     "ride_confirmations": (
         "id passenger_id token_hash asked asked_hash community_id community_version tier created_at "

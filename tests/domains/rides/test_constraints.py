@@ -121,7 +121,7 @@ async def test_attempt_is_recorded_once(desk: Desk) -> None:
         (
             "INSERT INTO ride_accept_attempts SELECT gen_random_uuid(), ride_id, driver_id, offer_id,"
             " idempotency_key, status, failure_reason, ride_status, attempt_at, completed_at, actor_id,"
-            " request_id, user_agent, ip_address FROM ride_accept_attempts WHERE ride_id = $1"
+            " request_id, user_agent, ip_address, place + 1 FROM ride_accept_attempts WHERE ride_id = $1"
         ),
         ride_id,
     )
@@ -134,8 +134,8 @@ async def test_attempt_without_an_offer_is_recorded_once(desk: Desk) -> None:
     again = (
         (
             "INSERT INTO ride_accept_attempts (id, ride_id, driver_id, idempotency_key, status,"
-            " failure_reason, ride_status, attempt_at, completed_at, actor_id)"
-            " VALUES (gen_random_uuid(), $1, $2, 'k', 'FAILED', 'x', 'REQUESTED', now(), now(), $2)"
+            " failure_reason, ride_status, attempt_at, completed_at, actor_id, place)"
+            " VALUES (gen_random_uuid(), $1, $2, 'k', 'FAILED', 'x', 'REQUESTED', now(), now(), $2, -1)"
         ),
         ride_id,
         driver_id,

@@ -95,6 +95,11 @@ def breaches_of(world: World) -> dict[str, str]:
         f" WHERE id = '{world.searched}'",
         "one attempt per driver, key and offer": "ALTER TABLE ride_accept_attempts"
         " DROP CONSTRAINT one_attempt_a_driver_key_and_offer",
+        "failed attempts are limited": "ALTER TABLE ride_accept_attempts"
+        " DROP CONSTRAINT twenty_failures_a_driver_and_ride",
+        "attempts are numbered": "ALTER TABLE ride_accept_attempts DROP CONSTRAINT ride_accept_attempts_pkey",
+        "one attempt without an offer": "ALTER TABLE ride_accept_attempts"
+        " DROP CONSTRAINT one_attempt_without_an_offer",
         "every acceptance has its attempt": "DELETE FROM ride_accept_attempts"
         f" WHERE ride_id = '{world.completed}'",
     }
@@ -121,9 +126,9 @@ WEAKENED = {
     " LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'",
     # A surplus success is a violation too.
     "every acceptance has its attempt": "INSERT INTO ride_accept_attempts (id, ride_id, driver_id, offer_id,"
-    " idempotency_key, status, ride_status, attempt_at, completed_at, actor_id)"
+    " idempotency_key, status, ride_status, attempt_at, completed_at, actor_id, place)"
     " SELECT gen_random_uuid(), id, passenger_id, gen_random_uuid(), 'ghost', 'SUCCESS', status, now(),"
-    " now(), passenger_id FROM rides LIMIT 1",
+    " now(), passenger_id, 1 FROM rides LIMIT 1",
 }
 
 

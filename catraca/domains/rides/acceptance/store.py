@@ -29,7 +29,10 @@ known AS (
   SELECT a.*, r.status, r.version, r.passenger_id, r.accepted_driver_id, r.pickup_lat, r.pickup_lon,
     r.dropoff_lat, r.dropoff_lon, o.id AS offer_id, o.response, o.expires_at,
     -- Without a client's key, all attempts at one offer share one key.
-    coalesce(a.given_key, 'offer:' || coalesce(o.id, a.ride_id)) AS key
+    coalesce(a.given_key, 'offer:' || coalesce(o.id, a.ride_id)) AS key,
+    -- Failures that are recorded: a driver with many keys must not fill the table. The schema has these
+    -- limits too.
+    CASE WHEN o.id IS NULL THEN 1 ELSE 20 END AS places
   FROM asked a JOIN rides r ON r.id = a.ride_id
   LEFT JOIN LATERAL (SELECT id, response, expires_at FROM ride_offers
     WHERE ride_id = a.ride_id AND driver_id = a.driver_id ORDER BY attempt DESC LIMIT 1) AS o ON true),
@@ -82,25 +85,29 @@ outcomes AS (
   SELECT d.id, CASE WHEN d.outcome <> 'open' OR NOT $9 THEN d.outcome
     WHEN won.id IS NOT NULL THEN 'accepted' ELSE 'ride_already_accepted' END AS outcome,
     -- A loser of this statement finds the ride as the winner left it.
-    CASE WHEN d.outcome = 'open' AND $9 THEN 'ACCEPTED' ELSE d.status END AS ride_status
+    CASE WHEN d.outcome = 'open' AND $9 THEN 'ACCEPTED' ELSE d.status END AS ride_status,
+    CASE WHEN d.outcome <> 'repeated' THEN 1 + coalesce((SELECT max(place) FROM ride_accept_attempts p
+      WHERE p.ride_id = d.ride_id AND p.driver_id = d.driver_id AND p.place > 0), 0) END AS place
   FROM decided d LEFT JOIN won ON won.attempt_id = d.id),
 written AS (
   INSERT INTO ride_accept_attempts (id, ride_id, driver_id, offer_id, idempotency_key, status,
     failure_reason, ride_status, attempt_at, completed_at, actor_id, request_id, user_agent,
-    ip_address)
+    ip_address, place)
   SELECT d.id, d.ride_id, d.driver_id, d.offer_id, d.key,
     CASE v.outcome WHEN 'accepted' THEN 'SUCCESS' ELSE 'FAILED' END, nullif(v.outcome, 'accepted'),
-    v.ride_status, moment.at, moment.at, d.actor_id, d.request_id, d.user_agent, d.ip_address::inet
+    v.ride_status, moment.at, moment.at, d.actor_id, d.request_id, d.user_agent, d.ip_address::inet,
+    v.place
   FROM decided d JOIN outcomes v USING (id) CROSS JOIN moment
-  WHERE v.outcome NOT IN ('repeated', 'open')
-  ON CONFLICT (driver_id, idempotency_key, ride_id, offer_id) DO NOTHING RETURNING id)
+  WHERE v.outcome NOT IN ('repeated', 'open') AND (v.outcome = 'accepted' OR v.place <= d.places)
+  ON CONFLICT DO NOTHING RETURNING id)
 SELECT d.id, d.ride_id, d.driver_id, d.passenger_id, d.offer_id, d.pickup_lat, d.pickup_lon,
   d.dropoff_lat, d.dropoff_lon, d.earlier IS NOT NULL AS repeated,
   -- A driver who gave the ride up, or has ended it, gets no passenger and no places.
   won.id IS NOT NULL OR (d.accepted_driver_id = d.driver_id
     AND d.status IN ('ACCEPTED', 'ARRIVING', 'STARTED')) IS TRUE AS is_driving,
   CASE WHEN d.earlier = 'SUCCESS' THEN 'accepted' WHEN d.earlier = 'FAILED' THEN d.failure_reason
-    WHEN v.outcome = 'open' OR w.id IS NOT NULL THEN v.outcome ELSE 'again' END AS outcome,
+    WHEN v.outcome = 'open' OR w.id IS NOT NULL THEN v.outcome
+    WHEN v.outcome <> 'accepted' AND v.place > d.places THEN v.outcome ELSE 'again' END AS outcome,
   coalesce(d.ride_status, v.ride_status) AS ride_status, coalesce(d.completed_at, moment.at) AS at,
   won.round, answered.attempt, losers.offers
 FROM decided d JOIN outcomes v USING (id) CROSS JOIN moment LEFT JOIN written w USING (id)
@@ -112,6 +119,7 @@ LEFT JOIN losers ON losers.ride_id = won.id
 async def decide_attempts(db: Db, attempts: Sequence[Attempt], *, may_win: bool) -> dict[UUID, AttemptResult]:
     """Decide and record attempts, at most one per driver; return the results by attempt id.
 
+    Of the failures of one driver at one ride the first 20 are recorded, without an offer the first.
     Attempts at unknown rides have no result. With `may_win`, an earlier statement of this transaction has
     locked all their rides: so this statement sees everything that was committed for them, and no other
     transaction changes these rides, their offers or their attempts before this one commits.
