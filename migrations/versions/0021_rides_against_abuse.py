@@ -38,6 +38,11 @@ def upgrade() -> None:
                 'STARTED>COMPLETED', 'STARTED>CANCELED',
                 'COMPLETED>PAID', 'COMPLETED>PAYMENT_EXPIRED')
             END);
+        -- Rides that were started before have no timer yet; 6 hours are the default of CATRACA_LONGEST_RIDE.
+        INSERT INTO timers (kind, subject_id, due_at, awake_at)
+            SELECT 'rides.due', id, due, due
+            FROM (SELECT id, started_at + interval '6 hours' AS due FROM rides WHERE status = 'STARTED') AS r
+            ON CONFLICT (kind, subject_id) DO NOTHING;
         ALTER TABLE ride_events ADD CONSTRAINT only_operators_cancel_started_rides CHECK (
             from_status IS DISTINCT FROM 'STARTED' OR to_status <> 'CANCELED' OR actor = 'operator');
 

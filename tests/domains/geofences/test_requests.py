@@ -242,6 +242,21 @@ async def test_passenger_with_an_open_ride_is_refused(village: Village) -> None:
     assert not rows
 
 
+async def test_pause_after_cancellations_keeps_the_confirmation(village: Village) -> None:
+    passenger_id, desk = uuid4(), village.town.rides
+    token = await village.request_token(passenger_id)
+    for _ in range(4):
+        ride_id = await desk.request(passenger_id)
+        assert (await desk.cancel(ride_id, bearer("passenger", passenger_id))).status_code == 200
+    asked = await village.request(passenger_id, price=17)
+    assert (asked.status_code, asked.json()["code"]) == (429, "ride_requests_paused")
+    assert (await village.confirm(passenger_id, token)).status_code == 429
+    await village.sql(
+        "UPDATE rides SET canceled_at = canceled_at - interval '15 s' WHERE passenger_id = $1", passenger_id
+    )
+    assert (await village.confirm(passenger_id, token)).status_code == 201
+
+
 async def test_incomplete_request_is_refused(village: Village) -> None:
     for left_out in ("type", "passengerLat", "passengerLng"):
         answer = await village.request(uuid4(), **{left_out: None})

@@ -185,8 +185,13 @@ async def test_stored_times_out_of_range_are_clamped(url: str, newer: Path) -> N
     }
 
 
+def number_of(folder: Path, name: str) -> str:
+    (path,) = folder.glob(f"*_{name}.py")
+    return path.name[:4]
+
+
 async def test_stored_devices_and_links_get_the_time_they_were_made(url: str, newer: Path) -> None:
-    later = remove_from(newer, "0020")
+    later = remove_from(newer, number_of(newer, "access_ends_with_tokens"))
     await migrate(url)
     connection = await asyncpg.connect(url)
     await connection.execute(
@@ -217,3 +222,43 @@ async def test_stored_devices_and_links_get_the_time_they_were_made(url: str, ne
     linked = "SELECT array_agg(name) FROM subjects WHERE feed_hash IS NOT NULL"
     assert await connection.fetchval(linked) == ["audited"]
     await connection.close()
+
+
+async def test_stored_attempts_get_numbers(url: str, newer: Path) -> None:
+    """Surplus attempts stay, with negative numbers; started rides get their timer."""
+    later = remove_from(newer, number_of(newer, "rides_against_abuse"))
+    await migrate(url)
+    connection = await asyncpg.connect(url)
+    await connection.execute(
+        """
+        SET session_replication_role = replica;
+        INSERT INTO rides (id, passenger_id, status, pickup_lat, pickup_lon, deadline_at, started_at,
+            accepted_driver_id, accepted_at)
+          VALUES (gen_random_uuid(), gen_random_uuid(), 'STARTED', 0, 0, now(), now(), gen_random_uuid(),
+            now());
+        INSERT INTO ride_accept_attempts (id, ride_id, driver_id, offer_id, idempotency_key, status,
+            failure_reason, ride_status, attempt_at, completed_at, actor_id)
+          SELECT lpad((2 * n + num_nulls(d.offer_id))::text, 32, '0')::uuid, r.id, d.id, d.offer_id, n::text,
+            CASE WHEN n < 22 OR d.offer_id IS NULL THEN 'FAILED' ELSE 'SUCCESS' END,
+            CASE WHEN n < 22 OR d.offer_id IS NULL THEN 'x' END, 'OFFERED', now(), now(), d.id
+          FROM rides r, (VALUES (gen_random_uuid(), gen_random_uuid()), (gen_random_uuid(), NULL))
+            AS d (id, offer_id), generate_series(1, 22) AS n;
+        """
+    )
+    for path, text in later.items():
+        path.write_text(text)
+    await migrate(url)
+    rows = await connection.fetch(
+        "SELECT array_agg(place ORDER BY id) AS places FROM ride_accept_attempts GROUP BY offer_id"
+        " ORDER BY offer_id NULLS LAST"
+    )
+    timers = await connection.fetchval(
+        "SELECT count(*) FROM timers t JOIN rides r ON r.id = t.subject_id"
+        " WHERE t.kind = 'rides.due' AND t.due_at = r.started_at + interval '6 h'"
+    )
+    await connection.close()
+    assert [row["places"] for row in rows] == [
+        [*range(1, 21), -21, 22],
+        [1, *(-number for number in range(2, 23))],
+    ]
+    assert timers == 1
