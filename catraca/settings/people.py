@@ -19,7 +19,8 @@ class PeopleSettings(Group):
         default="automatic", description="Whether an operator must approve a driver before the first ride."
     )
     rate_limit_sign_in_account: Rate = Field(
-        default="10/minute", description="Password logins tried for one e-mail address."
+        default="10/minute",
+        description="Password logins tried for one e-mail address from network addresses unknown to it.",
     )
     rate_limit_sign_in_address: Rate = Field(
         default="30/minute", description="Password logins tried from one network address."

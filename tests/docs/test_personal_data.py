@@ -105,6 +105,7 @@ CHECKED = {
         "id name duration_minutes buffer_before_minutes buffer_after_minutes min_notice_minutes "
         "horizon_days slot_step_minutes capacity retired created_at"
     ),
+    "sign_in_addresses": "user_id mark seen_at",
     "sign_ups": "id request_id rejected handled_at",
     "subjects": (
         "no id kind name time_zone user_id holidays_country holidays_state feed_hash retired created_at "

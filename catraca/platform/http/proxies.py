@@ -4,6 +4,7 @@ import ipaddress
 from collections.abc import Sequence
 from functools import lru_cache
 
+from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -70,3 +71,8 @@ def caller_of(host: str) -> str:
     if isinstance(address, ipaddress.IPv6Address):
         return str(ipaddress.ip_network((address, 64), strict=False))
     return str(address)
+
+
+def address_of(request: HTTPConnection) -> str:
+    """The key of the network address that sent the request."""
+    return caller_of(request.client.host) if request.client else "unknown"

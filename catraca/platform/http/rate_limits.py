@@ -13,7 +13,7 @@ from starlette.requests import Request
 from catraca.platform.clock import monotonic_seconds
 from catraca.platform.errors import TooManyRequests
 from catraca.platform.gather import Gather
-from catraca.platform.http.proxies import caller_of
+from catraca.platform.http.proxies import address_of
 from catraca.platform.lines import fold_email
 from catraca.platform.redis_client import RedisAway, RedisClient, Script
 
@@ -123,8 +123,7 @@ async def demand_for_email(
 ) -> None:
     """Count one attempt by network address and by e-mail address; raises `TooManyRequests`."""
     limiter: RateLimiter = request.app.state.limiter
-    address = caller_of(request.client.host) if request.client else "unknown"
-    await limiter.demand(f"{action}:address:{address}", per_address)
+    await limiter.demand(f"{action}:address:{address_of(request)}", per_address)
     await limiter.demand(f"{action}:email:{fold_email(email)}", per_email)
 
 

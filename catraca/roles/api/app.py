@@ -76,7 +76,7 @@ def build_app(parts: Parts, health: Health, routers: Sequence[APIRouter] = ROUTE
         expensive_at_once=max(1, settings.servers.database_connections // 4),
         wired=[
             account_parts(parts),
-            credential_parts(parts.settings),
+            credential_parts(settings, limiter),
             onboarding_parts(settings, parts.bus),
             tariff_of(settings.fares),
             ride_terms(settings),

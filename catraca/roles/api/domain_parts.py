@@ -19,7 +19,9 @@ from catraca.domains.location.routes import LocationParts
 from catraca.domains.notifications.push.routes import PushParts
 from catraca.domains.onboarding.routes import OnboardingParts
 from catraca.domains.people.accounts.routes import AccountParts
+from catraca.domains.people.credentials.model import AddressMarks
 from catraca.domains.people.credentials.routes import CredentialParts
+from catraca.domains.people.credentials.service import SignInLimits
 from catraca.domains.rides.personal_data.service import ATTEMPT_DATA
 from catraca.domains.rides.personal_data.service import PERSONAL_DATA as RIDE_DATA
 from catraca.domains.scheduling.routes import SchedulingParts
@@ -57,7 +59,7 @@ def account_parts(parts: Parts) -> AccountParts:
     )
 
 
-def credential_parts(settings: Settings) -> CredentialParts:
+def credential_parts(settings: Settings, limiter: RateLimiter) -> CredentialParts:
     signer = None
     if not settings.access.jwks_url:
         signer = TokenSigner(
@@ -67,8 +69,12 @@ def credential_parts(settings: Settings) -> CredentialParts:
         signer=signer,
         passwords=Passwords(),
         password_link_lifetime=settings.people.password_link_ttl,
-        sign_ins_per_account=RateLimit.parse(settings.people.rate_limit_sign_in_account),
-        sign_ins_per_address=RateLimit.parse(settings.people.rate_limit_sign_in_address),
+        sign_in_limits=SignInLimits(
+            limiter=limiter,
+            per_address=RateLimit.parse(settings.people.rate_limit_sign_in_address),
+            per_account=RateLimit.parse(settings.people.rate_limit_sign_in_account),
+        ),
+        address_marks=AddressMarks(settings.signing_secret()),
     )
 
 

@@ -49,6 +49,8 @@ async def test_rules_hold_and_each_breach_is_found(own: Database) -> None:
         "erased users have no password links": "INSERT INTO password_links"
         "   (token_sha256, user_id, expires_at)"
         f" VALUES (decode(repeat('00', 32), 'hex'), '{erased}', clock_timestamp())",
+        "erased users have no sign-in addresses": "INSERT INTO sign_in_addresses (user_id, mark)"
+        f" VALUES ('{erased}', decode(repeat('00', 32), 'hex'))",
         "erased drivers have no car": f"UPDATE drivers SET plate = 'ABC1D23' WHERE user_id = '{erased}'",
         "drivers keep their role": "ALTER TABLE drivers DROP CONSTRAINT drivers_keep_their_role",
         "no driver without a profile": f"DELETE FROM drivers WHERE user_id = '{driver}'",

@@ -9,8 +9,8 @@ from catraca.domains.people import store as users
 from catraca.domains.people.accounts import store
 from catraca.domains.people.accounts.model import NewUser, Standing, UserChange
 from catraca.domains.people.credentials.service import (
-    erase_password_links,
-    export_password_links,
+    erase_credentials,
+    export_credentials,
     grant_link_again,
     read_unused_link,
 )
@@ -173,11 +173,11 @@ async def erase_user(db: Db, user_id: UserId, personal_data: Sequence[PersonalDa
 
 async def _export(db: Db, user_id: UserId) -> object:
     user = await get_user(db, user_id)
-    return {**asdict(user), "password_links": await export_password_links(db, user_id)}
+    return {**asdict(user), **await export_credentials(db, user_id)}
 
 
 async def _erase(db: Db, user_id: UserId) -> None:
-    await erase_password_links(db, user_id)
+    await erase_credentials(db, user_id)
     await erase_driver(db, user_id)
     await store.erase_user(db, user_id)
     await forget_responses(db, user_id)

@@ -9,12 +9,13 @@ from fastapi import Depends, Request, Response
 
 from catraca.domains.people.credentials import service
 from catraca.domains.people.credentials.errors import PasswordLoginOff
+from catraca.domains.people.credentials.model import AddressMarks
 from catraca.domains.people.credentials.schemas import NewPassword, PasswordLinkOut, SignIn, TokenOut
 from catraca.domains.people.model import UserId
 from catraca.platform.auth import TokenSigner
 from catraca.platform.http.caller import Operator
 from catraca.platform.http.problems import problems
-from catraca.platform.http.rate_limits import RateLimit, demand_for_email
+from catraca.platform.http.proxies import address_of
 from catraca.platform.http.route import (
     InTransaction,
     OpenDb,
@@ -34,8 +35,8 @@ class CredentialParts:
     signer: TokenSigner | None
     passwords: Passwords
     password_link_lifetime: timedelta
-    sign_ins_per_account: RateLimit
-    sign_ins_per_address: RateLimit
+    sign_in_limits: service.SignInLimits
+    address_marks: AddressMarks
 
 
 Parts = Annotated[CredentialParts, Depends(wired(CredentialParts))]
@@ -65,16 +66,18 @@ ROUTERS = [staged_router, router]
 async def sign_in(
     request: Request, body: SignIn, transact: InTransaction, signer: OwnSigner, parts: Parts
 ) -> TokenOut:
-    """Returns a token for `Authorization: Bearer`. Every failure has the same answer."""
-    await demand_for_email(
-        request,
-        "sign-in",
-        body.email,
-        per_address=parts.sign_ins_per_address,
-        per_email=parts.sign_ins_per_account,
-    )
-    login = await service.check_password(
-        transact, parts.passwords, email=body.email, password=body.password.get_secret_value()
+    """Returns a token for `Authorization: Bearer`. Every failure has the same answer.
+
+    After some failures from one network address, the next attempt has to wait, longer each time (429).
+    """
+    login = await service.sign_in(
+        transact,
+        parts.passwords,
+        parts.sign_in_limits,
+        parts.address_marks,
+        email=body.email,
+        password=body.password.get_secret_value(),
+        address=address_of(request),
     )
     token = signer.sign(login.user_id, roles=login.roles, issued_at=login.as_of)
     return TokenOut(access_token=token, expires_in=int(signer.lifetime.total_seconds()))
@@ -90,10 +93,15 @@ async def sign_in(
     dependencies=[Depends(_own_signer)],
 )
 @stores_no_response
-async def set_password(body: NewPassword, transact: InTransaction, parts: Parts) -> None:
+async def set_password(request: Request, body: NewPassword, transact: InTransaction, parts: Parts) -> None:
     """Uses the link, sets the password and revokes every token of the user."""
     await service.set_password(
-        transact, parts.passwords, token=body.token, password=body.password.get_secret_value()
+        transact,
+        parts.passwords,
+        parts.address_marks,
+        token=body.token,
+        password=body.password.get_secret_value(),
+        address=address_of(request),
     )
 
 

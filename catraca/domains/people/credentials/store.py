@@ -103,6 +103,60 @@ async def grant_again(db: Db, token_sha256: bytes) -> None:
     )
 
 
+async def knows_address(db: Db, email_folded: str, mark: bytes, *, memory: timedelta) -> bool:
+    """True if the account has signed in from this address lately; False for an unknown account."""
+    return await db.fetchval(
+        "SELECT EXISTS (SELECT FROM users u JOIN sign_in_addresses a ON a.user_id = u.id"
+        " WHERE u.email_folded = $1 AND a.mark = $2 AND a.seen_at > clock_timestamp() - $3::interval)",
+        email_folded,
+        mark,
+        memory,
+    )
+
+
+async def remember_address(db: Db, user_id: UserId, mark: bytes) -> None:
+    """Store the address or date it anew; nothing is stored for an erased user."""
+    await db.execute(
+        "WITH person AS (SELECT id FROM users WHERE id = $1 AND erased_at IS NULL FOR NO KEY UPDATE)"
+        " INSERT INTO sign_in_addresses (user_id, mark) SELECT id, $2 FROM person"
+        " ON CONFLICT (user_id, mark) DO UPDATE SET seen_at = clock_timestamp()",
+        user_id,
+        mark,
+    )
+
+
+async def keep_newest_addresses(db: Db, user_id: UserId, *, count: int) -> None:
+    await db.execute(
+        "DELETE FROM sign_in_addresses WHERE user_id = $1 AND mark IN"
+        " (SELECT mark FROM sign_in_addresses WHERE user_id = $1 ORDER BY seen_at DESC OFFSET $2)",
+        user_id,
+        count,
+    )
+
+
+async def read_addresses(db: Db, user_id: UserId) -> Sequence[Row]:
+    return await db.fetch(
+        "SELECT seen_at FROM sign_in_addresses WHERE user_id = $1 ORDER BY seen_at LIMIT 1000", user_id
+    )
+
+
+async def delete_addresses(db: Db, user_id: UserId) -> None:
+    await db.execute("DELETE FROM sign_in_addresses WHERE user_id = $1", user_id)
+
+
+async def prune_addresses(db: Db, *, older_than: timedelta, limit: int) -> int:
+    return await db.fetchval(
+        "WITH old AS (SELECT user_id, mark FROM sign_in_addresses"
+        "             WHERE seen_at <= clock_timestamp() - $1::interval"
+        "             ORDER BY seen_at LIMIT $2 FOR UPDATE SKIP LOCKED),"
+        " gone AS (DELETE FROM sign_in_addresses a USING old"
+        "          WHERE a.user_id = old.user_id AND a.mark = old.mark RETURNING 1)"
+        " SELECT count(*) FROM gone",
+        older_than,
+        limit,
+    )
+
+
 async def delete_unused_links(db: Db, user_id: UserId) -> None:
     await db.execute("DELETE FROM password_links WHERE user_id = $1 AND used_at IS NULL", user_id)
 
@@ -136,6 +190,12 @@ INVARIANTS: tuple[Rule, ...] = (
         name="erased users have no password links",
         sentence="The password links of an erased user are deleted.",
         query="SELECT l.user_id FROM password_links l JOIN users u ON u.id = l.user_id"
+        " WHERE u.erased_at IS NOT NULL",
+    ),
+    Invariant(
+        name="erased users have no sign-in addresses",
+        sentence="The addresses from which an erased user signed in are deleted.",
+        query="SELECT a.user_id FROM sign_in_addresses a JOIN users u ON u.id = a.user_id"
         " WHERE u.erased_at IS NOT NULL",
     ),
 )

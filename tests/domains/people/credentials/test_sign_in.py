@@ -11,7 +11,8 @@ from argon2 import PasswordHasher
 from catraca.domains.people import ensure_user
 from catraca.domains.people.credentials import service, store
 from catraca.domains.people.credentials.errors import CredentialsInvalid, PasswordLinkInvalid
-from catraca.domains.people.credentials.jobs import prune_password_links
+from catraca.domains.people.credentials.jobs import prune_password_links, prune_sign_in_addresses
+from catraca.domains.people.credentials.model import ADDRESSES_PER_USER, AddressMarks
 from catraca.domains.people.model import UserId
 from catraca.platform.database import Database
 from catraca.platform.ids import token_digest
@@ -145,7 +146,10 @@ async def test_database_lets_one_use_of_a_link_win(database: Database) -> None:
     )
     digest = token_digest(link.token)
     outcomes = await asyncio.gather(
-        *(database.run(lambda db: service._use_link(db, owner, digest, "a hash")) for _ in range(20)),
+        *(
+            database.run(lambda db: service._use_link(db, owner, digest, "a hash", bytes(32)))
+            for _ in range(20)
+        ),
         return_exceptions=True,
     )
     assert outcomes.count(None) == 1
@@ -166,7 +170,9 @@ async def test_link_that_expires_during_hashing_is_refused(database: Database) -
             return await super().hash(password)
 
     with pytest.raises(PasswordLinkInvalid):
-        await service.set_password(database.run, Slow(), token=link.token, password=PASSWORD)
+        await service.set_password(
+            database.run, Slow(), AddressMarks("s"), token=link.token, password=PASSWORD, address="::1"
+        )
     async with database.connection() as db:
         assert await db.fetchval("SELECT password_hash FROM users WHERE id = $1", owner) is None
 
@@ -287,7 +293,7 @@ async def test_renewed_hash_never_replaces_a_newer_password(
         assert await db.fetchval("SELECT password_hash FROM users WHERE id = $1", ana.id) == "a newer hash"
 
 
-async def test_guesses_are_counted_per_account(
+async def test_strangers_guesses_are_counted_per_account(
     strict_api: httpx.AsyncClient,
 ) -> None:
     email = f"{uuid4()}@example.com"
@@ -340,6 +346,34 @@ async def test_used_and_expired_links_are_pruned(api: httpx.AsyncClient, databas
         )
     assert [row["user_id"] for row in left] == [live.id]
     assert (await use_link(api, link)).status_code == 204
+
+
+async def test_addresses_of_sign_ins_are_limited_and_pruned(
+    api: httpx.AsyncClient, database: Database
+) -> None:
+    ana, rui = await Person().with_password(api), await Person().with_password(api)
+    for number in range(ADDRESSES_PER_USER + 5):
+        mark = AddressMarks("s").of(ana.email, str(number))
+        await database.run(lambda db, mark=mark: service._remember_address(db, UserId(ana.id), mark))
+    count = "SELECT count(*) FROM sign_in_addresses WHERE user_id = $1"
+    async with database.transaction() as db:
+        assert await db.fetchval(count, ana.id) == ADDRESSES_PER_USER
+        await db.execute(
+            "UPDATE sign_in_addresses SET seen_at = seen_at - interval '91 days' WHERE user_id = $1", ana.id
+        )
+    while await database.run(prune_sign_in_addresses):
+        pass
+    async with database.connection() as db:
+        assert [await db.fetchval(count, user.id) for user in (ana, rui)] == [0, 1]
+
+
+async def test_address_is_not_stored_for_an_erased_user(api: httpx.AsyncClient, database: Database) -> None:
+    ana = await Person().with_password(api)
+    await api.delete(f"/v1/users/{ana.id}", headers=bearer("operator"))
+    await database.run(lambda db: store.remember_address(db, UserId(ana.id), bytes(32)))
+    async with database.connection() as db:
+        kept = await db.fetchval("SELECT count(*) FROM sign_in_addresses WHERE user_id = $1", ana.id)
+    assert kept == 0
 
 
 async def _person(database: Database) -> UserId:
