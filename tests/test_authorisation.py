@@ -19,6 +19,7 @@ from catraca.roles.api import build_app
 from catraca.roles.parts import Parts
 from tests.conftest import bearer
 from tests.domains.communities.places import community_body, post_community
+from tests.domains.people.authenticator import begun, turned_on
 from tests.domains.people.person import PASSWORD, Person, link_for
 from tests.domains.scheduling.clinic import Clinic, open_clinic
 from tests.servers import on_one_stack
@@ -74,6 +75,18 @@ async def a_password(api: httpx.AsyncClient, owner: Person) -> Prepared:
 async def a_password_link(api: httpx.AsyncClient, owner: Person) -> Prepared:
     await owner.with_email(api)
     return Prepared(body={"token": await link_for(api, owner), "password": PASSWORD})
+
+
+async def a_begun_factor(api: httpx.AsyncClient, owner: Person) -> Prepared:
+    """The owner has begun to set up a second factor; the code confirms it."""
+    app = await begun(api, owner)
+    return Prepared(body={"code": app.code()})
+
+
+async def a_factor(api: httpx.AsyncClient, owner: Person) -> Prepared:
+    """The owner's second factor is on; the code is the owner's."""
+    app = await turned_on(api, owner)
+    return Prepared({"user_id": str(owner.id)}, {"code": app.code()})
 
 
 async def a_newcomer(api: httpx.AsyncClient, owner: Person) -> Prepared:
@@ -447,6 +460,12 @@ CASES = [
     Case("DELETE /v1/me",                         401,      204,  204,   204,      204),
     Case("GET /v1/me/export",                     401,      200,  200,   200,      200),
     Case("POST /v1/me/sign-out",                  401,      204,  204,   204,      204),
+    Case("GET /v1/me/second-factor",              401,      200,  200,   200,      200),
+    Case("POST /v1/me/second-factor",             401,      201,  201,   201,      201),
+    Case("POST /v1/me/second-factor/confirm",     401,      409,  409,   200,      409, a_begun_factor),
+    Case("POST /v1/me/second-factor/recovery-codes", 401,   409,  409,   200,      409, a_factor),
+    Case("POST /v1/me/second-factor/remove",      401,      409,  409,   204,      409, a_factor),
+    Case("DELETE /v1/users/{user_id}/second-factor", 401,   403,  403,   403,      204, a_factor),
 
     Case("POST /v1/users",                        200,      200,  200,   200,      200, a_newcomer),
     Case("POST /api/v1/users",                    200,      200,  200,   200,      200, a_newcomer),

@@ -1,4 +1,4 @@
-"""`catraca users import`: publish a file of sign-ups to the bus."""
+"""`catraca users`: import a file of sign-ups, and remove a lost second factor."""
 
 import sys
 from collections.abc import AsyncGenerator
@@ -6,10 +6,11 @@ from contextlib import ExitStack
 from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal, TextIO
+from uuid import UUID
 
 import typer
 
-from catraca.cli.database import find_settings, need_database
+from catraca.cli.database import find_settings, need_database, run_on_database
 from catraca.cli.failures import FAILED, REFUSED, expected_failures, fail
 
 if TYPE_CHECKING:
@@ -23,12 +24,12 @@ SHOWN_LINES = 20
 Kind = Literal["csv", "jsonl"]
 KINDS: dict[str, Kind] = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, help="Sign up many users at once.")
+app = typer.Typer(no_args_is_help=True, add_completion=False, help="Sign up many users, or help one.")
 
 
 @app.callback()
 def users() -> None:
-    """Sign up many users at once."""
+    """Sign up many users at once, or help one who cannot sign in."""
 
 
 @app.command("import")
@@ -77,6 +78,31 @@ def import_file(
         _report(progress, shown=refused is None)
     if progress.refused:
         raise typer.Exit(FAILED)
+
+
+@app.command()
+def remove_second_factor(
+    user_id: Annotated[UUID, typer.Argument(help="Id of the user.")],
+    by: Annotated[
+        UUID | None, typer.Option(metavar="ID", help="The actor in the audit log; default: none.")
+    ] = None,
+) -> None:
+    """Remove the second factor of a user who has lost phone and recovery codes; audited.
+
+    Operators can do the same with `DELETE /v1/users/{id}/second-factor`. This is for the only operator.
+
+    Example: `catraca users remove-second-factor 0198a7f0-5d2e-7c41-9f0a-3b1c2d4e5f60`
+    """
+    with expected_failures():
+        from catraca.domains.people.model import UserId
+        from catraca.domains.people.second_factor.service import remove_factor
+        from catraca.platform.errors import NotFound
+
+        try:
+            run_on_database(lambda db: remove_factor(db, UserId(user_id), by=by))
+        except NotFound:
+            fail("no such user, or the user has no second factor", REFUSED)
+    typer.echo("Removed. The next sign-in needs the password only.")
 
 
 def _opened(file: Path) -> BufferedReader:

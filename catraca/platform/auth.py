@@ -19,7 +19,14 @@ import jwt
 from jwt.utils import base64url_decode
 
 from catraca.platform.clock import monotonic_seconds, now
-from catraca.platform.errors import Forbidden, TokenExpired, TokenInvalid, TokenRevoked
+from catraca.platform.errors import (
+    Forbidden,
+    FreshSignInRequired,
+    SecondFactorRequired,
+    TokenExpired,
+    TokenInvalid,
+    TokenRevoked,
+)
 from catraca.platform.ids import token_digest
 
 ROLES = frozenset({"passenger", "driver", "worker", "operator", "service"})
@@ -29,6 +36,10 @@ TOKENS_REMEMBERED = 10_000
 # A withdrawn key must stop working, so even verified tokens are verified again after this time.
 REMEMBERED_SECONDS = 60.0
 CLOCK_LEEWAY = timedelta(seconds=5)
+# Values of the claim `amr` (RFC 8176) that mean more than a password: a code, several factors, or a key.
+STRONG_METHODS = frozenset({"otp", "mfa", "hwk", "swk"})
+# A token that is signed without a sign-in: its maker has the secret.
+SIGNED_WITH_THE_SECRET = ("swk",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +51,22 @@ class Principal:
     # Less the margin of the signer's clock: what a revocation is compared with.
     issued_at: datetime
     expires_at: datetime
+    # When the person has signed in; None where it does not matter, as on sockets.
+    authenticated_at: datetime | None = None
+    # Roles of the token that are not granted, because its sign-in had no second factor.
+    withheld: frozenset[str] = frozenset()
 
     def has(self, *roles: str) -> bool:
         return not self.roles.isdisjoint(roles)
 
     def require(self, *roles: str) -> None:
         if not self.has(*roles):
-            raise Forbidden
+            raise Forbidden if self.withheld.isdisjoint(roles) else SecondFactorRequired
+
+    def require_fresh(self, max_age: timedelta) -> None:
+        """Refuse a token whose sign-in is longer ago than `max_age`."""
+        if self.authenticated_at is None or self.authenticated_at + max_age <= now():
+            raise FreshSignInRequired(max_age_seconds=int(max_age.total_seconds()))
 
     @property
     def acts_for_others(self) -> bool:
@@ -81,6 +101,8 @@ class TokenRules:
     issuer: str = "catraca"
     audience: str = "catraca"
     roles_claim: str = "roles"
+    # Granted only to tokens of a sign-in with a second factor.
+    strong_roles: frozenset[str] = frozenset()
 
 
 class TokenVerifier:
@@ -129,11 +151,16 @@ class TokenVerifier:
 
     def _principal(self, claims: dict[str, Any]) -> Principal:
         try:
+            roles = _roles(claims, self._rules.roles_claim)
+            withheld = frozenset[str]() if _is_strong(claims) else roles & self._rules.strong_roles
+            issued_at = _moment(claims["iat"])
             return Principal(
                 id=UUID(claims["sub"]),
-                roles=_roles(claims, self._rules.roles_claim),
-                issued_at=_moment(claims["iat"]) - self._keys.clock_margin,
+                roles=roles - withheld,
+                issued_at=issued_at - self._keys.clock_margin,
                 expires_at=_moment(claims["exp"]),
+                authenticated_at=_authenticated_at(claims, issued_at),
+                withheld=withheld,
             )
         except (ValueError, TypeError, OverflowError, OSError) as error:
             raise TokenInvalid from error
@@ -156,6 +183,23 @@ def _roles(claims: Any, path: str) -> frozenset[str]:
     return ROLES.intersection(role for role in cast(list[Any], claims) if isinstance(role, str))
 
 
+def _is_strong(claims: dict[str, Any]) -> bool:
+    methods = claims.get("amr")
+    return isinstance(methods, list) and not STRONG_METHODS.isdisjoint(
+        method for method in cast(list[Any], methods) if isinstance(method, str)
+    )
+
+
+def _authenticated_at(claims: dict[str, Any], issued_at: datetime) -> datetime | None:
+    """The time of the sign-in; the token's own time if the signer does not give it."""
+    if "auth_time" not in claims:
+        return issued_at
+    try:
+        return min(_moment(claims["auth_time"]), issued_at)
+    except (ValueError, OverflowError, OSError):
+        return None  # unreadable: the token stays valid, but is never fresh
+
+
 def _moment(value: Any) -> datetime:
     if type(value) not in (int, float) or value < 0:
         raise ValueError("a time is seconds since 1970")
@@ -169,6 +213,7 @@ def sign_token(
     roles: Iterable[str],
     lifetime: timedelta,
     issued_at: datetime | None = None,
+    methods: Iterable[str] = SIGNED_WITH_THE_SECRET,
     rules: TokenRules | None = None,
 ) -> str:
     """A token for `subject`. A login passes the database's time as `issued_at`: it also dates revocations."""
@@ -182,6 +227,8 @@ def sign_token(
         # With fractions: a token signed just after a revocation must not count as signed before it.
         "iat": issued_at.timestamp(),
         "exp": int((issued_at + lifetime).timestamp()),
+        "auth_time": issued_at.timestamp(),
+        "amr": list(methods),
     }
     return jwt.encode(claims, secret, algorithm="HS256", headers={"typ": "at+jwt"})
 
@@ -194,13 +241,16 @@ class TokenSigner:
     lifetime: timedelta
     rules: TokenRules
 
-    def sign(self, subject: UUID, *, roles: Iterable[str], issued_at: datetime) -> str:
+    def sign(
+        self, subject: UUID, *, roles: Iterable[str], issued_at: datetime, methods: Iterable[str]
+    ) -> str:
         return sign_token(
             self.secret,
             subject=subject,
             roles=roles,
             lifetime=self.lifetime,
             issued_at=issued_at,
+            methods=methods,
             rules=self.rules,
         )
 

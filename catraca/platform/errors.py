@@ -19,6 +19,8 @@ class Refusal(Exception):
     # The name of its text, where refusals with one code have different texts. None: the code.
     text: ClassVar[str | None] = None
     retry_after_seconds: int | None = None
+    # The header WWW-Authenticate of a refusal with status 401.
+    challenge: str = "Bearer"
 
     def __init__(self, *, retry_after_seconds: int | None = None, **data: object) -> None:
         super().__init__(self.code)
@@ -67,6 +69,24 @@ class TokenRevoked(Refusal):
 class Forbidden(Refusal):
     code = "forbidden"
     status = 403
+
+
+class SecondFactorRequired(Refusal):
+    """The caller's role is granted only to tokens of a sign-in with a second factor."""
+
+    code = "second_factor_required"
+    status = 403
+
+
+class FreshSignInRequired(Refusal):
+    """The sign-in of the token is too long ago for this action. The challenge is that of RFC 9470."""
+
+    code = "fresh_sign_in_required"
+    status = 401
+
+    def __init__(self, *, max_age_seconds: int) -> None:
+        super().__init__(max_age_seconds=max_age_seconds)
+        self.challenge = f'Bearer error="insufficient_user_authentication", max_age="{max_age_seconds}"'
 
 
 class NotFound(Refusal):

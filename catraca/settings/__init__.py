@@ -122,6 +122,7 @@ class Settings:
             issuer=self.access.jwt_issuer,
             audience=self.access.jwt_audience,
             roles_claim=self.access.jwt_roles_claim,
+            strong_roles=frozenset({"operator"} if self.access.operator_second_factor == "required" else ()),
         )
 
     def signing_secret(self) -> str:

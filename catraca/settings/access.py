@@ -1,11 +1,12 @@
 """Tokens: the secret that signs them, or the identity provider that does."""
 
-from typing import Annotated
+from datetime import timedelta
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
 from catraca.platform.outbound import read_url
-from catraca.settings.values import Group, is_loopback
+from catraca.settings.values import Duration, Group, is_loopback
 
 
 def _encrypted_or_local(value: str) -> str:
@@ -30,4 +31,12 @@ class AccessSettings(Group):
     jwt_audience: str = Field(default="catraca", description="The `aud` that tokens must have.")
     jwt_roles_claim: str = Field(
         default="roles", description="The claim that lists roles; dots for nested claims."
+    )
+    operator_second_factor: Literal["optional", "required"] = Field(
+        default="optional",
+        description="Whether the role operator is granted only after a sign-in with a second factor.",
+    )
+    fresh_sign_in: Duration = Field(
+        default=timedelta(minutes=10),
+        description="How long ago a sign-in may be for erasing, roles, password links and second factors.",
     )

@@ -79,6 +79,7 @@ CHECKED = {
     ),
     "password_links": "token_sha256 user_id expires_at used_at created_at granted_at",
     "push_subscriptions": "id user_id endpoint p256dh auth created_at granted_at",
+    "recovery_codes": "user_id digest",
     "ride_accept_attempts": (
         "id ride_id driver_id offer_id idempotency_key status failure_reason ride_status attempt_at "
         "completed_at actor_id request_id user_agent ip_address place"
@@ -100,6 +101,7 @@ CHECKED = {
         "completed_at canceled_at canceled_by cancel_reason cancel_note type community_id "
         "community_version tier tariff asked_price_cents confirmation_id reported_meters charged_meters"
     ),
+    "second_factors": "user_id secret confirmed_at last_step created_at",
     "service_subjects": "service_id subject_no",
     "services": (
         "id name duration_minutes buffer_before_minutes buffer_after_minutes min_notice_minutes "

@@ -15,9 +15,15 @@ from catraca.domains.people.credentials.service import offer_first_password
 from catraca.domains.people.drivers import store as _drivers
 from catraca.domains.people.drivers.service import approved_drivers, drivers_based_in, may_drive
 from catraca.domains.people.model import User, UserId
+from catraca.domains.people.second_factor import store as _second_factor
 from catraca.domains.people.service import get_user, get_users, lock_users
 
-INVARIANTS = (*_accounts.INVARIANTS, *_credentials.INVARIANTS, *_drivers.INVARIANTS)
+INVARIANTS = (
+    *_accounts.INVARIANTS,
+    *_credentials.INVARIANTS,
+    *_second_factor.INVARIANTS,
+    *_drivers.INVARIANTS,
+)
 
 __all__ = [
     "INVARIANTS",

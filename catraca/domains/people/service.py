@@ -37,6 +37,6 @@ async def lock_active_user(db: Db, user_id: UserId) -> User:
 
 
 async def record_audit(
-    db: Db, action: str, user_id: UserId, *, by: UUID, data: dict[str, object] | None = None
+    db: Db, action: str, user_id: UserId, *, by: UUID | None, data: dict[str, object] | None = None
 ) -> None:
     await audit.record(db, actor_id=by, action=action, subject_kind="user", subject_id=user_id, data=data)

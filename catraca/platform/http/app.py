@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 from fastapi import APIRouter, FastAPI
 from fastapi.exceptions import RequestValidationError
@@ -38,6 +39,7 @@ class HttpParts:
     metrics_public: bool = True
     # Requests marked with `route.expensive` that run at a time.
     expensive_at_once: int = 2
+    fresh_sign_in: timedelta = timedelta(minutes=10)
     wired: Sequence[object] = ()
     """Values for the domains' routes, found by their types (see `route.wired`)."""
 
@@ -73,6 +75,7 @@ def create_app(
     app.state.expensive = Places(
         "expensive", count=parts.expensive_at_once, most_waiting=MOST_WAITING, refusal=Busy
     )
+    app.state.fresh_sign_in = parts.fresh_sign_in
     app.state.metrics_public = parts.metrics_public
     app.state.metrics_page = health.MetricsPage(kept_seconds=health.METRICS_KEPT_SECONDS)
     app.state.wired = {type(part): part for part in parts.wired}

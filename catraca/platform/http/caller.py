@@ -53,5 +53,22 @@ def _only(*roles: str) -> Callable[[Principal], Awaitable[Principal]]:
     return check
 
 
+async def _fresh(request: Request, caller: Caller) -> Principal:
+    caller.require_fresh(request.app.state.fresh_sign_in)
+    return caller
+
+
+FreshCaller = Annotated[Principal, Depends(_fresh)]
+"""A caller who has signed in lately: for what cannot be undone, or decides who gets in."""
+
+
 Operator = Annotated[Principal, Depends(_only("operator"))]
 """A caller with the role `operator`."""
+
+
+async def _fresh_operator(request: Request, operator: Operator) -> Principal:
+    return await _fresh(request, operator)
+
+
+FreshOperator = Annotated[Principal, Depends(_fresh_operator)]
+"""An operator who has signed in lately."""

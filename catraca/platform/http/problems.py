@@ -110,7 +110,7 @@ def problem_response(refusal: Refusal, *, accept_language: str | None, request_i
     if retry_after_seconds is not None:
         headers["retry-after"] = str(retry_after_seconds)
     if refusal.status == HTTPStatus.UNAUTHORIZED:
-        headers["www-authenticate"] = "Bearer"
+        headers["www-authenticate"] = refusal.challenge
     return Response(msgspec.json.encode(body, enc_hook=str), refusal.status, headers, MEDIA_TYPE)
 
 

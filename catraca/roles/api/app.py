@@ -28,6 +28,7 @@ from catraca.roles.api.domain_parts import (
     presence_parts,
     push_parts,
     scheduling_parts,
+    second_factor_parts,
 )
 from catraca.roles.api.routers import ROUTERS, STREAMS, TAGS
 from catraca.roles.domain_rules import ride_terms, tariff_of
@@ -74,9 +75,11 @@ def build_app(parts: Parts, health: Health, routers: Sequence[APIRouter] = ROUTE
         cors_origins=settings.http.cors_origins,
         metrics_public=settings.http.metrics_public,
         expensive_at_once=max(1, settings.servers.database_connections // 4),
+        fresh_sign_in=settings.access.fresh_sign_in,
         wired=[
             account_parts(parts),
             credential_parts(settings, limiter),
+            second_factor_parts(settings, limiter),
             onboarding_parts(settings, parts.bus),
             tariff_of(settings.fares),
             ride_terms(settings),

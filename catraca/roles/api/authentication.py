@@ -42,7 +42,10 @@ class Authentication:
         async with self._new_account:
             return await self._database.run(
                 lambda db: people.ensure_user(
-                    db, principal.id, roles=principal.roles, driver_approval=self._driver_approval
+                    db,
+                    principal.id,
+                    roles=principal.roles | principal.withheld,
+                    driver_approval=self._driver_approval,
                 )
             )
 

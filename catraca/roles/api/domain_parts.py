@@ -22,6 +22,8 @@ from catraca.domains.people.accounts.routes import AccountParts
 from catraca.domains.people.credentials.model import AddressMarks
 from catraca.domains.people.credentials.routes import CredentialParts
 from catraca.domains.people.credentials.service import SignInLimits
+from catraca.domains.people.second_factor.model import FactorVault
+from catraca.domains.people.second_factor.routes import SecondFactorParts
 from catraca.domains.rides.personal_data.service import ATTEMPT_DATA
 from catraca.domains.rides.personal_data.service import PERSONAL_DATA as RIDE_DATA
 from catraca.domains.scheduling.routes import SchedulingParts
@@ -75,7 +77,13 @@ def credential_parts(settings: Settings, limiter: RateLimiter) -> CredentialPart
             per_account=RateLimit.parse(settings.people.rate_limit_sign_in_account),
         ),
         address_marks=AddressMarks(settings.signing_secret()),
+        factor_vault=FactorVault(settings.signing_secret()),
     )
+
+
+def second_factor_parts(settings: Settings, limiter: RateLimiter) -> SecondFactorParts:
+    vault = None if settings.access.jwks_url else FactorVault(settings.signing_secret())
+    return SecondFactorParts(vault=vault, limiter=limiter)
 
 
 def onboarding_parts(settings: Settings, bus: Transport) -> OnboardingParts:

@@ -51,6 +51,10 @@ async def test_rules_hold_and_each_breach_is_found(own: Database) -> None:
         f" VALUES (decode(repeat('00', 32), 'hex'), '{erased}', clock_timestamp())",
         "erased users have no sign-in addresses": "INSERT INTO sign_in_addresses (user_id, mark)"
         f" VALUES ('{erased}', decode(repeat('00', 32), 'hex'))",
+        "erased users have no second factor": "INSERT INTO second_factors (user_id, secret)"
+        f" VALUES ('{erased}', decode(repeat('00', 32), 'hex'))",
+        "recovery codes belong to a second factor": "ALTER TABLE recovery_codes"
+        " DROP CONSTRAINT recovery_codes_have_a_factor",
         "erased drivers have no car": f"UPDATE drivers SET plate = 'ABC1D23' WHERE user_id = '{erased}'",
         "drivers keep their role": "ALTER TABLE drivers DROP CONSTRAINT drivers_keep_their_role",
         "no driver without a profile": f"DELETE FROM drivers WHERE user_id = '{driver}'",

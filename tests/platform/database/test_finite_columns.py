@@ -22,7 +22,8 @@ UNCHECKED = {
         ride_events.at ride_flags.flagged_at ride_flags.reviewed_at
         ride_offers.offered_at ride_offers.responded_at rides.accepted_at rides.arrived_at
         rides.canceled_at rides.completed_at rides.created_at rides.started_at rides.updated_at
-        services.created_at sign_in_addresses.seen_at sign_ups.handled_at subjects.created_at
+        second_factors.confirmed_at second_factors.created_at services.created_at
+        sign_in_addresses.seen_at sign_ups.handled_at subjects.created_at
         trip_shares.created_at users.created_at
         users.erased_at users.updated_at waitlist_entries.changed_at waitlist_entries.created_at
         waitlist_entries.queued_at

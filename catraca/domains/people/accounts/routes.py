@@ -15,7 +15,7 @@ from catraca.domains.people.service import get_user
 from catraca.platform.clock import now
 from catraca.platform.errors import NotFound
 from catraca.platform.forms import PageCursor, PageLimit
-from catraca.platform.http.caller import Caller, Operator
+from catraca.platform.http.caller import Caller, FreshCaller, FreshOperator, Operator
 from catraca.platform.http.problems import problems
 from catraca.platform.http.route import OpenDb, UnitOfWork, make_router, wired
 
@@ -83,8 +83,11 @@ async def export_me(db: OpenDb, caller: Caller, parts: Parts) -> ExportOut:
     response_class=Response,
     responses=problems(401),
 )
-async def erase_me(db: OpenDb, caller: Caller, parts: Parts) -> None:
-    """Erases the caller's personal data and closes the account. It cannot be undone."""
+async def erase_me(db: OpenDb, caller: FreshCaller, parts: Parts) -> None:
+    """Erases the caller's personal data and closes the account. It cannot be undone.
+
+    The token must be of a recent sign-in, otherwise 401 `fresh_sign_in_required`.
+    """
     await service.erase_user(db, UserId(caller.id), parts.personal_data, by=caller.id)
 
 
@@ -129,8 +132,10 @@ async def sign_out_user(user_id: UUID, db: OpenDb, operator: Operator) -> None:
     summary="Set a user's roles",
     responses=problems(401, 403, 404, 409, 422),
 )
-async def decide_roles(user_id: UUID, body: RolesIn, db: OpenDb, operator: Operator, parts: Parts) -> UserOut:
-    """Sets the roles of future sign-ins and revokes every token of the user."""
+async def decide_roles(
+    user_id: UUID, body: RolesIn, db: OpenDb, operator: FreshOperator, parts: Parts
+) -> UserOut:
+    """Sets the roles of future sign-ins and revokes every token of the user. Needs a recent sign-in."""
     user = await service.decide_roles(
         db, UserId(user_id), body.roles, driver_approval=parts.driver_approval, by=operator.id
     )
@@ -156,8 +161,11 @@ async def export_user(user_id: UUID, db: OpenDb, operator: Operator, parts: Part
     response_class=Response,
     responses=problems(401, 403, 404, 422),
 )
-async def erase_user(user_id: UUID, db: OpenDb, operator: Operator, parts: Parts) -> None:
-    """Erases the user's personal data and closes the account. It cannot be undone; repeating it is safe."""
+async def erase_user(user_id: UUID, db: OpenDb, operator: FreshOperator, parts: Parts) -> None:
+    """Erases the user's personal data and closes the account. It cannot be undone; repeating it is safe.
+
+    The operator's token must be of a recent sign-in, otherwise 401 `fresh_sign_in_required`.
+    """
     await service.erase_user(db, UserId(user_id), parts.personal_data, by=operator.id)
 
 

@@ -22,6 +22,7 @@ from catraca.domains.people.drivers.service import (
     make_driver,
 )
 from catraca.domains.people.model import Approval, ApprovalRule, Role, User, UserId
+from catraca.domains.people.second_factor.service import erase_factor, export_factor
 from catraca.domains.people.service import get_user, lock_active_user, record_audit
 from catraca.events import UserCreated
 from catraca.platform.database import Db, outbox
@@ -173,11 +174,16 @@ async def erase_user(db: Db, user_id: UserId, personal_data: Sequence[PersonalDa
 
 async def _export(db: Db, user_id: UserId) -> object:
     user = await get_user(db, user_id)
-    return {**asdict(user), **await export_credentials(db, user_id)}
+    return {
+        **asdict(user),
+        **await export_credentials(db, user_id),
+        "second_factor": await export_factor(db, user_id),
+    }
 
 
 async def _erase(db: Db, user_id: UserId) -> None:
     await erase_credentials(db, user_id)
+    await erase_factor(db, user_id)
     await erase_driver(db, user_id)
     await store.erase_user(db, user_id)
     await forget_responses(db, user_id)

@@ -28,6 +28,8 @@ class Login:
     roles: tuple[str, ...]
     password_hash: str | None
     as_of: datetime
+    # How the user has signed in: values of the claim `amr` (RFC 8176).
+    methods: tuple[str, ...] = ("pwd",)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,9 @@ from catraca.domains.people.credentials.errors import PasswordLoginOff
 from catraca.domains.people.credentials.model import AddressMarks
 from catraca.domains.people.credentials.schemas import NewPassword, PasswordLinkOut, SignIn, TokenOut
 from catraca.domains.people.model import UserId
+from catraca.domains.people.second_factor.model import FactorVault
 from catraca.platform.auth import TokenSigner
-from catraca.platform.http.caller import Operator
+from catraca.platform.http.caller import FreshOperator
 from catraca.platform.http.problems import problems
 from catraca.platform.http.proxies import address_of
 from catraca.platform.http.route import (
@@ -37,6 +38,7 @@ class CredentialParts:
     password_link_lifetime: timedelta
     sign_in_limits: service.SignInLimits
     address_marks: AddressMarks
+    factor_vault: FactorVault
 
 
 Parts = Annotated[CredentialParts, Depends(wired(CredentialParts))]
@@ -66,8 +68,9 @@ ROUTERS = [staged_router, router]
 async def sign_in(
     request: Request, body: SignIn, transact: InTransaction, signer: OwnSigner, parts: Parts
 ) -> TokenOut:
-    """Returns a token for `Authorization: Bearer`. Every failure has the same answer.
+    """Returns a token for `Authorization: Bearer`. Every wrong e-mail or password has the same answer.
 
+    A user with a second factor gets 401 `second_factor_required`; send the same request with a `code`.
     After some failures from one network address, the next attempt has to wait, longer each time (429).
     """
     login = await service.sign_in(
@@ -75,11 +78,13 @@ async def sign_in(
         parts.passwords,
         parts.sign_in_limits,
         parts.address_marks,
+        parts.factor_vault,
         email=body.email,
         password=body.password.get_secret_value(),
+        proof=body.proof(),
         address=address_of(request),
     )
-    token = signer.sign(login.user_id, roles=login.roles, issued_at=login.as_of)
+    token = signer.sign(login.user_id, roles=login.roles, issued_at=login.as_of, methods=login.methods)
     return TokenOut(access_token=token, expires_in=int(signer.lifetime.total_seconds()))
 
 
@@ -114,8 +119,13 @@ async def set_password(request: Request, body: NewPassword, transact: InTransact
     dependencies=[Depends(_own_signer)],
 )
 @stores_no_response
-async def issue_password_link(user_id: UUID, db: OpenDb, operator: Operator, parts: Parts) -> PasswordLinkOut:
-    """Returns a token that sets the user's password once. An earlier unused link stops working."""
+async def issue_password_link(
+    user_id: UUID, db: OpenDb, operator: FreshOperator, parts: Parts
+) -> PasswordLinkOut:
+    """Returns a token that sets the user's password once. An earlier unused link stops working.
+
+    The operator's token must be of a recent sign-in, otherwise 401 `fresh_sign_in_required`.
+    """
     link = await service.issue_password_link(
         db, UserId(user_id), lifetime=parts.password_link_lifetime, by=operator.id
     )

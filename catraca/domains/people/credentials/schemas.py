@@ -6,15 +6,25 @@ from typing import Literal
 from pydantic import BaseModel, Field, SecretStr
 
 from catraca.domains.people.credentials.model import PASSWORD_MAX_CHARACTERS, PASSWORD_MIN_CHARACTERS
+from catraca.domains.people.second_factor.model import Proof
+from catraca.domains.people.second_factor.schemas import Code, RecoveryCode
 from catraca.platform.forms import Body, examples
 from catraca.platform.lines import EMAIL_MAX_CHARACTERS
 
 
 class SignIn(Body):
-    model_config = examples({"email": "ana@example.com", "password": "seven quiet turnstiles"})
+    model_config = examples(
+        {"email": "ana@example.com", "password": "seven quiet turnstiles"},
+        {"email": "ana@example.com", "password": "seven quiet turnstiles", "code": "287082"},
+    )
 
     email: str = Field(min_length=1, max_length=EMAIL_MAX_CHARACTERS)
     password: SecretStr = Field(min_length=1, max_length=PASSWORD_MAX_CHARACTERS)
+    code: Code | None = None
+    recovery_code: RecoveryCode | None = None
+
+    def proof(self) -> Proof:
+        return Proof(self.code, self.recovery_code)
 
 
 class TokenOut(BaseModel):

@@ -6,7 +6,7 @@ not keep a transaction open.
 
 import asyncio
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from uuid import UUID
 
@@ -26,6 +26,9 @@ from catraca.domains.people.credentials.model import (
     PasswordLink,
 )
 from catraca.domains.people.model import User, UserId
+from catraca.domains.people.second_factor.errors import SecondFactorWrong
+from catraca.domains.people.second_factor.model import CODES_OF_STRANGERS, FactorVault, Proof
+from catraca.domains.people.second_factor.service import check_factor
 from catraca.domains.people.service import lock_active_user, record_audit
 from catraca.platform.database import Db, Transact
 from catraca.platform.errors import TooManyRequests
@@ -59,6 +62,10 @@ class SignInLimits:
         if not known:
             await self.limiter.demand(f"sign-in:email:{fold_email(email)}", self.per_account)
 
+    async def admit_code(self, user_id: UserId) -> None:
+        """Like `admit`, for a code from an unknown address: its sender has the password already."""
+        await self.limiter.demand(f"sign-in:code:{user_id}", CODES_OF_STRANGERS)
+
     async def wait_seconds(self, email: str, address: str) -> float | None:
         """How long this account must wait at this address after its failures; None: not at all."""
         waits = await self._hit_pair(email, address, counts=False)
@@ -83,18 +90,27 @@ async def sign_in(
     passwords: Passwords,
     limits: SignInLimits,
     marks: AddressMarks,
+    vault: FactorVault,
     *,
     email: str,
     password: str,
+    proof: Proof,
     address: str,
 ) -> Login:
-    """The user with this e-mail and password; the address is remembered as one of the user's."""
+    """The user with this e-mail, password and second factor; the address is remembered as the user's.
+
+    The second factor is checked after the password: a wrong password has one answer, with or without it.
+    """
     mark = marks.of(email, address)
     known = await transact(lambda db: store.knows_address(db, fold_email(email), mark, memory=ADDRESS_MEMORY))
     await limits.admit(email, address, known=known)
     try:
         login = await check_password(transact, passwords, email=email, password=password)
-    except CredentialsInvalid:
+        if proof.is_given and not known:
+            await limits.admit_code(login.user_id)
+        if await transact(lambda db: check_factor(db, login.user_id, vault, proof)):
+            login = replace(login, methods=("pwd", "otp"))
+    except (CredentialsInvalid, SecondFactorWrong):
         await limits.count_failure(email, address)
         raise
     await transact(lambda db: _remember_address(db, login.user_id, mark))
