@@ -219,6 +219,7 @@ def settings_for(stack: Stack) -> Settings:
         rate_limit_anonymous="100000/minute",
         rate_limit_sign_up_address="100000/minute",
         rate_limit_sign_up_email="100000/minute",
+        rate_limit_email_change="100000/minute",
     )
 
 

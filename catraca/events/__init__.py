@@ -43,7 +43,7 @@ from catraca.events.rides import (
     RideStarted,
 )
 from catraca.events.topology import SIGN_UP_EXCHANGE, SIGN_UP_QUEUE, TOPOLOGY, SignUpFlow, make_topology
-from catraca.events.users import UserCreated, UserRejected
+from catraca.events.users import UserCreated, UserEmailChangeRequested, UserRejected
 from catraca.platform.event import Event
 
 # Every event that is published; the catalogue and the start-up checks go by it.
@@ -75,6 +75,7 @@ EVENTS: tuple[type[Event], ...] = (
     DriverUpdated,
     UserCreated,
     UserRejected,
+    UserEmailChangeRequested,
     AppointmentBooked,
     AppointmentRescheduled,
     AppointmentConfirmed,
@@ -127,6 +128,7 @@ __all__ = [
     "SignUpFlow",
     "SlotOffered",
     "UserCreated",
+    "UserEmailChangeRequested",
     "UserRejected",
     "make_topology",
 ]

@@ -54,7 +54,7 @@ EXCHANGES = {
         "location.driver.entered_community",
         "location.driver.left_community",
     ),
-    "users.events": ("user.created", "user.rejected"),
+    "users.events": ("user.created", "user.rejected", "user.email_change_requested"),
     "appointments.events": (
         "appointment.booked",
         "appointment.rescheduled",
@@ -282,13 +282,13 @@ def sign_up_queue(flow: SignUpFlow) -> Queue:
     )
 
 
-def welcome_queue(*, writes: bool) -> Queue:
+def mail_queue(name: str, key: str, *, does: str, writes: bool) -> Queue:
     """Each mail holds a connection while it is sent. Without a mail server, events are only acknowledged."""
     return Queue(
-        name="notification_users_queue",
-        binds=("user.created",),
+        name=name,
+        binds=(key,),
         role="notifier",
-        does="Sends a welcome mail to each new user.",
+        does=does,
         concurrency=2,
         batch=1 if writes else 100,
         prefetch=16 if writes else 400,
@@ -296,10 +296,23 @@ def welcome_queue(*, writes: bool) -> Queue:
 
 
 def make_topology(flow: SignUpFlow, *, writes_letters: bool = True) -> Topology:
-    welcome = welcome_queue(writes=writes_letters)
+    mail = (
+        mail_queue(
+            "notification_users_queue",
+            "user.created",
+            does="Sends a welcome mail to each new user.",
+            writes=writes_letters,
+        ),
+        mail_queue(
+            "notification_emails_queue",
+            "user.email_change_requested",
+            does="Sends the code for a new e-mail address, and a notice to the present one.",
+            writes=writes_letters,
+        ),
+    )
     return Topology(
         exchanges=EXCHANGES,
-        queues=(*DISPATCHER, *NOTIFIER, welcome, *HOUSEKEEPER, sign_up_queue(flow)),
+        queues=(*DISPATCHER, *NOTIFIER, *mail, *HOUSEKEEPER, sign_up_queue(flow)),
         direct=DIRECT,
     )
 

@@ -21,6 +21,20 @@ class UserCreated(Event, frozen=True, kw_only=True, tag="user.created"):
     signed_up: Annotated[bool, Meta(description="True if the user signed up.")] = False
 
 
+class UserEmailChangeRequested(Event, frozen=True, kw_only=True, tag="user.email_change_requested"):
+    """A user asked for another e-mail address. One event for each letter that is due."""
+
+    exchange = "users.events"
+    about = "user_id"
+
+    user_id: UUID
+    change_id: Annotated[UUID, Meta(description="The change; a newer one replaces it.")]
+    letter: Annotated[
+        Literal["code", "notice"],
+        Meta(description="The code for the new address, or a notice to the present one."),
+    ]
+
+
 class UserRejected(Event, frozen=True, kw_only=True, tag="user.rejected"):
     """A sign-up was rejected."""
 

@@ -20,6 +20,9 @@ from catraca.domains.notifications.push.service import PushSender
 from catraca.domains.onboarding import Seal
 from catraca.domains.onboarding import handlers as onboarding_handlers
 from catraca.domains.onboarding.handlers import Welcome
+from catraca.domains.people.email_changes import handlers as email_handlers
+from catraca.domains.people.email_changes.handlers import EmailLetters
+from catraca.domains.people.email_changes.model import EmailCodes
 from catraca.events import EVENTS, SIGN_UP_EXCHANGE, SIGN_UP_QUEUE, TOPOLOGY
 from catraca.platform import redis_pubsub
 from catraca.platform.bus import QueueHandlers, QueueWorker, Topology, TopologyRefused, check_topology
@@ -33,16 +36,30 @@ from catraca.roles.parts import Parts
 from catraca.roles.runner import Life, all_of
 
 
+def _mailer(parts: Parts) -> Mailer | None:
+    mail = parts.settings.onboarding
+    if mail.mail_url is None:
+        return None
+    return Mailer(mail.mail_url, sender=mail.mail_from, needs_tls=mail.needs_tls())
+
+
 def _welcome(parts: Parts) -> Welcome | None:
-    settings, mail = parts.settings, parts.settings.onboarding
-    if mail.mail_url is None or mail.password_page_url is None:
+    settings, mailer = parts.settings, _mailer(parts)
+    if mailer is None or settings.onboarding.password_page_url is None:
         return None
     return Welcome(
-        mailer=Mailer(mail.mail_url, sender=mail.mail_from, needs_tls=mail.needs_tls()),
+        mailer=mailer,
         seal=Seal(settings.signing_secret()),
-        password_page_url=mail.password_page_url,
+        password_page_url=settings.onboarding.password_page_url,
         link_lifetime=settings.people.password_link_ttl,
     )
+
+
+def _email_letters(parts: Parts) -> EmailLetters | None:
+    mailer = _mailer(parts)
+    if mailer is None:
+        return None
+    return EmailLetters(mailer=mailer, codes=EmailCodes(parts.settings.signing_secret()))
 
 
 def _notifier(parts: Parts) -> Notifier:
@@ -85,6 +102,7 @@ HANDLERS: tuple[tuple[AnyHandlers, *tuple[Need, ...]], ...] = (
     (dead_letter_handlers.sign_up_handles,),
     (onboarding_handlers.sign_ups,),
     (onboarding_handlers.welcomes, _welcome),
+    (email_handlers.handles, _email_letters),
     *((one, _matcher) for one in matching_handlers.HANDLERS),
     *((one, _notifier) for one in notification_handlers.HANDLERS),
     (push_handlers.handles, _push_sender),

@@ -25,3 +25,6 @@ class PeopleSettings(Group):
     rate_limit_sign_in_address: Rate = Field(
         default="30/minute", description="Password logins tried from one network address."
     )
+    rate_limit_email_change: Rate = Field(
+        default="5/day", description="Changes of e-mail address of one user, and to one address."
+    )

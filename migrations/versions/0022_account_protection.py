@@ -1,4 +1,4 @@
-"""Addresses of sign-ins, and second factors."""
+"""Addresses of sign-ins, second factors, and e-mail addresses that are not confirmed yet."""
 
 from catraca.platform.database.migrations import run_sql
 
@@ -37,4 +37,17 @@ def upgrade() -> None:
             digest  bytea NOT NULL CHECK (octet_length(digest) = 32),
             PRIMARY KEY (user_id, digest)
         );
+
+        -- One for each user. The address is not unique: it may be another user's, and that stays unsaid.
+        CREATE TABLE email_changes (
+            user_id    uuid PRIMARY KEY REFERENCES users (id),
+            -- The code is derived from this with the instance's secret.
+            id         uuid NOT NULL UNIQUE,
+            email      text NOT NULL CHECK (char_length(email) BETWEEN 3 AND 254),
+            tries      smallint NOT NULL DEFAULT 0
+                       CONSTRAINT email_codes_have_few_tries CHECK (tries >= 0 AND tries <= 5),
+            created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+            expires_at timestamptz NOT NULL
+        );
+        CREATE INDEX email_changes_by_end ON email_changes (expires_at);
     """)

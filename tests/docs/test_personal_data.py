@@ -58,6 +58,7 @@ CHECKED = {
         "user_id vehicle plate home_community_id approval approval_reason approval_by approval_at "
         "updated_at drives"
     ),
+    "email_changes": "user_id id email tries created_at expires_at",
     "freed_time": "id subject_no starts_at ends_at",
     "idempotency_keys": "scope fingerprint status headers body created_at roles",
     "inbox": "consumer event_id handled_at",

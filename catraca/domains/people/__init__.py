@@ -14,6 +14,7 @@ from catraca.domains.people.credentials import store as _credentials
 from catraca.domains.people.credentials.service import offer_first_password
 from catraca.domains.people.drivers import store as _drivers
 from catraca.domains.people.drivers.service import approved_drivers, drivers_based_in, may_drive
+from catraca.domains.people.email_changes import store as _email_changes
 from catraca.domains.people.model import User, UserId
 from catraca.domains.people.second_factor import store as _second_factor
 from catraca.domains.people.service import get_user, get_users, lock_users
@@ -22,6 +23,7 @@ INVARIANTS = (
     *_accounts.INVARIANTS,
     *_credentials.INVARIANTS,
     *_second_factor.INVARIANTS,
+    *_email_changes.INVARIANTS,
     *_drivers.INVARIANTS,
 )
 

@@ -35,4 +35,6 @@ class User:
     created_at: datetime
     erased_at: datetime | None = None
     has_password: bool = False
+    # Another address that is not confirmed yet.
+    email_pending: str | None = None
     driver: Driver | None = None

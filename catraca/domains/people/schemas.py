@@ -15,6 +15,7 @@ ANA: JsonDict = {
     "id": "0198a7f0-5d2e-7c41-9f0a-3b1c2d4e5f60",
     "name": "Ana Beatriz Moura",
     "email": "ana@example.com",
+    "email_pending": None,
     "phone": "+5571987654321",
     "language": "pt-BR",
     "roles": ["driver"],
@@ -48,6 +49,7 @@ class UserOut(Answer):
     roles: list[str] = Field(description="The stored roles of the user.")
     name: str | None
     email: str | None
+    email_pending: str | None = Field(description="Another address that is not confirmed yet.")
     phone: str | None
     language: Language
     driver: DriverOut | None

@@ -12,7 +12,9 @@ from catraca.platform.database import Db, Row
 USERS = (
     "SELECT u.id, u.roles, u.name, u.email, u.phone, u.language, u.created_at, u.erased_at,"
     " u.password_hash IS NOT NULL AS has_password, d.user_id IS NOT NULL AS drives, d.vehicle, d.plate,"
-    " d.home_community_id, d.approval, d.approval_reason, d.approval_at"
+    " d.home_community_id, d.approval, d.approval_reason, d.approval_at,"
+    " (SELECT c.email FROM email_changes c WHERE c.user_id = u.id"
+    "  AND c.expires_at > clock_timestamp()) AS email_pending"
     " FROM users u LEFT JOIN drivers d ON d.user_id = u.id"
 )
 
@@ -59,5 +61,6 @@ def user_of(row: Row) -> User:
         created_at=row["created_at"],
         erased_at=row["erased_at"],
         has_password=row["has_password"],
+        email_pending=row["email_pending"],
         driver=driver,
     )

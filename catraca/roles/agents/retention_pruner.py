@@ -12,6 +12,7 @@ from catraca.domains.location.sharing.service import prune_shares
 from catraca.domains.matching import prune_searches
 from catraca.domains.notifications import prune_devices, prune_notifications, prune_tickets
 from catraca.domains.people.credentials.jobs import prune_password_links, prune_sign_in_addresses
+from catraca.domains.people.email_changes.jobs import prune_email_changes
 from catraca.domains.people.second_factor.jobs import prune_begun_factors
 from catraca.domains.rides.acceptance.service import prune_attempts
 from catraca.domains.rides.personal_data.service import erase_old_devices
@@ -71,6 +72,7 @@ def prunes_of(parts: Parts) -> dict[str, Prune]:
         "password_links": prune_password_links,
         "sign_in_addresses": prune_sign_in_addresses,
         "second_factors": prune_begun_factors,
+        "email_changes": prune_email_changes,
         "outbox_sent": partial(prune_sent, older_than=bus.outbox_retention),
         "inbox": partial(prune_inbox, older_than=bus.inbox_retention),
         "dead_letters": partial(

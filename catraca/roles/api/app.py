@@ -10,6 +10,7 @@ from catraca.domains.communities.routes import CommunityParts
 from catraca.domains.dead_letters.replay.routes import ReplayParts
 from catraca.domains.location.commands import socket_commands
 from catraca.domains.notifications.sockets.routes import SocketParts
+from catraca.domains.people.email_changes.model import EmailCodes
 from catraca.domains.rides.acceptance.service import Acceptance
 from catraca.platform.http.app import HttpParts, create_app
 from catraca.platform.http.caller_middleware import CallerLimits
@@ -77,9 +78,10 @@ def build_app(parts: Parts, health: Health, routers: Sequence[APIRouter] = ROUTE
         expensive_at_once=max(1, settings.servers.database_connections // 4),
         fresh_sign_in=settings.access.fresh_sign_in,
         wired=[
-            account_parts(parts),
+            account_parts(parts, limiter),
             credential_parts(settings, limiter),
             second_factor_parts(settings, limiter),
+            EmailCodes(settings.signing_secret()),
             onboarding_parts(settings, parts.bus),
             tariff_of(settings.fares),
             ride_terms(settings),

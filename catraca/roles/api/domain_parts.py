@@ -22,6 +22,7 @@ from catraca.domains.people.accounts.routes import AccountParts
 from catraca.domains.people.credentials.model import AddressMarks
 from catraca.domains.people.credentials.routes import CredentialParts
 from catraca.domains.people.credentials.service import SignInLimits
+from catraca.domains.people.email_changes.service import EmailLimits
 from catraca.domains.people.second_factor.model import FactorVault
 from catraca.domains.people.second_factor.routes import SecondFactorParts
 from catraca.domains.rides.personal_data.service import ATTEMPT_DATA
@@ -54,10 +55,11 @@ PERSONAL_DATA = [
 ]
 
 
-def account_parts(parts: Parts) -> AccountParts:
+def account_parts(parts: Parts, limiter: RateLimiter) -> AccountParts:
     return AccountParts(
         driver_approval=parts.settings.people.driver_approval,
         personal_data=[*PERSONAL_DATA, location.personal_data(parts.redis)],
+        email_limits=EmailLimits(limiter, RateLimit.parse(parts.settings.people.rate_limit_email_change)),
     )
 
 

@@ -21,6 +21,7 @@ from catraca.domains.onboarding import routes as onboarding_routes
 from catraca.domains.people.accounts import routes as account_routes
 from catraca.domains.people.credentials import routes as credential_routes
 from catraca.domains.people.drivers import routes as driver_routes
+from catraca.domains.people.email_changes import routes as email_routes
 from catraca.domains.people.second_factor import routes as second_factor_routes
 from catraca.domains.rides import routes as ride_routes
 from catraca.domains.scheduling import routes as scheduling_routes
@@ -28,6 +29,7 @@ from catraca.domains.scheduling import routes as scheduling_routes
 ROUTERS = [
     *credential_routes.ROUTERS,
     *second_factor_routes.ROUTERS,
+    *email_routes.ROUTERS,
     *account_routes.ROUTERS,
     *driver_routes.ROUTERS,
     *onboarding_routes.ROUTERS,

@@ -55,6 +55,10 @@ async def test_rules_hold_and_each_breach_is_found(own: Database) -> None:
         f" VALUES ('{erased}', decode(repeat('00', 32), 'hex'))",
         "recovery codes belong to a second factor": "ALTER TABLE recovery_codes"
         " DROP CONSTRAINT recovery_codes_have_a_factor",
+        "codes of e-mail changes have few tries": "ALTER TABLE email_changes"
+        " DROP CONSTRAINT email_codes_have_few_tries",
+        "erased users have no e-mail change": "INSERT INTO email_changes (user_id, id, email, expires_at)"
+        f" VALUES ('{erased}', '{erased}', 'a@b.example', clock_timestamp())",
         "erased drivers have no car": f"UPDATE drivers SET plate = 'ABC1D23' WHERE user_id = '{erased}'",
         "drivers keep their role": "ALTER TABLE drivers DROP CONSTRAINT drivers_keep_their_role",
         "no driver without a profile": f"DELETE FROM drivers WHERE user_id = '{driver}'",

@@ -266,6 +266,7 @@ QUEUES = {
     ),
     "notification_appointments_queue": ("notifier", "appointment.*"),
     "notification_users_queue": ("notifier", "user.created"),
+    "notification_emails_queue": ("notifier", "user.email_change_requested"),
     "notification_push_queue": ("notifier", "notification.push_due"),
     "tracking_realtime_queue": ("notifier", "location.driver.updated"),
     "billing_events_queue": ("housekeeper", "ride.started", "ride.completed", "ride.cancelled"),
@@ -293,7 +294,7 @@ CARRIED = {
     " matching.no_drivers_available offer.canceled",
     "location.events": "location.driver.updated location.driver.online location.driver.offline"
     " location.driver.idle location.driver.entered_community location.driver.left_community",
-    "users.events": "user.created user.rejected",
+    "users.events": "user.created user.rejected user.email_change_requested",
     "appointments.events": "appointment.booked appointment.rescheduled appointment.confirmed"
     " appointment.canceled appointment.no_show appointment.reminder_due appointment.slot_offered",
     "analytics.events": "analytics.matches_failing",

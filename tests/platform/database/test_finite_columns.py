@@ -14,7 +14,8 @@ UNCHECKED = {
         appointments.changed_at appointments.created_at audit_log.at community_versions.changed_at
         dead_letters.decided_at dead_letters.died_at dead_letters.edited_at demand_alerts.at
         driver_presence.changed_at driver_presence.free_since driver_presence.seen_at drivers.approval_at
-        drivers.updated_at idempotency_keys.created_at inbox.handled_at matching_searches.at
+        drivers.updated_at email_changes.created_at idempotency_keys.created_at inbox.handled_at
+        matching_searches.at
         notifications.created_at notifications.read_at offer_receipts.received_at outbox.created_at
         outbox_sent.created_at outbox_sent.sent_at password_links.created_at password_links.used_at
         push_subscriptions.created_at ride_accept_attempts.attempt_at ride_accept_attempts.completed_at
@@ -31,6 +32,7 @@ UNCHECKED = {
     "the database's clock and a duration that has a limit": """
         bus_active.leased_until bus_delayed.due_at bus_transient.stale_at matching_searches.next_at
         matchings.next_search_at matchings.started_at matchings.wake_at password_links.expires_at
+        email_changes.expires_at
         ride_confirmations.expires_at rides.deadline_at ws_tickets.expires_at
     """,
     "our own use of infinity": """

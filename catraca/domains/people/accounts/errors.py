@@ -8,8 +8,3 @@ class DriverRoleStays(Refusal):
 
     code = "driver_role_stays"
     status = 409
-
-
-class EmailTaken(Refusal):
-    code = "email_taken"
-    status = 409

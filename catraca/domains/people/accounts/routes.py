@@ -9,6 +9,7 @@ from fastapi import Depends, Query, Response
 
 from catraca.domains.people.accounts import service
 from catraca.domains.people.accounts.schemas import ExportOut, MeOut, MePatch, RolesIn, UserPage
+from catraca.domains.people.email_changes.service import EmailLimits
 from catraca.domains.people.model import Approval, ApprovalRule, Role, UserId
 from catraca.domains.people.schemas import UserOut
 from catraca.domains.people.service import get_user
@@ -26,6 +27,7 @@ class AccountParts:
 
     driver_approval: ApprovalRule
     personal_data: Sequence[service.PersonalData]
+    email_limits: EmailLimits
 
 
 Parts = Annotated[AccountParts, Depends(wired(AccountParts))]
@@ -40,9 +42,13 @@ async def read_me(db: OpenDb, caller: Caller) -> MeOut:
     return MeOut.of(await service.get_self(db, UserId(caller.id)), caller)
 
 
-@router.patch("/me", tags=["me"], summary="Change my profile", responses=problems(401, 403, 409, 422))
+@router.patch("/me", tags=["me"], summary="Change my profile", responses=problems(401, 403, 422, 429))
 async def change_me(body: MePatch, db: OpenDb, caller: Caller, parts: Parts) -> MeOut:
-    """Changes the given fields. A driver's new vehicle or plate may need a new approval."""
+    """Changes the given fields. A driver's new vehicle or plate may need a new approval.
+
+    Another e-mail address becomes `email_pending`, and a code is sent to it. It replaces the present one with
+    `POST /v1/me/email/confirm`. Whether the address is another user's is said in that letter only.
+    """
     driver_change = body.driver_change()
     if driver_change is not None:
         caller.require("driver")
@@ -52,6 +58,7 @@ async def change_me(body: MePatch, db: OpenDb, caller: Caller, parts: Parts) -> 
         body.user_change(),
         driver_change,
         driver_approval=parts.driver_approval,
+        email_limits=parts.email_limits,
     )
     return MeOut.of(user, caller)
 

@@ -35,6 +35,9 @@ class MeOut(BaseModel):
     roles: list[str] = Field(description="The roles of this token.")
     name: str | None
     email: str | None
+    email_pending: str | None = Field(
+        description="Another address that is not confirmed yet: `POST /v1/me/email/confirm`."
+    )
     phone: str | None
     language: Language
     driver: DriverOut | None = Field(description="For drivers only.")
@@ -47,6 +50,7 @@ class MeOut(BaseModel):
             roles=sorted(caller.roles),
             name=user.name,
             email=user.email,
+            email_pending=user.email_pending,
             phone=user.phone,
             language=user.language,
             driver=DriverOut.of(user.driver) if caller.has("driver") else None,
@@ -63,7 +67,9 @@ class MePatch(Body):
     )
 
     name: Name = Field(default_factory=left_out)
-    email: Email | None = None
+    email: Email | None = Field(
+        default=None, description="Another address is pending until it is confirmed with a code."
+    )
     phone: Phone | None = Field(default=None, description="In E.164 format.")
     language: Language = Field(default_factory=left_out)
     driver: DriverPatch = Field(default_factory=left_out, description="For drivers only.")

@@ -21,6 +21,7 @@ from catraca.domains.people.drivers.service import (
     erase_driver,
     make_driver,
 )
+from catraca.domains.people.email_changes.service import EmailLimits, change_email, erase_change
 from catraca.domains.people.model import Approval, ApprovalRule, Role, User, UserId
 from catraca.domains.people.second_factor.service import erase_factor, export_factor
 from catraca.domains.people.service import get_user, lock_active_user, record_audit
@@ -110,12 +111,18 @@ async def change_self(
     driver_change: DriverChange | None,
     *,
     driver_approval: ApprovalRule,
+    email_limits: EmailLimits,
 ) -> User:
-    """Change the caller's own profile; repeating it changes nothing more."""
+    """Change the caller's own profile; repeating it changes nothing more.
+
+    Another e-mail address is pending until it is confirmed.
+    """
     await users.lock_user(db, user_id)
     user = await get_self(db, user_id)
     if change:
         await store.update_user(db, replace(user, **change))
+    if "email" in change:
+        await change_email(db, user, change["email"], email_limits)
     if driver_change is not None:
         await change_driver(db, user, driver_change, driver_approval=driver_approval)
     return await get_self(db, user_id)
@@ -184,6 +191,7 @@ async def _export(db: Db, user_id: UserId) -> object:
 async def _erase(db: Db, user_id: UserId) -> None:
     await erase_credentials(db, user_id)
     await erase_factor(db, user_id)
+    await erase_change(db, user_id)
     await erase_driver(db, user_id)
     await store.erase_user(db, user_id)
     await forget_responses(db, user_id)

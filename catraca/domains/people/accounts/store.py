@@ -6,7 +6,7 @@ from uuid import UUID
 
 import asyncpg
 
-from catraca.domains.people.accounts.errors import DriverRoleStays, EmailTaken
+from catraca.domains.people.accounts.errors import DriverRoleStays
 from catraca.domains.people.accounts.model import NewUser, Standing
 from catraca.domains.people.model import Approval, User, UserId
 from catraca.domains.people.store import USERS, user_of
@@ -87,20 +87,14 @@ async def find_users(
 
 
 async def update_user(db: Db, user: User) -> None:
-    """Write the user's own fields; the unique folded e-mail decides whether the address is free."""
-    try:
-        await db.execute(
-            "UPDATE users SET name = $2, email = $3, email_folded = $4, phone = $5, language = $6,"
-            " updated_at = clock_timestamp() WHERE id = $1",
-            user.id,
-            user.name,
-            user.email,
-            None if user.email is None else fold_email(user.email),
-            user.phone,
-            user.language,
-        )
-    except asyncpg.UniqueViolationError as error:
-        raise EmailTaken from error
+    """Write the user's own fields, except the e-mail address (`email_changes`)."""
+    await db.execute(
+        "UPDATE users SET name = $2, phone = $3, language = $4, updated_at = clock_timestamp() WHERE id = $1",
+        user.id,
+        user.name,
+        user.phone,
+        user.language,
+    )
 
 
 async def set_roles(db: Db, user_id: UserId, roles: Iterable[str]) -> None:
