@@ -111,7 +111,7 @@ def test_examples_are_valid_events(kind: type[Event]) -> None:
 def test_unpublished_keys_are_marked() -> None:
     users = ["user.created", "user.rejected", "user.email_change_requested"]
     assert unpublished([])["users.events"] == users
-    assert unpublished([UserCreated])["users.events"] == ["user.rejected"]
+    assert unpublished([UserCreated])["users.events"] == users[1:]
     assert "users.events" not in unpublished()
     assert "raffle_exchange" not in unpublished(), "sign-ups are published, but are not events"
     assert "ride.paid" in unpublished()["rides.events"]
