@@ -1,7 +1,9 @@
 """Operators sign in with a second factor, and again before what cannot be undone."""
 
+import re
 from collections.abc import AsyncIterator
 from datetime import timedelta
+from typing import get_args
 from uuid import uuid4
 
 import httpx
@@ -81,6 +83,18 @@ async def test_password_alone_signs_no_operator_in(strict: httpx.AsyncClient) ->
     assert other.status_code == 404, "as for a caller without roles"
 
 
+async def test_every_operator_route_asks_for_the_factor(strict: httpx.AsyncClient, parts: Parts) -> None:
+    (operators_only,) = get_args(caller.Operator)[1:]
+    routes = routes_that_need(parts, operators_only.dependency)
+    assert len(routes) > 30
+    headers = signed(Person("operator"), amr=["pwd"])
+    for method, path in routes:
+        answer = await strict.request(
+            method, re.sub(r"{[\w:]+}", str(uuid4()), path), headers=headers, json={}
+        )
+        assert answer.json()["code"] == "second_factor_required", f"{method} {path}"
+
+
 async def test_operator_sets_the_factor_up_and_acts(strict: httpx.AsyncClient) -> None:
     operator = await Person("operator").with_password(strict)
     operator.headers = headers_of(await sign_in_with(strict, operator))
@@ -147,16 +161,20 @@ def needs(dependant: Dependant, *calls: object) -> bool:
     return dependant.call in calls or any(needs(part, *calls) for part in dependant.dependencies)
 
 
-async def test_routes_with_a_fresh_sign_in_are_these(parts: Parts) -> None:
+def routes_that_need(parts: Parts, *calls: object) -> list[tuple[str, str]]:
+    """Method and path of the routes with one of these dependencies."""
     app = build_app(parts, Health(parts.database, parts.redis, parts.bus))
-    found = {
-        f"{method} {route.path}"
+    return [
+        (method, route.path)
         for context in iter_route_contexts(app.routes)
-        if isinstance(route := context.original_route, CheckedRoute)
-        and needs(route.dependant, caller._fresh, caller._fresh_operator)
+        if isinstance(route := context.original_route, CheckedRoute) and needs(route.dependant, *calls)
         for method in route.methods
-    }
-    assert found == FRESH
+    ]
+
+
+async def test_routes_with_a_fresh_sign_in_are_these(parts: Parts) -> None:
+    found = routes_that_need(parts, caller._fresh, caller._fresh_operator)
+    assert {f"{method} {path}" for method, path in found} == FRESH
 
 
 async def test_old_token_is_refused_on_each_of_them(api: httpx.AsyncClient) -> None:

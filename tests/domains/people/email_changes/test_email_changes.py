@@ -18,9 +18,8 @@ from catraca.settings import Settings
 from tests.conftest import SECRET, bearer, free_port, listening
 from tests.domains.people.mailbox import Mailbox, opened_mailbox
 from tests.domains.people.person import Person, actions_on
-from tests.servers import Stack, on_one_stack
+from tests.servers import Stack
 
-pytestmark = on_one_stack
 CONFIRM = "/v1/me/email/confirm"
 
 

@@ -29,9 +29,7 @@ from tests.domains.people.authenticator import (
     turned_on,
 )
 from tests.domains.people.person import Person, actions_on
-from tests.servers import on_one_stack
 
-pytestmark = on_one_stack
 FACTOR = "/v1/me/second-factor"
 
 
