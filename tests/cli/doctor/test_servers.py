@@ -79,7 +79,7 @@ async def test_settings_of_the_database_count_too(sound: Settings, fresh_url: st
     findings = await run_checks(faulty)
     assert faults(findings) == {"Durability": "problem", "Writing": "problem", "Connections": "problem"}
     assert "synchronous_commit is off" in named(findings, "Durability").found
-    assert named(findings, "Connections").found.startswith("10 allowed, up to 12 needed")
+    assert named(findings, "Connections").found.startswith("10 allowed, up to 15 needed")
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ async def test_settings_of_the_database_count_too(sound: Settings, fresh_url: st
             "full_page_writes is off",
         ),
         (replace(POSTGRES, is_replica=True, is_read_only=True), "Writing", "read-only replica"),
-        (replace(POSTGRES, connections_allowed=44), "Connections", "4 workers with 11 each"),
+        (replace(POSTGRES, connections_allowed=56), "Connections", "4 workers with 14 each"),
         (replace(POSTGRES, revision=None), "Schema", "empty"),
         (replace(POSTGRES, revision="0000"), "Schema", "does not know"),
     ],
@@ -103,7 +103,7 @@ def test_findings_follow_from_the_facts(
 ) -> None:
     monkeypatch.setattr("catraca.roles.doctor.postgres.newest_revision", lambda: "0001")
     settings = read_settings(workers=4, database_connections=10)
-    enough = replace(POSTGRES, connections_allowed=45)
+    enough = replace(POSTGRES, connections_allowed=57)
     assert faults(judge_postgres(enough, settings)) == {}
     findings = judge_postgres(facts, settings)
     assert faults(findings) == {name: "problem"}
