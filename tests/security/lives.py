@@ -79,8 +79,8 @@ class Story:
     async def _subscribe(self, person: Life) -> None:
         async with self.database.transaction() as db:
             await db.execute(
-                "INSERT INTO push_subscriptions (id, user_id, endpoint, p256dh, auth)"
-                " VALUES ($1, $2, $3, $4, $5)",
+                "INSERT INTO push_subscriptions (id, user_id, endpoint, p256dh, auth, granted_at)"
+                " VALUES ($1, $2, $3, $4, $5, clock_timestamp())",
                 uuid4(),
                 person.id,
                 f"https://push.example.org/{person.mark}",

@@ -288,7 +288,7 @@ QUEUES = {
 CARRIED = {
     "rides.events": "ride.requested ride.confirmation_expired ride.matched ride.accepted ride.arriving"
     " ride.started ride.completed"
-    " ride.cancelled ride.reassigning ride.paid ride.payment_expired",
+    " ride.cancelled ride.reassigning ride.flagged ride.paid ride.payment_expired",
     "matching.events": "matching.candidate_found matching.offer_sent matching.driver_accepted"
     " matching.driver_rejected matching.driver_timeout matching.retry matching.timeout"
     " matching.no_drivers_available offer.canceled",
