@@ -37,6 +37,8 @@ def serve(stack: Stack, running: ExitStack, *command: str, **settings: str) -> S
         "CATRACA_RATE_LIMIT_PRINCIPAL": "100000000/minute",
         "CATRACA_RATE_LIMIT_ANONYMOUS": "100000000/minute",
         "CATRACA_RATE_LIMIT_SIGN_UP_ADDRESS": "100000000/minute",
+        "CATRACA_MAX_UPCOMING_APPOINTMENTS": "1000",
+        "CATRACA_MAX_UPCOMING_IN_SERIES": "1000",
     }
     process = subprocess.Popen(
         [sys.executable, "-m", *command],

@@ -20,23 +20,6 @@ from tests.support.roles import own_parts
 OUT_OF_RANGE = ["1969-12-31", "2200-01-01", "0001-01-01", "9999-12-31"]
 
 
-async def test_a_rule_until_the_year_9999_blocks_no_other_worker(clinic: Clinic) -> None:
-    account = uuid4()
-    by = bearer("worker", account)
-    await clinic.api.get("/v1/me", headers=by)
-    other = await clinic.worker(user_id=str(account))
-    rules = [rule | {"valid_to": "9999-12-31"} for rule in ALL_WEEK]
-    answer = await clinic.send("PUT", f"/workers/{other}/rules", rules, by=by)
-    assert answer.status_code == 422, answer.text
-    error = answer.json()["errors"][0]
-    assert (error["where"], error["code"]) == ("body.0.valid_to", "date_implausible")
-    assert {slot["worker_id"] for slot in await clinic.slots(worker_id=None)} == {
-        str(clinic.worker_id),
-        str(other),
-    }
-    await clinic.booked(uuid4(), clinic.at("09:00"), worker_id=None)
-
-
 @pytest.mark.parametrize("day", OUT_OF_RANGE)
 async def test_dates_out_of_range_are_refused_in_both_languages(clinic: Clinic, day: str) -> None:
     bodies = {
