@@ -1,5 +1,6 @@
 """The OpenAPI document, made without servers."""
 
+import asyncio
 import json
 import sys
 from pathlib import Path
@@ -12,8 +13,9 @@ from tools.client_models import build_offline_app
 
 
 @pytest.fixture(scope="session")
-async def app() -> FastAPI:
-    return await build_offline_app()
+def app() -> FastAPI:
+    # Not `async`: the tests are not, and a loop for them alone would end the one of all servers.
+    return asyncio.run(build_offline_app())
 
 
 @pytest.fixture(scope="session")

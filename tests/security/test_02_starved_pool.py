@@ -25,7 +25,7 @@ CONNECTIONS = 8
 AT_ONCE = 60
 DATES = 52
 # With these connections.
-EXPENSIVE_AT_ONCE, PERSON_AT_ONCE = 2, 4
+PERSON_AT_ONCE = 4
 
 router = APIRouter()
 
@@ -63,6 +63,7 @@ async def busy(settings: Settings, database: Database) -> AsyncIterator[Busy]:
     async with api_of(settings) as (api, parts):
         clinic = await open_clinic(api, parts)
         async with database.transaction() as db:
+            await db.execute("SET LOCAL idle_in_transaction_session_timeout = 0")  # for a slow machine
             await db.execute("SELECT FROM subjects WHERE id = $1 FOR UPDATE", clinic.worker_id)
             yield Busy(clinic, api)
 
@@ -84,8 +85,8 @@ async def test_sixty_series_leave_connections_for_others(busy: Busy, people: int
             group.create_task(post_series(busy.api, busy.clinic, crowd[number % people]))
             for number in range(AT_ONCE)
         ]
-        # All others wait in a line, in the line of the person or of expensive requests.
-        await until(lambda: waits() - before >= AT_ONCE - EXPENSIVE_AT_ONCE)
+        # More than there are connections wait, in the line of the person or of expensive requests.
+        await until(lambda: waits() - before > CONNECTIONS)
         assert (await busy.api.get("/readyz")).status_code == 200
         me = await busy.api.get("/v1/me", headers=bearer("passenger"))
         assert me.status_code == 200, me.text

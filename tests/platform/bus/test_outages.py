@@ -237,8 +237,10 @@ async def test_frozen_database_counts_no_retries(
     queue = world.queue("patient", concurrency=1)
     await world.open(queue)
     frozen: list[int] = []
+    published = asyncio.Event()
 
     async def freeze_at_first(db: Db, message: Message) -> None:
+        await published.wait()  # the publisher needs the database for its answer
         if not frozen:
             frozen.append(message.headers.retries)
             keeper.pause()
@@ -253,6 +255,7 @@ async def test_frozen_database_counts_no_retries(
     try:
         async with world.consuming(queue, freeze_at_first):
             await world.publish(message := world.message())
+            published.set()
             await until(asked_often)
             keeper.resume()
             await until(lambda: all_applied(world, queue, 1))
