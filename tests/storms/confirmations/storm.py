@@ -8,6 +8,7 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from http import HTTPStatus
 
 from catraca.platform.clock import monotonic_seconds, now
 from tests.servers import until
@@ -36,6 +37,7 @@ JITTER_SECONDS = (-0.1, 0.03)
 # Requests of other phones: most are sent at once, some a little later.
 PHONE_SECONDS = (-0.1, 0.05)
 CLOSED_SECONDS = 60
+RETRY_SECONDS = 0.05
 
 
 @dataclass
@@ -143,9 +145,12 @@ class Confirming:
 
 
 async def _send(caller: Caller, message: bytes, *, after_seconds: float) -> JsonAnswer:
+    """Send after this time, and again while the passenger has too many requests under way."""
     if after_seconds > 0:
         await asyncio.sleep(after_seconds)
-    return await caller.ask(message)
+    while (answer := await caller.ask(message)).status == HTTPStatus.TOO_MANY_REQUESTS:  # noqa: ASYNC110
+        await asyncio.sleep(RETRY_SECONDS)
+    return answer
 
 
 async def storm_confirmations(

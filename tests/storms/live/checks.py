@@ -69,7 +69,7 @@ async def broken_by_devices(db: Db, devices: Sequence[Device], *, late_seconds: 
     stored: dict[UUID, dict[int, str]] = {}
     for row in await db.fetch("SELECT user_id, seq, type, data::text AS data FROM notifications"):
         frame = f'{{"seq":{row["seq"]},"type":"{row["type"]}","data":{row["data"]}}}'
-        stored.setdefault(row["user_id"], {})[row["seq"]] = frame
+        stored.setdefault(row["user_id"], {})[row["seq"]] = _lasting(frame)
     town = await _read_town(db)
     found: dict[str, Iterable[str]] = {
         "faults of devices": (fault for one in devices for fault in _named(one, one.faults)),
@@ -103,21 +103,25 @@ def _broken_log(device: Device, stored: Mapping[UUID, Mapping[int, str]]) -> Ite
         return
     rows = stored.get(device.user_id, {})
     wanted = [frame for seq, frame in sorted(rows.items()) if seq > device.first_seq]
-    if device.log == wanted:
+    log = [_lasting(frame) for frame in device.log]
+    if log == wanted:
         return
     place = next(
-        (n for n, (got, want) in enumerate(zip(device.log, wanted, strict=False)) if got != want),
-        min(len(device.log), len(wanted)),
+        (n for n, (got, want) in enumerate(zip(log, wanted, strict=False)) if got != want),
+        min(len(log), len(wanted)),
     )
-    got, want = (frames[place] if place < len(frames) else "nothing" for frames in (device.log, wanted))
-    known = (
-        "repeated"
-        if got in device.log[:place]
-        else "known to another"
-        if _others(got, device, stored)
-        else ""
-    )
-    yield f"got {len(device.log)} of {len(wanted)}; at {place}: wanted {want}, got {known} {got}"
+    got, want = (frames[place] if place < len(frames) else "nothing" for frames in (log, wanted))
+    known = "repeated" if got in log[:place] else "known to another" if _others(got, device, stored) else ""
+    yield f"got {len(log)} of {len(wanted)}; at {place}: wanted {want}, got {known} {got}"
+
+
+def _lasting(frame: str) -> str:
+    """The frame without the passenger and the pickup, which are cleared when the driver stops driving."""
+    if '"ride.accepted"' not in frame:
+        return frame
+    message = msgspec.json.decode(frame)
+    message["data"] |= dict.fromkeys({"passenger_id", "pickup_location"} & message["data"].keys())
+    return msgspec.json.encode(message, order="sorted").decode()
 
 
 def _others(frame: str, device: Device, stored: Mapping[UUID, Mapping[int, str]]) -> bool:
@@ -135,7 +139,7 @@ def _strange_ids(device: Device, town: Town) -> Iterator[str]:
 
 def _ids(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield from (
-        (name, data[name]) for name in ("ride_id", "offer_id", "driver_id", "passenger_id") if name in data
+        (name, data[name]) for name in ("ride_id", "offer_id", "driver_id", "passenger_id") if data.get(name)
     )
     if "driver" in data:
         yield "driver_id", data["driver"]["id"]
