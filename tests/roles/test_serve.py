@@ -115,6 +115,9 @@ async def test_drain_delay_reports_not_ready_before_closing(stack: Stack, tmp_pa
 
         await until(draining)
         assert is_listening(here.port)
+        async with httpx.AsyncClient(base_url=here.url) as client:
+            # A proxy must not use a connection again that the stop will close.
+            assert (await client.get("/livez")).headers["connection"] == "close"
         here.process.send_signal(SIGINT)  # a second signal skips the delay
         assert await here.ended() == 0
 

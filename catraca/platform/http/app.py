@@ -99,7 +99,7 @@ def _middleware(parts: HttpParts) -> list[Middleware]:
         *([proxies] if parts.trusted_proxies else []),
         # Outside `RequestMiddleware`, so that pages can also read its refusals.
         *([cors] if parts.cors_origins else []),
-        Middleware(RequestMiddleware, limits=parts.request_limits),
+        Middleware(RequestMiddleware, limits=parts.request_limits, is_draining=lambda: parts.health.draining),
         Middleware(
             CallerMiddleware,
             authenticator=parts.authenticator,

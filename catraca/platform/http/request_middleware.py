@@ -3,6 +3,7 @@
 import asyncio
 import random
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
@@ -67,9 +68,13 @@ class RequestLimits:
 class RequestMiddleware:
     """ASGI middleware around every request: no task, no copy, and a response to every error inside."""
 
-    def __init__(self, app: ASGIApp, *, limits: RequestLimits) -> None:
+    def __init__(
+        self, app: ASGIApp, *, limits: RequestLimits, is_draining: Callable[[], bool] = lambda: False
+    ) -> None:
+        """While `is_draining`, each answer closes its connection: a proxy must not use it again."""
         self._app = app
         self._limits = limits
+        self._is_draining = is_draining
         shortest = min(limits.body_seconds, limits.answer_seconds)
         self._deadlines = Deadlines(every_seconds=min(1.0, shortest / 4))
 
@@ -80,7 +85,7 @@ class RequestMiddleware:
             if method == "HEAD":
                 # The route of GET answers. The server keeps its own scope, and sends no body.
                 scope = {**scope, "method": "GET"}
-            exchange = _Exchange(scope, receive, send, self._limits)
+            exchange = _Exchange(scope, receive, send, self._limits, closes=self._is_draining())
             self._deadlines.watch(exchange)
             try:
                 await exchange.run(self._app)
@@ -99,6 +104,7 @@ class _Exchange:
     __slots__ = (
         "_body_bytes",
         "_body_whole",
+        "_closes",
         "_is_stream",
         "_late",
         "_limits",
@@ -113,8 +119,11 @@ class _Exchange:
         "status",
     )
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, limits: RequestLimits) -> None:
+    def __init__(
+        self, scope: Scope, receive: Receive, send: Send, limits: RequestLimits, *, closes: bool
+    ) -> None:
         self.scope = scope
+        self._closes = closes
         self.status = 0
         self._receive = receive
         self._send = send
@@ -202,6 +211,8 @@ class _Exchange:
                 headers.extend(SECURITY_HEADERS)
             if self.scope["scheme"] == "https":
                 headers.append(STRICT_TRANSPORT)
+            if self._closes:
+                headers.append((b"connection", b"close"))
         await self._send(message)
 
     async def _answer(self, refusal: Refusal) -> None:
