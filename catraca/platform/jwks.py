@@ -3,7 +3,6 @@
 import asyncio
 import json
 import urllib.request
-from collections.abc import Mapping
 from datetime import timedelta
 from email.message import Message
 from http.client import HTTPException
@@ -49,9 +48,9 @@ class ProviderKeys:
         self._failed = False
         self._tried_at = self._fetched_at = -inf
 
-    async def key_for(self, header: Mapping[str, Any]) -> jwt.PyJWK:
+    async def key_for(self, token: str) -> jwt.PyJWK:
         """The key with the id in the token's header. A URL or key in the header is ignored."""
-        key_id = header.get("kid")
+        key_id = jwt.get_unverified_header(token).get("kid")
         if not isinstance(key_id, str):
             raise TokenInvalid
         stale = monotonic_seconds() - self._fetched_at >= self._kept_seconds
