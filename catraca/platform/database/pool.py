@@ -27,13 +27,19 @@ class ConnectionPool:
         self._waiting: deque[asyncio.Future[Connection | None]] = deque()
         self._closed = False
 
-    async def acquire(self) -> Connection:
-        """A connection for this caller only. The caller bounds the wait with a timeout."""
+    def take_idle(self) -> Connection | None:
+        """A connection for this caller only, if one is idle."""
         while self._idle:
             connection = self._idle.pop()  # the last one used, whose caches are warm
             if not connection.is_closed():
                 return connection
             self._drop(connection)
+        return None
+
+    async def acquire(self) -> Connection:
+        """A connection for this caller only. The caller bounds the wait with a timeout."""
+        if (idle := self.take_idle()) is not None:
+            return idle
         if self._free_places > 0:
             self._free_places -= 1
             return await self._open()

@@ -173,15 +173,10 @@ class Database:
             yield connection
             self._committed(connection)
         except BaseException as error:
-            if isinstance(error, (*UNFINISHED, OutcomeUnknown)):
-                connection.cut()
-            refusal = as_refusal(error, connection)
-            if refusal is None:
-                raise
-            raise refusal from error
+            _fail(connection, error)
+            raise
         finally:
-            connection.forget()
-            self._pool.release(connection)
+            self._release(connection)
 
     @asynccontextmanager
     async def transaction(self, hooks: TransactionHooks | None = None) -> AsyncGenerator[Db]:
@@ -202,18 +197,37 @@ class Database:
         """Run `work` in one transaction; again, a few times, after a serialization failure or deadlock."""
         for pause_seconds in RETRY_PAUSES_SECONDS:
             try:
-                async with self.transaction(hooks) as db:
-                    return await work(db)
+                return await self._run_once(work, hooks)
             except CONFLICTS:
                 RETRIED_TRANSACTIONS.inc()
                 await asyncio.sleep(pause_seconds * random.uniform(0.5, 1.5))  # noqa: S311
         try:
-            async with self.transaction(hooks) as db:
-                return await work(db)
+            return await self._run_once(work, hooks)
         except CONFLICTS as error:
             raise Busy from error
 
+    async def _run_once(self, work: Callable[[Db], Awaitable[T]], hooks: TransactionHooks | None) -> T:
+        """The same as `transaction`, without its two context managers: most requests come here."""
+        connection = await self._acquire()
+        began = monotonic_seconds()
+        try:
+            await _begin(connection, hooks)
+            result = await work(connection)
+            await _commit(connection, hooks)
+        except BaseException as error:
+            await _roll_back(connection, error)
+            _fail(connection, error)
+            raise
+        else:
+            self._committed(connection)
+            return result
+        finally:
+            _observe(monotonic_seconds() - began)
+            self._release(connection)
+
     async def _acquire(self) -> Connection:
+        if (idle := self._pool.take_idle()) is not None:
+            return idle
         try:
             async with asyncio.timeout(self._limits.acquire_seconds):
                 return await self._pool.acquire()
@@ -223,6 +237,10 @@ class Database:
                 raise
             REFUSED_CONNECTIONS.labels(refusal.code).inc()
             raise refusal from error
+
+    def _release(self, connection: Connection) -> None:
+        connection.forget()
+        self._pool.release(connection)
 
     def _committed(self, connection: Connection) -> None:
         for topic in connection.topics:
@@ -255,6 +273,15 @@ async def _roll_back(db: Db, error: BaseException) -> None:
         return  # the connection is cut, so the server rolls back
     with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError):
         await db.execute("ROLLBACK")
+
+
+def _fail(connection: Connection, error: BaseException) -> None:
+    """Cut a connection that is not ready for its next user; raise the refusal that the error means."""
+    if isinstance(error, (*UNFINISHED, OutcomeUnknown)):
+        connection.cut()
+    refusal = as_refusal(error, connection)
+    if refusal is not None:
+        raise refusal from error
 
 
 def _observe(seconds: float) -> None:
