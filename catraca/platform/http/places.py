@@ -47,6 +47,15 @@ class Places:
         """Take a place, or wait for one. The caller bounds the wait."""
         if self.take_free():
             return
+        turn = self.line_up()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            self.leave(turn)
+            raise
+
+    def line_up(self) -> asyncio.Future[None]:
+        """Wait in the line: the future is done as soon as this caller has a place."""
         if self._waiting is None:
             self._waiting = deque()
         if len(self._waiting) >= self._most_waiting:
@@ -55,14 +64,16 @@ class Places:
         WAITS.labels(self._line, "waited").inc()
         turn = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if not turn.cancelled():  # given a place and canceled at the same time
-                self.release()
-            elif turn in self._waiting:
-                self._waiting.remove(turn)
-            raise
+        return turn
+
+    def leave(self, turn: asyncio.Future[None]) -> None:
+        """Leave the line; a place that was given at the same time is given back."""
+        if turn.done() and not turn.cancelled():
+            self.release()
+            return
+        turn.cancel()
+        if self._waiting is not None and turn in self._waiting:
+            self._waiting.remove(turn)
 
     def release(self) -> None:
         """Give the place back: to the caller that waits longest, if any does."""
@@ -125,36 +136,24 @@ class _Inbox:
 
     async def wait_for(self, places: Places) -> None:
         """Take a place; raises `ClientDisconnect` if the client goes first."""
-        taking = asyncio.ensure_future(places.take())
+        turn = places.line_up()
         watching = asyncio.ensure_future(self._watch())
         try:
-            await asyncio.wait((taking, watching), return_when=asyncio.FIRST_COMPLETED)
-        except asyncio.CancelledError:
-            await _give_up(taking, places)
+            try:
+                await asyncio.wait((turn, watching), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                watching.cancel()
+                await asyncio.gather(watching, return_exceptions=True)
+            if not turn.done():
+                watching.result()
+        except BaseException:
+            places.leave(turn)
             raise
-        finally:
-            watching.cancel()
-            await asyncio.gather(watching, return_exceptions=True)
-        if taking.done():
-            taking.result()
-            return
-        await _give_up(taking, places)
-        watching.result()  # a body that is too large, for example
-        raise ClientDisconnect
 
     async def _watch(self) -> None:
-        """Return when the client is gone."""
+        """Receive until the client is gone, or its body is too large; raises either."""
         while True:
             message = await self._receive()
             self._kept.append(message)
             if message["type"] == "http.disconnect":
-                return
-
-
-async def _give_up(taking: asyncio.Future[None], places: Places) -> None:
-    """Leave the line, or give back the place."""
-    if taking.done() and taking.exception() is None:
-        places.release()
-        return
-    taking.cancel()
-    await asyncio.gather(taking, return_exceptions=True)
+                raise ClientDisconnect
