@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from starlette.requests import Request
@@ -20,6 +21,7 @@ from catraca.platform.redis_client import RedisAway, RedisClient, Script
 UNITS_SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
 MICROSECONDS = 1_000_000
 BUCKETS_KEPT = 50_000
+KEYS_REMEMBERED = 10_000
 KEY_PREFIX = b"catraca:rate:"
 
 # Generic cell rate algorithm, one key per bucket: its value is the time (of Redis, microseconds) at which the
@@ -79,7 +81,17 @@ class RateLimiter:
     def __init__(self, redis: RedisClient, *, key: bytes) -> None:
         """`key` hides the names of buckets in Redis: addresses are personal data."""
         self._redis: Final = redis
-        self._key: Final = hashlib.sha256(b"rate limits\0" + key).digest()
+        secret = hashlib.sha256(b"rate limits\0" + key).digest()
+
+        @lru_cache(maxsize=KEYS_REMEMBERED)
+        def key_of(bucket: str, limit: RateLimit) -> bytes:
+            # With the limit in its name: after a change of the setting, an old full bucket does not count.
+            whole = f"{bucket} {limit.step_microseconds} {limit.period_microseconds}"
+            return (
+                KEY_PREFIX + hashlib.blake2b(whole.encode(), key=secret, digest_size=16).hexdigest().encode()
+            )
+
+        self._key_of: Final = key_of
         self._shared: Final = Gather(self._count_in_redis)
         self._local: Final = LocalBuckets()
 
@@ -109,10 +121,7 @@ class RateLimiter:
         keys: list[bytes] = []
         steps: list[int] = []
         for bucket, limit, counts, cost in hits:
-            # With the limit in its name: after a change of the setting, an old full bucket does not count.
-            whole = f"{bucket} {limit.step_microseconds} {limit.period_microseconds}"
-            name = hashlib.blake2b(whole.encode(), key=self._key, digest_size=16).hexdigest()
-            keys.append(KEY_PREFIX + name.encode())
+            keys.append(self._key_of(bucket, limit))
             steps += (limit.step_microseconds * cost, limit.period_microseconds, int(counts))
         waits: bytes = await self._redis.script(COUNT, keys, steps)
         return [None if wait == b"0" else int(wait) / MICROSECONDS for wait in waits.split()]
