@@ -1,5 +1,6 @@
 """`catraca serve`: runs roles, in this process or in several."""
 
+import gc
 import os
 import signal
 from collections.abc import Sequence
@@ -125,6 +126,9 @@ async def _run_roles(settings: "Settings", names: Sequence[str], listener: "sock
         with suppress(BusAway):  # start without it too; but queues with other arguments are refused
             await parts.bus.declare()
         roles = [ROLES[name](parts) for name in names]
+        # What was made until now stays to the end: later collections need not look at it.
+        gc.collect()
+        gc.freeze()
         await run_roles([*roles, *late], life, drain_seconds=DRAIN_SECONDS + settings.process.drain_delay)
 
 
