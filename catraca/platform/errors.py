@@ -1,5 +1,6 @@
 """Refusals: expected failures with a stable code, a status and data. Their texts are in `catraca/texts`."""
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 
@@ -97,6 +98,10 @@ class NotFound(Refusal):
 class MethodNotAllowed(Refusal):
     code = "method_not_allowed"
     status = 405
+
+    def __init__(self, allowed: Sequence[str] = ()) -> None:
+        super().__init__()
+        self.allowed = allowed
 
 
 class RequestInvalid(Refusal):

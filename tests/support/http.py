@@ -10,7 +10,7 @@ import msgspec
 from fastapi import APIRouter, FastAPI
 
 from catraca.platform.http.health import Health
-from catraca.platform.http.request_middleware import RequestLimits, RequestMiddleware
+from catraca.platform.http.request_middleware import RequestLimits
 from catraca.platform.http.server import HttpServer, ServerLimits
 from catraca.roles.api import ROUTERS, STREAMS, build_app
 from catraca.roles.listener import open_listener
@@ -58,8 +58,7 @@ async def served(
         changed, Health(required={"database": parts.database.reserve.is_up}), [*ROUTERS, *routers]
     )
     if request_limits is not None:
-        middleware = next(layer for layer in app.user_middleware if layer.cls is RequestMiddleware)
-        middleware.kwargs["limits"] = request_limits
+        app.parts = replace(app.parts, request_limits=request_limits)
     async with serving(app, limits or ServerLimits(streams=STREAMS)) as served:
         yield served
 

@@ -1,25 +1,35 @@
-"""Assembles the ASGI application: middleware, routes, error handlers."""
+"""Assembles the ASGI application.
+
+FastAPI has the declarations of the routes and makes the OpenAPI document. Its layers answer no request: from
+uvicorn a request goes through our middleware to `Dispatcher`, which calls the function of its route.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Any
 
-from fastapi import APIRouter, FastAPI
-from fastapi.exceptions import RequestValidationError
-from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
+from fastapi import APIRouter
+from fastapi.routing import APIRoute
 from starlette.middleware.cors import CORSMiddleware
+from starlette.routing import BaseRoute, Router, WebSocketRoute
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from catraca.platform.auth import Authenticator
 from catraca.platform.database import Database
-from catraca.platform.errors import Busy, Refusal
-from catraca.platform.http import docs, health, problems
+from catraca.platform.errors import Busy
+from catraca.platform.http import docs, health
 from catraca.platform.http.caller_middleware import CallerLimits, CallerMiddleware
+from catraca.platform.http.endpoint import Handler, prepare
 from catraca.platform.http.places import Places
 from catraca.platform.http.proxies import Network, TrustedProxies
 from catraca.platform.http.rate_limits import RateLimiter
 from catraca.platform.http.request_middleware import RequestLimits, RequestMiddleware
+from catraca.platform.http.route import CheckedRoute
+from catraca.platform.http.route_table import RouteTable
+from catraca.platform.http.strict_json import JsonRequest
 
+CORS_HEADERS = ["authorization", "content-type", "idempotency-key", "accept-language", "x-request-id"]
 # More expensive requests than this take longer than a request may.
 MOST_WAITING = 200
 
@@ -44,29 +54,79 @@ class HttpParts:
     """Values for the domains' routes, found by their types (see `route.wired`)."""
 
 
+class Application(docs.DocumentedApp):
+    """The routes and their document for FastAPI; for the server, what answers the requests."""
+
+    def __init__(self, parts: HttpParts, **options: Any) -> None:
+        super().__init__(**options)
+        self.parts = parts
+        self._stack: ASGIApp | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._stack is None:
+            self._stack = _stack(self.parts, self.routes)
+        scope["app"] = self
+        await self._stack(scope, receive, send)
+
+
+def _stack(parts: HttpParts, routes: Sequence[BaseRoute]) -> ASGIApp:
+    """The layers of a request, from the inside."""
+    app: ASGIApp = CallerMiddleware(
+        Dispatcher(routes),
+        authenticator=parts.authenticator,
+        limiter=parts.limiter,
+        limits=parts.caller_limits,
+    )
+    app = RequestMiddleware(app, limits=parts.request_limits, is_draining=lambda: parts.health.draining)
+    if parts.cors_origins:
+        # Outside `RequestMiddleware`, so that pages can also read its refusals.
+        app = CORSMiddleware(
+            app,
+            allow_origins=list(parts.cors_origins),
+            allow_methods=["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"],
+            allow_headers=CORS_HEADERS,
+            expose_headers=["x-request-id", "retry-after", "idempotency-replayed"],
+        )
+    return TrustedProxies(app, networks=parts.trusted_proxies) if parts.trusted_proxies else app
+
+
+class Dispatcher:
+    """ASGI application: calls the function of a request's route, and sends its response."""
+
+    def __init__(self, routes: Sequence[BaseRoute]) -> None:
+        answered = [route for route in routes if isinstance(route, APIRoute)]
+        self._table = RouteTable(answered)
+        self._handlers: dict[int, Handler] = {
+            id(route): route.get_route_handler() if isinstance(route, CheckedRoute) else prepare(route)
+            for route in answered
+        }
+        self._sockets = Router([route for route in routes if isinstance(route, WebSocketRoute)])
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await self._sockets(scope, receive, send)
+            return
+        route, scope["path_params"] = self._table.find(scope["path"], scope["method"])
+        scope["route"] = route
+        response = await self._handlers[id(route)](JsonRequest(scope, receive))
+        await response(scope, receive, send)
+
+
 def create_app(
     parts: HttpParts, routers: Sequence[APIRouter], *, version: str, tags: Mapping[str, str] | None = None
-) -> FastAPI:
+) -> Application:
     """The ASGI application with these routers. `tags` are the descriptions of the groups of routes."""
-    app = docs.DocumentedApp(
+    app = Application(
+        parts,
         title="Catraca",
         version=version,
         summary="Dispatch and booking: one claim, one winner.",
         description=docs.DESCRIPTION,
         servers=[{"url": "/", "description": "This server"}],
         openapi_tags=docs.tags_metadata(tags or {}),
-        redirect_slashes=False,
         docs_url=None,
         redoc_url=None,
         openapi_url=None,  # `docs.router` has the route
-        # FastAPI's tracing reads bodies and costs time on every request; ours is `RequestMiddleware`.
-        telemetry={"tracing": False, "metrics": False, "logs": False},
-        middleware=_middleware(parts),
-        exception_handlers={
-            Refusal: problems.answer_refusal,
-            RequestValidationError: problems.answer_invalid,
-            HTTPException: problems.answer_http_exception,
-        },
     )
     app.state.database = parts.database
     app.state.health = parts.health
@@ -80,30 +140,6 @@ def create_app(
     app.state.metrics_page = health.MetricsPage(kept_seconds=health.METRICS_KEPT_SECONDS)
     app.state.wired = {type(part): part for part in parts.wired}
     for router in (*routers, health.router, docs.router):
-        # Not `include_router`: FastAPI tries an included router's routes twice for every request (decision
-        # 13).
+        # Not `include_router`: `Dispatcher` needs the routes themselves.
         app.router.routes.extend(router.routes)
     return app
-
-
-def _middleware(parts: HttpParts) -> list[Middleware]:
-    cors = Middleware(
-        CORSMiddleware,
-        allow_origins=list(parts.cors_origins),
-        allow_methods=["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"],
-        allow_headers=["authorization", "content-type", "idempotency-key", "accept-language", "x-request-id"],
-        expose_headers=["x-request-id", "retry-after", "idempotency-replayed"],
-    )
-    proxies = Middleware(TrustedProxies, networks=parts.trusted_proxies)
-    return [
-        *([proxies] if parts.trusted_proxies else []),
-        # Outside `RequestMiddleware`, so that pages can also read its refusals.
-        *([cors] if parts.cors_origins else []),
-        Middleware(RequestMiddleware, limits=parts.request_limits, is_draining=lambda: parts.health.draining),
-        Middleware(
-            CallerMiddleware,
-            authenticator=parts.authenticator,
-            limiter=parts.limiter,
-            limits=parts.caller_limits,
-        ),
-    ]

@@ -4,22 +4,12 @@ from http import HTTPStatus
 from typing import Any, get_args
 
 import msgspec
-from fastapi import Request, Response
+from fastapi import Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.routing import iter_route_contexts
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core.core_schema import ErrorType
-from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
 
-from catraca.platform.errors import (
-    BodyMalformed,
-    InternalError,
-    MethodNotAllowed,
-    NotFound,
-    Refusal,
-    RequestInvalid,
-)
+from catraca.platform.errors import MethodNotAllowed, Refusal, RequestInvalid
 from catraca.platform.texts import Language, negotiate, text, words
 
 MEDIA_TYPE = "application/problem+json"
@@ -111,6 +101,8 @@ def problem_response(refusal: Refusal, *, accept_language: str | None, request_i
         headers["retry-after"] = str(retry_after_seconds)
     if refusal.status == HTTPStatus.UNAUTHORIZED:
         headers["www-authenticate"] = refusal.challenge
+    if isinstance(refusal, MethodNotAllowed):
+        headers["allow"] = ", ".join(refusal.allowed)
     return Response(msgspec.json.encode(body, enc_hook=str), refusal.status, headers, MEDIA_TYPE)
 
 
@@ -131,48 +123,10 @@ def _with_reason(data: dict[str, object], language: Language) -> dict[str, objec
     return {**data, "reason": text(key, language, data)} if key in words(language) else data
 
 
-async def answer_refusal(request: Request, error: Exception) -> Response:
-    """Exception handler for refusals."""
-    assert isinstance(error, Refusal)
-    return problem_response(
-        error, accept_language=request.headers.get("accept-language"), request_id=request.state.request_id
-    )
-
-
-async def answer_invalid(request: Request, error: Exception) -> Response:
-    """Exception handler for invalid requests: lists the invalid fields, without their values."""
-    assert isinstance(error, RequestValidationError)
-    language = negotiate(request.headers.get("accept-language"))
-    errors = [_describe(entry, language) for entry in error.errors()[:MAX_ERRORS]]
-    return await answer_refusal(request, RequestInvalid(errors=errors))
-
-
-async def answer_http_exception(request: Request, error: Exception) -> Response:
-    """Exception handler for errors of Starlette and FastAPI."""
-    assert isinstance(error, HTTPException)
-    if isinstance(error.__cause__, ClientDisconnect):
-        raise error.__cause__
-    response = await answer_refusal(request, _refusal_behind(error))
-    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        response.headers["allow"] = ", ".join(_methods_of(request))
-    return response
-
-
-def _methods_of(request: Request) -> list[str]:
-    """All methods of this path; Starlette names only those of the first matching route."""
-    path = request.scope["path"]
-    contexts = iter_route_contexts(request.app.routes)
-    found = [context.methods or set() for context in contexts if context.path_regex.match(path)]
-    methods = set[str]().union(*found)
-    return sorted(methods | {"HEAD"} if "GET" in methods else methods)
-
-
-def _refusal_behind(error: HTTPException) -> Refusal:
-    if isinstance(error.__cause__, Refusal):  # FastAPI wraps the errors of our parser
-        return error.__cause__
-    if error.status_code == HTTPStatus.BAD_REQUEST:
-        return BodyMalformed(reason="unreadable")
-    return {404: NotFound, 405: MethodNotAllowed}.get(error.status_code, InternalError)()
+def invalid_request(error: RequestValidationError, *, accept_language: str | None) -> RequestInvalid:
+    """The refusal of an invalid request: lists the invalid fields, without their values."""
+    language = negotiate(accept_language)
+    return RequestInvalid(errors=[_describe(entry, language) for entry in error.errors()[:MAX_ERRORS]])
 
 
 def _describe(entry: Any, language: Language) -> dict[str, str]:

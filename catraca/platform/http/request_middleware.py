@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any
 
 import structlog
-from fastapi.routing import iter_route_contexts
+from fastapi import Response
+from fastapi.exceptions import RequestValidationError
 from prometheus_client import Counter, Histogram
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -26,7 +26,7 @@ from catraca.platform.errors import (
 )
 from catraca.platform.http.caller_middleware import header
 from catraca.platform.http.deadlines import Deadlines
-from catraca.platform.http.problems import problem_response
+from catraca.platform.http.problems import invalid_request, problem_response
 
 log = structlog.get_logger()
 
@@ -94,8 +94,14 @@ class RequestMiddleware:
                 _record(method, scope, exchange.status or CLIENT_GONE, monotonic_seconds() - began)
             return
         if scope["type"] == "websocket":
-            _set_request_id(scope)
-        await self._app(scope, receive, send)
+            await self._run_socket(scope, receive, send)
+
+    async def _run_socket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request_id = _set_request_id(scope)
+        try:
+            await self._app(scope, receive, send)
+        except (Refusal, RequestValidationError) as error:  # of the handshake
+            await _problem(error, scope, request_id)(scope, receive, send)
 
 
 class _Exchange:
@@ -144,8 +150,8 @@ class _Exchange:
             await app(self.scope, self.receive, self.send)
         except ClientDisconnect:
             return
-        except Refusal as refusal:
-            await self._answer(refusal)
+        except (Refusal, RequestValidationError) as error:
+            await self._answer(error)
         except asyncio.CancelledError:
             if self._late is None or (self._task is not None and self._task.uncancel() > 0):
                 raise  # the server stops
@@ -215,13 +221,17 @@ class _Exchange:
                 headers.append((b"connection", b"close"))
         await self._send(message)
 
-    async def _answer(self, refusal: Refusal) -> None:
+    async def _answer(self, error: Refusal | RequestValidationError) -> None:
         if self.status:  # the response has begun; the server closes the connection
-            raise refusal
-        response = problem_response(
-            refusal, accept_language=header(self.scope, b"accept-language"), request_id=self.request_id
-        )
+            raise error
+        response = _problem(error, self.scope, self.request_id)
         await response(self.scope, self._receive, self.send)
+
+
+def _problem(error: Refusal | RequestValidationError, scope: Scope, request_id: str) -> Response:
+    language = header(scope, b"accept-language")
+    refusal = error if isinstance(error, Refusal) else invalid_request(error, accept_language=language)
+    return problem_response(refusal, accept_language=language, request_id=request_id)
 
 
 def _set_request_id(scope: Scope) -> str:
@@ -234,38 +244,31 @@ def _set_request_id(scope: Scope) -> str:
     return request_id
 
 
-@dataclass(frozen=True, slots=True)
 class _Metrics:
-    route: str
-    requests: Any
-    request_seconds: Any
-    of: object  # the route itself, so that no other object gets its id
+    """The metrics of one method, route and status: finding them by their labels costs as much as counting."""
+
+    __slots__ = ("_request_seconds", "_requests")
+
+    def __init__(self, method: str, path: str, status: int) -> None:
+        label = method if method in METHODS else "other"
+        self._requests = REQUESTS.labels(label, path, status)
+        self._request_seconds = REQUEST_SECONDS.labels(label, path)
+
+    def count(self, seconds: float) -> None:
+        self._requests.inc()
+        self._request_seconds.observe(seconds)
 
 
-# By the id of the route, which is not hashable.
-_metrics: dict[tuple[str, int, int], _Metrics] = {}
+_metrics: dict[tuple[str, str, int], _Metrics] = {}
 
 
 def _record(method: str, scope: Scope, status: int, seconds: float) -> None:
     route = scope.get("route")
-    metrics = _metrics.get((method, id(route), status)) or _new_metrics(method, scope, status)
-    metrics.requests.inc()
-    metrics.request_seconds.observe(seconds)
+    path = "unknown" if route is None else route.path
+    metrics = _metrics.get((method, path, status))
+    if metrics is None:
+        metrics = _metrics[method, path, status] = _Metrics(method, path, status)
+    metrics.count(seconds)
     if method in READS and status < HTTPStatus.BAD_REQUEST:
         return  # successful reads would fill the log
-    milliseconds = round(seconds * 1000, 1)
-    log.info("request", method=method, route=metrics.route, status=status, milliseconds=milliseconds)
-
-
-def _new_metrics(method: str, scope: Scope, status: int) -> _Metrics:
-    """Cached: finding a metric by its labels costs as much as counting."""
-    route = scope.get("route")
-    label = method if method in METHODS else "other"
-    path = "unknown"
-    for context in iter_route_contexts(scope["app"].routes if "app" in scope else ()):
-        if context.original_route is route and context.path:
-            path = context.path
-            break
-    metrics = _Metrics(path, REQUESTS.labels(label, path, status), REQUEST_SECONDS.labels(label, path), route)
-    _metrics[method, id(route), status] = metrics
-    return metrics
+    log.info("request", method=method, route=path, status=status, milliseconds=round(seconds * 1000, 1))

@@ -1,14 +1,14 @@
 """Route classes: one request is one transaction, with one stored response per idempotency key."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Annotated, Any, TypeVar, cast
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.dependencies.models import Dependant
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
-from pydantic import AliasChoices, BaseModel
+from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from starlette.requests import ClientDisconnect, HTTPConnection
 
@@ -17,12 +17,12 @@ from catraca.platform.database import Database, Db, Transact
 from catraca.platform.database.idempotency import Claim, StoredResponse
 from catraca.platform.http.caller import check_caller, needs_caller
 from catraca.platform.http.caller_middleware import charge_caller
+from catraca.platform.http.endpoint import Handler, names_of, prepare
 from catraca.platform.http.places import Places
-from catraca.platform.http.strict_json import StrictRequest
+from catraca.platform.http.strict_json import JsonRequest
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 REPLAYED_HEADERS = ("content-type", "location", "etag")
-Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 T = TypeVar("T")
 
@@ -32,12 +32,13 @@ class CheckedRoute(APIRoute):
 
     methods: set[str]
 
-    def get_route_handler(self) -> Handler:
-        run = self.wrap(super().get_route_handler())
+    def get_route_handler(self) -> Any:
+        """The function that answers this route's requests, a `Handler`."""
+        run = self.wrap(prepare(self))
         must_have_caller = needs_caller(self.dependant)
         query_names = _query_names(self.dependant)
 
-        async def check_and_run(request: Request) -> Response:
+        async def check_and_run(request: JsonRequest) -> Response:
             # Before a connection is acquired: anonymous callers must not exhaust the pool.
             if must_have_caller:
                 await check_caller(request)
@@ -74,10 +75,8 @@ def _names_of(info: FieldInfo, name: str) -> Iterator[str]:
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         for field_name, field in kind.model_fields.items():
             yield from _names_of(field, field_name)
-    elif isinstance(info.validation_alias, AliasChoices):
-        yield from (str(choice) for choice in info.validation_alias.choices)
     else:
-        yield str(info.validation_alias or info.alias or name)
+        yield from names_of(info, name)
 
 
 def make_router(
@@ -146,14 +145,13 @@ class UnitOfWork(CheckedRoute):
     def _reader(self, handle: Handler) -> Handler:
         cost_of: CostOf | None = getattr(self.endpoint, "cost_of", None)
 
-        async def read(request: Request) -> Response:
-            strict = StrictRequest(request.scope, request.receive)
+        async def read(request: JsonRequest) -> Response:
             database: Database = request.app.state.database
             async with database.connection() as db:
-                strict.state.db = db
-                return await handle(strict)
+                request.state.db = db
+                return await handle(request)
 
-        async def read_much(request: Request) -> Response:
+        async def read_much(request: JsonRequest) -> Response:
             assert cost_of is not None
             await request.body()  # what is received after it is the client's disconnect
             await charge_caller(request, await cost_of(request))
@@ -165,21 +163,18 @@ class UnitOfWork(CheckedRoute):
     def _changer(self, handle: Handler) -> Handler:
         keeps_responses = not getattr(self.endpoint, "stores_no_response", False)
         route = self.name
-        around: Around = getattr(self.endpoint, "runs_within", nullcontext)
+        around: Around | None = getattr(self.endpoint, "runs_within", None)
         cost_of: CostOf | None = getattr(self.endpoint, "cost_of", None)
-        place: Around = nullcontext if cost_of is None else _expensive_place
 
-        async def change(request: Request) -> Response:
-            strict = StrictRequest(request.scope, request.receive)
+        async def change(request: JsonRequest) -> Response:
             # Read before the transaction begins: a slow client must not keep it open.
-            body = await strict.body()
+            body = await request.json_body()
             claim = _claim(request, route, body) if keeps_responses else None
-            if cost_of is not None:
-                await charge_caller(strict, await cost_of(strict))
             database: Database = request.app.state.database
-            # The place is taken last: requests in a queue must not keep it from others.
-            async with around(strict), place(strict):
-                return await database.run(lambda db: _once(db, strict, handle, claim), claim)
+            if around is None and cost_of is None:
+                return await database.run(lambda db: _once(db, request, handle, claim), claim)
+            async with _surroundings(request, around, cost_of):
+                return await database.run(lambda db: _once(db, request, handle, claim), claim)
 
         return change
 
@@ -190,11 +185,21 @@ class Staged(CheckedRoute):
     Responses are not stored for idempotency keys, so each step must be safe to repeat.
     """
 
-    def wrap(self, handle: Handler) -> Handler:
-        async def run(request: Request) -> Response:
-            return await handle(StrictRequest(request.scope, request.receive))
 
-        return run
+@asynccontextmanager
+async def _surroundings(
+    request: JsonRequest, around: Around | None, cost_of: CostOf | None
+) -> AsyncGenerator[None]:
+    """The context of a route that is marked by `within` or `expensive`."""
+    if cost_of is not None:
+        await charge_caller(request, await cost_of(request))
+    async with AsyncExitStack() as entered:
+        if around is not None:
+            await entered.enter_async_context(around(request))
+        if cost_of is not None:
+            # Taken last: requests in a queue must not keep it from others.
+            await entered.enter_async_context(_expensive_place(request))
+        yield
 
 
 @asynccontextmanager
@@ -210,7 +215,7 @@ async def _expensive_place(request: Request) -> AsyncGenerator[None]:
         places.release()
 
 
-async def _once(db: Db, request: Request, handle: Handler, claim: Claim | None) -> Response:
+async def _once(db: Db, request: JsonRequest, handle: Handler, claim: Claim | None) -> Response:
     request.state.db = db
     if claim is None:
         return await handle(request)
@@ -225,7 +230,7 @@ async def _once(db: Db, request: Request, handle: Handler, claim: Claim | None) 
     return response
 
 
-def _claim(request: Request, route: str, body: bytes) -> Claim | None:
+def _claim(request: JsonRequest, route: str, body: bytes) -> Claim | None:
     key = request.headers.get("idempotency-key")
     principal = request.scope["state"].get("principal")
     if key is None or not isinstance(principal, Principal):

@@ -7,6 +7,7 @@ from typing import Any
 
 from fastapi import Request
 from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect
 
 from catraca.platform.errors import BodyMalformed, MediaTypeUnsupported
 
@@ -19,18 +20,33 @@ _SUSPECT = re.compile(rb"\\u|\d{16}|[eE]\+?\d{3}")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-class StrictRequest(Request):
-    """A request whose body, if it has one, is unambiguous UTF-8 JSON."""
+class JsonRequest(Request):
+    """A request whose body, if it is read as JSON, must be unambiguous UTF-8 JSON."""
 
     async def body(self) -> bytes:
-        body = await super().body()
+        """The whole body. Reads one message in most cases, without Starlette's generators."""
+        if not hasattr(self, "_content"):
+            content = b""
+            more = True
+            while more:
+                message = await self.receive()
+                if message["type"] == "http.disconnect":
+                    raise ClientDisconnect
+                content += message.get("body", b"")
+                more = message.get("more_body", False)
+            self._content = content
+        return self._content
+
+    async def json_body(self) -> bytes:
+        """The body; refused if its headers do not announce JSON."""
+        body = await self.body()
         if body and not is_plain_json(self.headers):
             raise MediaTypeUnsupported
         return body
 
     async def json(self) -> Any:
         if not hasattr(self, "_value"):
-            self._value = parse_json(await self.body())
+            self._value = parse_json(await self.json_body())
         return self._value
 
 

@@ -12,7 +12,7 @@ from catraca.domains.location.commands import socket_commands
 from catraca.domains.notifications.sockets.routes import SocketParts
 from catraca.domains.people.email_changes.model import EmailCodes
 from catraca.domains.rides.acceptance.service import Acceptance
-from catraca.platform.http.app import HttpParts, create_app
+from catraca.platform.http.app import Application, HttpParts, create_app
 from catraca.platform.http.caller_middleware import CallerLimits
 from catraca.platform.http.health import Health
 from catraca.platform.http.rate_limits import RateLimit, RateLimiter
@@ -40,7 +40,7 @@ from catraca.roles.replay_targets import replay_targets
 MOST_AT_ONCE = 8
 
 
-def build_app(parts: Parts, health: Health, routers: Sequence[APIRouter] = ROUTERS) -> FastAPI:
+def build_app(parts: Parts, health: Health, routers: Sequence[APIRouter] = ROUTERS) -> Application:
     settings = parts.settings
     authentication = Authentication(parts)
     limiter = RateLimiter(parts.redis, key=settings.signing_secret().encode())

@@ -86,7 +86,7 @@ async def live(websocket: WebSocket) -> None:
     try:
         check_query(websocket, QUERY_NAMES)
         principal, since = await _admit(websocket, parts)
-    except (Refusal, RequestValidationError) as error:  # the app's handlers answer
+    except (Refusal, RequestValidationError) as error:  # `RequestMiddleware` answers
         code = error.code if isinstance(error, Refusal) else RequestInvalid.code
         REFUSED.labels(code).inc()
         log.info("socket_refused", code=code)
