@@ -82,8 +82,8 @@ class _Function:
             )
             for field in fields
         ]
-        if len(dependant.body_params) > 1 or dependant.cookie_params:
-            raise TypeError(f"{self.function}: one body and no cookies, please")
+        if len(dependant.body_params) > 1 or dependant.cookie_params or dependant.background_tasks_param_name:
+            raise TypeError(f"{self.function} may take one body, no cookies and no background tasks")
         self._body: Final = dependant.body_params[0] if dependant.body_params else None
         self._request_name: Final = dependant.request_param_name or dependant.http_connection_param_name
         self._response_name: Final = dependant.response_param_name
