@@ -1,6 +1,5 @@
 """`catraca serve`: runs roles, in this process or in several."""
 
-import gc
 import os
 import signal
 from collections.abc import Sequence
@@ -111,7 +110,7 @@ async def _run_roles(settings: "Settings", names: Sequence[str], listener: "sock
     from catraca.roles import ROLES
     from catraca.roles.agents.schema_watch import SchemaWatch
     from catraca.roles.parts import open_parts
-    from catraca.roles.runner import DRAIN_SECONDS, Life, Role, run_roles
+    from catraca.roles.runner import DRAIN_SECONDS, Life, Role, run_roles, settle_memory
 
     life = Life()
     life.handle_signals()
@@ -126,9 +125,7 @@ async def _run_roles(settings: "Settings", names: Sequence[str], listener: "sock
         with suppress(BusAway):  # start without it too; but queues with other arguments are refused
             await parts.bus.declare()
         roles = [ROLES[name](parts) for name in names]
-        # What was made until now stays to the end: later collections need not look at it.
-        gc.collect()
-        gc.freeze()
+        settle_memory()
         await run_roles([*roles, *late], life, drain_seconds=DRAIN_SECONDS + settings.process.drain_delay)
 
 

@@ -6,6 +6,7 @@ it again.
 """
 
 import asyncio
+import gc
 import signal
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
@@ -60,6 +61,12 @@ class RoleFailed(Exception):
 
     def __init__(self, names: Sequence[str]) -> None:
         super().__init__(f"{' and '.join(names)} failed; the log says where")
+
+
+def settle_memory() -> None:
+    """Exclude what the start has made from garbage collection: it stays, and looking at it takes 100 ms."""
+    gc.collect()
+    gc.freeze()
 
 
 async def run_roles(roles: Sequence[Role], life: Life, *, drain_seconds: float = DRAIN_SECONDS) -> None:
