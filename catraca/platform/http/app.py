@@ -97,7 +97,7 @@ class Dispatcher:
         answered = [route for route in routes if isinstance(route, APIRoute)]
         self._table = RouteTable(answered)
         self._handlers: dict[int, Handler] = {
-            id(route): route.get_route_handler() if isinstance(route, CheckedRoute) else prepare(route)
+            id(route): route.handler if isinstance(route, CheckedRoute) else prepare(route)
             for route in answered
         }
         self._sockets = Router([route for route in routes if isinstance(route, WebSocketRoute)])

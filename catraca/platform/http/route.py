@@ -31,9 +31,11 @@ class CheckedRoute(APIRoute):
     """Refuses a missing caller and unknown query parameters before it does any work."""
 
     methods: set[str]
+    # Answers this route's requests.
+    handler: Handler
 
     def get_route_handler(self) -> Any:
-        """The function that answers this route's requests, a `Handler`."""
+        """Prepare `handler`; FastAPI calls this once, when the route is declared."""
         run = self.wrap(prepare(self))
         must_have_caller = needs_caller(self.dependant)
         query_names = _query_names(self.dependant)
@@ -45,6 +47,7 @@ class CheckedRoute(APIRoute):
             check_query(request, query_names)
             return await run(request)
 
+        self.handler = check_and_run
         return check_and_run
 
     def wrap(self, handle: Handler) -> Handler:
