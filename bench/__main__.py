@@ -29,7 +29,8 @@ from bench.location.nearby import FEW_DRIVERS, MANY_DRIVERS, NearbyLoad
 from bench.location.world import put_online
 from bench.matching.fixtures import FEW_OPEN, MANY_OPEN, fill
 from bench.matching.pace import A_SECOND, offer_milliseconds
-from bench.report import Delay, Result, report
+from bench.processor import take_noted
+from bench.report import Delay, Result, Round, report
 from bench.rides.accepts import AcceptLoad
 from bench.rides.pace import accept_milliseconds
 from bench.rides.parts import parts_table
@@ -241,15 +242,14 @@ async def _event_database(stack: Stack, *, kept: int) -> str:
 
 def _measure(measured: list[Row], options: argparse.Namespace, folder: Path) -> list[Result]:
     """Measure load and baseline in turns, so that a slow minute of the machine affects both."""
-    pairs: dict[str, list[tuple[float, float]]] = {row.name: [] for row in measured}
+    rounds: dict[str, list[Round]] = {row.name: [] for row in measured}
     turns = [row for _ in range(options.rounds) for row in measured]
     for row in track(turns, description="Measuring", console=Console(stderr=True)):
-        rates = [
-            load.per_second(seconds=options.seconds, connections=CONNECTIONS, folder=folder)
-            for load in (row.measured, row.baseline)
-        ]
-        pairs[row.name].append((rates[0], rates[1]))
-    return [Result.of(row, pairs[row.name]) for row in measured]
+        rate = row.measured.per_second(seconds=options.seconds, connections=CONNECTIONS, folder=folder)
+        cores = take_noted()
+        baseline = row.baseline.per_second(seconds=options.seconds, connections=CONNECTIONS, folder=folder)
+        rounds[row.name].append(Round(rate, baseline, cores))
+    return [Result.of(row, rounds[row.name]) for row in measured]
 
 
 def _measure_delays(servers: Servers) -> list[Delay]:

@@ -15,6 +15,19 @@ from bench.rows import Row
 
 
 @dataclass(frozen=True, slots=True)
+class Round:
+    """One measurement of a row, with the processor cores that each process used."""
+
+    per_second: float
+    baseline_per_second: float
+    cores: dict[str, float]
+
+    def microseconds(self, process: str) -> float:
+        """Processor time of this process for one of those that `per_second` counts."""
+        return self.cores.get(process, 0.0) / self.per_second * 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
     name: str
     against: str
@@ -24,10 +37,12 @@ class Result:
     highest: float
     per_second: float
     baseline_per_second: float
+    # Microseconds of processor time for one of those that `per_second` counts, by process.
+    processor: dict[str, float]
 
     @classmethod
-    def of(cls, row: Row, pairs: list[tuple[float, float]]) -> "Result":
-        ratios = [measured / baseline for measured, baseline in pairs]
+    def of(cls, row: Row, rounds: list[Round]) -> "Result":
+        ratios = [one.per_second / one.baseline_per_second for one in rounds]
         return cls(
             name=row.name,
             against=row.against,
@@ -35,8 +50,12 @@ class Result:
             ratio=round(statistics.median(ratios), 3),
             lowest=round(min(ratios), 3),
             highest=round(max(ratios), 3),
-            per_second=round(statistics.median(m for m, _ in pairs)),
-            baseline_per_second=round(statistics.median(b for _, b in pairs)),
+            per_second=round(statistics.median(one.per_second for one in rounds)),
+            baseline_per_second=round(statistics.median(one.baseline_per_second for one in rounds)),
+            processor={
+                process: round(statistics.median(one.microseconds(process) for one in rounds), 1)
+                for process in rounds[0].cores
+            },
         )
 
 
@@ -70,6 +89,8 @@ def report(
         )
     if results:
         Console(width=140).print(table)
+    if any(result.processor for result in results):
+        Console(width=140).print(_processor_table(results))
     if delays:
         Console(width=140).print(_delay_table(delays))
     options.json.parent.mkdir(parents=True, exist_ok=True)
@@ -77,6 +98,18 @@ def report(
     record = {"at": datetime.now(UTC).isoformat(), "machine": machine, "rows": [asdict(r) for r in results]}
     record["delays"] = [asdict(delay) for delay in delays]
     options.json.write_text(json.dumps(record, indent=2) + "\n")
+
+
+def _processor_table(results: list[Result]) -> Table:
+    processes = list(dict.fromkeys(process for result in results for process in result.processor))
+    table = Table(title="Processor time by process, in microseconds for one request, ping, delivery or match")
+    for column in ("what", *processes):
+        table.add_column(column, justify="left" if column == "what" else "right")
+    for result in results:
+        if result.processor:
+            cells = [result.processor.get(process) for process in processes]
+            table.add_row(result.name, *("-" if one is None else f"{one:,.0f}" for one in cells))
+    return table
 
 
 def _delay_table(delays: list[Delay]) -> Table:

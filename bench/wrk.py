@@ -5,6 +5,8 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bench.processor import noting
+
 KEYED_POST = """
 local count = 0
 local run = tostring(os.time()) .. "-" .. tostring(math.random(1, 1000000000))
@@ -40,7 +42,8 @@ class HttpLoad:
             path = folder / f"load-{abs(hash(self.script))}.lua"
             path.write_text(self.script)
             command += ["-s", str(path)]
-        output = subprocess.run([*command, self.url], check=True, capture_output=True, text=True).stdout
+        with noting(folder, self.url):
+            output = subprocess.run([*command, self.url], check=True, capture_output=True, text=True).stdout
         if wrong := re.search(r"Non-2xx or 3xx responses: (\d+)|Socket errors: .*", output):
             raise RuntimeError(f"{self.url}: {wrong[0]}")
         found = re.search(r"Requests/sec:\s+([\d.]+)", output)

@@ -2,7 +2,6 @@
 
 import asyncio
 import urllib.request
-from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -13,9 +12,10 @@ from uuid import UUID
 import msgspec
 
 from bench.live import notifier
-from bench.live.costs import worked_in, worked_seconds
+from bench.live.costs import worked_seconds
 from bench.live.listeners import answer_of, listening, start_process
 from bench.matching.fixtures import new_passengers
+from bench.processor import note, servers_worked
 from bench.server_processes import SECRET, Server
 from catraca.platform.auth import sign_token
 from catraca.platform.database import Database
@@ -57,22 +57,24 @@ class DeliveryLoad:
         orders = notifier.Orders(self.place.database_url, self.place.redis_url, self._people, each)
         pids = [api.pid for api in self.place.apis]
         with listening(self.place.urls, tokens_of(self._people), each=each) as listeners:
-            apis, servers = worked_seconds(pids), worked_in(self.place.folder)
+            apis, servers = worked_seconds(pids), servers_worked(self.place.folder)
             notified = answer_of(start_process("notify", orders), notifier.NotifyResult)
             heard = listeners.results()
-            apis, servers = worked_seconds(pids) - apis, worked_in(self.place.folder) - servers
+            apis, servers = worked_seconds(pids) - apis, servers_worked(self.place.folder) - servers
         deliveries = SOCKETS * each
         spent = {
             "notifier: texts and statements, CPU": notified.cpu_seconds,
-            "PostgreSQL, CPU": _of(servers, "postgres"),
-            "Redis, CPU": _of(servers, "redis-server"),
+            "PostgreSQL, CPU": servers["PostgreSQL"],
+            "Redis, CPU": servers["Redis"],
             "both APIs: reading, hub, sending, CPU": apis,
             "clients, CPU": sum(one.cpu_seconds for one in heard),
             "notifier, from first to last (time)": notified.seconds,
             "announcing (time, in parallel)": notified.announcing_seconds,
         }
         self.costs.append({name: value / deliveries * 1e6 for name, value in spent.items()})
-        return deliveries / (max(one.last_at for one in heard) - notified.began_at)
+        elapsed = max(one.last_at for one in heard) - notified.began_at
+        note({"API": apis, "notifier": notified.cpu_seconds, **servers}, elapsed_seconds=elapsed)
+        return deliveries / elapsed
 
 
 @dataclass
@@ -103,10 +105,6 @@ def _broadcast(server: Server, times: int) -> float:
     url = f"{server.url}/broadcast?times={times}"
     with urllib.request.urlopen(urllib.request.Request(url, FRAME.encode()), timeout=120) as answer:
         return msgspec.json.decode(answer.read())["began_at"]
-
-
-def _of(worked: Counter[str], program: str) -> float:
-    return sum(seconds for name, seconds in worked.items() if name.startswith(program))
 
 
 async def some_people(database_url: str, count: int) -> list[UUID]:

@@ -6,7 +6,18 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
+from bench.processor import note
+
 MATCHES_A_SECOND = 60
+
+
+class MatchResult(msgspec.Struct, frozen=True):
+    """Time from the first to the last match, and the processor time of each process in it."""
+
+    seconds: float
+    processor_seconds: dict[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +38,9 @@ class MatchLoad:
         }
         if self.amqp_url is not None:
             environment["CATRACA_AMQP_URL"] = self.amqp_url
-        command = [sys.executable, "-m", "bench.matching", str(MATCHES_A_SECOND * seconds)]
-        done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True)
-        return float(done.stdout)
+        count = MATCHES_A_SECOND * seconds
+        command = [sys.executable, "-m", "bench.matching", str(count)]
+        done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE)
+        result = msgspec.json.decode(done.stdout, type=MatchResult)
+        note(result.processor_seconds, elapsed_seconds=result.seconds)
+        return count / result.seconds

@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import Sequence
-from time import perf_counter
+from time import perf_counter, process_time
 from uuid import UUID
 
 from bench.matching.fixtures import delete_rides, new_passengers, request_rides
+from bench.matching.load import MatchResult
+from bench.processor import servers_worked
 from catraca.domains.people import UserId
 from catraca.domains.rides import RideId
 from catraca.domains.rides.acceptance.model import Attempt
@@ -22,12 +24,13 @@ LIMIT_SECONDS = 120
 LOOK_SECONDS = 0.02
 
 
-async def matches_per_second(settings: Settings, *, count: int) -> float:
-    """Return matches per second: all rides are requested first, and every driver accepts at once."""
+async def match_rides(settings: Settings, *, count: int) -> MatchResult:
+    """Match `count` rides: all are requested first, and every driver accepts at once."""
     async with open_parts(settings) as parts:
         passengers = await new_passengers(parts.database, count)
         asked = await request_rides(parts.database, passengers)
         life = Life()
+        servers, worked = servers_worked(settings.process.state_dir), process_time()
         began = perf_counter()
         roles = (Relay(parts), Dispatcher(parts), Housekeeper(parts))
         running = [asyncio.create_task(role.run(life)) for role in roles]
@@ -35,11 +38,13 @@ async def matches_per_second(settings: Settings, *, count: int) -> float:
             async with asyncio.timeout(LIMIT_SECONDS):
                 await _accept_all(parts, asked)
             taken = perf_counter() - began
+            worked = process_time() - worked
+            servers = servers_worked(settings.process.state_dir) - servers
         finally:
             life.stopping.set()
             await asyncio.gather(*running)
         await delete_rides(parts.database, asked)
-        return count / taken
+        return MatchResult(taken, {"dispatcher": worked, **servers})
 
 
 async def _accept_all(parts: Parts, asked: Sequence[RideId]) -> None:
