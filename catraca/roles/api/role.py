@@ -25,9 +25,15 @@ def server_limits(settings: HttpSettings) -> ServerLimits:
 
 
 class Api:
-    def __init__(self, parts: Parts, more_routers: Sequence[APIRouter] = ()) -> None:
+    def __init__(
+        self,
+        parts: Parts,
+        more_routers: Sequence[APIRouter] = (),
+        *,
+        routers: Sequence[APIRouter] = ROUTERS,
+    ) -> None:
         self._parts = parts
-        self._routers = [*ROUTERS, *more_routers]
+        self._routers = [*routers, *more_routers]
         self._health = Health(
             required={"database": parts.database.reserve.is_up},
             reported={"redis": parts.redis.is_up, "bus": parts.bus.is_up},
