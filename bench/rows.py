@@ -1,294 +1,268 @@
 """What is measured, against which baseline, and the wanted ratio."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Protocol
-
+from bench.delays import accept_delay, fence_delay, live_figures, nearby_delays, slot_delays, wish_delays
 from bench.events.load import KEPT_FEW, KEPT_MANY, EventLoad, RelayLoad
 from bench.geofences.fences import FENCES, FenceLoad, PreparedLoad
-from bench.geofences.requests import LandPlace, WishLoad
-from bench.live.loads import SOCKETS, BroadcastLoad, DeliveryLoad, LivePlace
+from bench.geofences.requests import WishLoad
+from bench.live.loads import SOCKETS, BroadcastLoad, DeliveryLoad
 from bench.location.nearby import FEW_DRIVERS, MANY_DRIVERS, NearbyLoad
 from bench.location.pings import GeoaddLoad, PingLoad
 from bench.matching.fixtures import FEW_OPEN, MANY_OPEN
 from bench.matching.load import MatchLoad
+from bench.measurement import Load, Row
 from bench.rides.accepts import AcceptLoad, PgbenchLoad
 from bench.rides.crowd import CROWD, CrowdLoad
 from bench.scheduling.booking import CROWD as SLOT_CROWD
 from bench.scheduling.booking import BookingLoad, SlotCrowdLoad
 from bench.scheduling.pgbench import InsertLoad
 from bench.scheduling.world import WORKERS_OF_A_SERVICE
-from bench.server_processes import Server
+from bench.server_processes import SECRET
 from bench.sign_ups.load import FEW_ROWS, MANY_ROWS, SignUpLoad
+from bench.stage import Stage, caller_headers
 from bench.wrk import KEYED_POST, PLAIN_POST, SIGN_UP, HttpLoad
 
-RELAY_ROW = f"relay with {KEPT_MANY:,} sent events kept"
-ACCEPT_ROW = "accept over HTTP, distinct rides"
-NEARBY_ROW = f"nearby, 100 drivers in reach, {MANY_DRIVERS:,} online, by p99"
-MATCH_ROW = f"rides requested to matches, {MANY_OPEN:,} others open"
-LIVE_ROW = f"live: deliveries from committed row to client, {SOCKETS} sockets, two APIs"
-FENCE_ROW = f"fences of a place, among {FENCES:,}"
-COMMUNITY_ROWS = (
-    "community ride requested, no driver at home, to 202",
-    "community ride confirmed to 201",
-)
+ANYONE = {"Content-Type": "application/json"}
 SLOT_ROW = f"booking over HTTP, {SLOT_CROWD} clients, one slot"
-MANY_PEOPLE_ROW = f"sign-ups to rows with {MANY_ROWS:,} people"
 
 
-class Load(Protocol):
-    def per_second(self, *, seconds: int, connections: int, folder: Path) -> float: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """`measured` as a share of `baseline`, both taken in turns within one run."""
-
-    name: str
-    against: str
-    # None: measured only, without a target.
-    want: float | None
-    measured: Load
-    baseline: Load
-
-
-@dataclass(frozen=True, slots=True)
-class Servers:
-    """The addresses of one run's servers, and a caller's token for the full one."""
-
-    bare_url: str
-    full_url: str
-    token: str
-    database_url: str
-    amqp_url: str
-    # Databases with few and with many events kept after sending.
-    few_kept_url: str
-    many_kept_url: str
-    # The full server on RabbitMQ, and databases with few and with many people.
-    full_on_rabbitmq_url: str
-    few_people_url: str
-    many_people_url: str
-    # The full server's database and secret, to insert rides and sign tokens.
-    full_database_url: str
-    secret: str
-    redis_url: str
-    # Servers with few and with many drivers.
-    few_drivers_url: str
-    many_drivers_url: str
-    # Databases, each with a Redis, with few and with many open rides.
-    few_open: tuple[str, str]
-    many_open: tuple[str, str]
-    # Two APIs with sockets and two bare servers; None if not measured.
-    live: tuple[LivePlace, Sequence[Server]] | None
-    # A server with many communities; None if not measured.
-    land: LandPlace | None
-    # The full server without Redis; empty if not measured.
-    without_redis_url: str
-
-
-def rows(servers: Servers) -> list[Row]:
+def rows(stage: Stage) -> list[Row]:
     return [
-        *_http_rows(servers),
-        *_ride_rows(servers),
-        *_matching_rows(servers),
-        *_location_rows(servers),
-        *_community_rows(servers),
-        *_booking_rows(servers),
-        *_live_rows(servers),
-        *_event_rows(servers),
-        *_sign_up_rows(servers),
+        *_http_rows(stage),
+        *_ride_rows(stage),
+        *_location_rows(stage),
+        *_community_rows(stage),
+        *_booking_rows(stage),
+        *_event_rows(stage),
+        *_sign_up_rows(stage),
     ]
 
 
-def _http_rows(servers: Servers) -> list[Row]:
-    caller = {"Authorization": f"Bearer {servers.token}", "Content-Type": "application/json"}
-    anyone = {"Content-Type": "application/json"}
+def _http_rows(stage: Stage) -> list[Row]:
+    raw = "raw ASGI, the same body, on uvicorn"
     return [
         Row(
             "no-op GET with auth and limits",
-            "the same route bare",
-            0.5,
-            HttpLoad(f"{servers.full_url}/noop", caller),
-            HttpLoad(f"{servers.bare_url}/noop", anyone),
+            raw,
+            0.2,
+            lambda: (
+                HttpLoad(f"{stage.full.url}/noop", caller_headers()),
+                HttpLoad(f"{stage.raw_url}/noop", ANYONE),
+            ),
         ),
         Row(
             "no-op POST with an idempotency key",
-            "the same route bare",
-            0.25,
-            HttpLoad(f"{servers.full_url}/noop", caller, KEYED_POST),
-            HttpLoad(f"{servers.bare_url}/noop", anyone, PLAIN_POST),
+            raw,
+            None,
+            lambda: (
+                HttpLoad(f"{stage.full.url}/noop", caller_headers(), KEYED_POST),
+                HttpLoad(f"{stage.raw_url}/noop", ANYONE, PLAIN_POST),
+            ),
         ),
     ]
 
 
-def _ride_rows(servers: Servers) -> list[Row]:
-    full = (servers.full_url, servers.full_database_url, servers.secret)
+def _ride_rows(stage: Stage) -> list[Row]:
+    pgbench = "pgbench running the same SQL"
     return [
         Row(
-            ACCEPT_ROW,
-            "pgbench running the same SQL",
+            "accept over HTTP, distinct rides",
+            pgbench,
             0.4,
-            AcceptLoad(*full),
-            PgbenchLoad(servers.full_database_url),
+            lambda: (AcceptLoad(*stage.full.api), PgbenchLoad(stage.full.database_url)),
+            accept_delay("one API process", p99=200),
+        ),
+        Row(
+            "accept over HTTP, distinct rides, two API processes",
+            pgbench,
+            1.6,
+            lambda: (AcceptLoad(*stage.two_processes.api), PgbenchLoad(stage.two_processes.database_url)),
+            accept_delay("two API processes", median=10, p99=60),
         ),
         Row(
             f"accept over HTTP, {CROWD:,} drivers, one ride",
             "a no-op POST of the same server and callers",
             0.4,
-            CrowdLoad(*full),
-            CrowdLoad(*full, no_op_path="/noop/open"),
+            lambda: (CrowdLoad(*stage.full.api), CrowdLoad(*stage.full.api, no_op_path="/noop/open")),
+        ),
+        Row(
+            f"rides requested to matches, {MANY_OPEN:,} others open",
+            f"with {FEW_OPEN:,} open",
+            0.9,
+            lambda: (MatchLoad(*stage.many_open.servers), MatchLoad(*stage.few_open.servers)),
         ),
     ]
 
 
-def _matching_rows(servers: Servers) -> list[Row]:
-    return [
-        Row(
-            MATCH_ROW,
-            f"with {FEW_OPEN:,} open",
-            0.9,
-            MatchLoad(*servers.many_open, servers.secret),
-            MatchLoad(*servers.few_open, servers.secret),
-        )
-    ]
+def _location_rows(stage: Stage) -> list[Row]:
+    def nearby() -> tuple[Load, Load]:
+        few = NearbyLoad(stage.few_drivers.url, SECRET, FEW_DRIVERS)
+        return NearbyLoad(stage.many_drivers.url, SECRET, MANY_DRIVERS, beside=few), few
 
-
-def _location_rows(servers: Servers) -> list[Row]:
-    few_drivers = NearbyLoad(servers.few_drivers_url, servers.secret, FEW_DRIVERS)
     return [
         Row(
             "pings over HTTP, lists of 100, distinct drivers",
             "pipelined GEOADD, redis-benchmark",
             0.1,
-            PingLoad(servers.full_url, servers.full_database_url, servers.redis_url, servers.secret),
-            GeoaddLoad(servers.redis_url),
+            lambda: (PingLoad(stage.full.url, *stage.full.servers), GeoaddLoad(stage.full.redis_url)),
         ),
         Row(
-            NEARBY_ROW,
+            f"nearby, 100 drivers in reach, {MANY_DRIVERS:,} online, by p99",
             f"with {FEW_DRIVERS:,} online",
             0.5,
-            NearbyLoad(servers.many_drivers_url, servers.secret, MANY_DRIVERS, beside=few_drivers),
-            few_drivers,
+            nearby,
+            nearby_delays,
         ),
     ]
 
 
-def _community_rows(servers: Servers) -> list[Row]:
-    lookup = Row(FENCE_ROW, "one bare test of one prepared fence", 0.2, FenceLoad(), PreparedLoad())
-    if servers.land is None:
-        return [lookup]
-    asked, confirmed = COMMUNITY_ROWS
-    plain, against = WishLoad("plain", servers.land), "a plain ride requested to 201, same server"
+def _community_rows(stage: Stage) -> list[Row]:
+    plain = "a plain ride requested to 201, same server"
     return [
-        lookup,
-        Row(asked, against, None, WishLoad("ask", servers.land), plain),
-        Row(confirmed, against, None, WishLoad("confirm", servers.land), plain),
+        Row(
+            f"fences of a place, among {FENCES:,}",
+            "one bare test of one prepared fence",
+            0.2,
+            lambda: (FenceLoad(), PreparedLoad()),
+            fence_delay,
+        ),
+        Row(
+            "community ride requested, no driver at home, to 202",
+            plain,
+            None,
+            lambda: (WishLoad("ask", stage.land), WishLoad("plain", stage.land)),
+            wish_delays,
+        ),
+        Row(
+            "community ride confirmed to 201",
+            plain,
+            None,
+            lambda: (WishLoad("confirm", stage.land), WishLoad("plain", stage.land)),
+            wish_delays,
+        ),
     ]
 
 
-def _booking_rows(servers: Servers) -> list[Row]:
-    full = (servers.full_url, servers.full_database_url, servers.secret)
-    inserted, against = InsertLoad(*full), "pgbench inserting the same rows"
-    no_op, callers = SlotCrowdLoad(*full, no_op_path="/noop"), "a no-op POST with a key, same callers"
-    rows = [
-        Row("booking over HTTP, distinct workers", against, 0.3, BookingLoad(*full), inserted),
+def _booking_rows(stage: Stage) -> list[Row]:
+    inserted = "pgbench inserting the same rows"
+    no_op = "a no-op POST with a key, same callers"
+    return [
+        Row(
+            "booking over HTTP, distinct workers",
+            inserted,
+            0.3,
+            lambda: (BookingLoad(*stage.full.api), InsertLoad(*stage.full.api)),
+        ),
         Row(
             f"booking over HTTP, any of {WORKERS_OF_A_SERVICE} workers",
-            against,
-            None,
-            BookingLoad(*full, any_worker=True),
             inserted,
+            None,
+            lambda: (BookingLoad(*stage.full.api, any_worker=True), InsertLoad(*stage.full.api)),
         ),
-        Row(SLOT_ROW, callers, None, SlotCrowdLoad(*full), no_op),
+        Row(
+            SLOT_ROW,
+            no_op,
+            None,
+            lambda: (SlotCrowdLoad(*stage.full.api), SlotCrowdLoad(*stage.full.api, no_op_path="/noop")),
+            slot_delays,
+        ),
+        Row(
+            f"{SLOT_ROW}, Redis away",
+            no_op,
+            None,
+            lambda: (
+                SlotCrowdLoad(*stage.without_redis.api),
+                SlotCrowdLoad(*stage.full.api, no_op_path="/noop"),
+            ),
+            slot_delays,
+        ),
     ]
-    if servers.without_redis_url:
-        without = SlotCrowdLoad(servers.without_redis_url, servers.full_database_url, servers.secret)
-        rows.append(Row(f"{SLOT_ROW}, Redis away", callers, None, without, no_op))
-    return rows
 
 
-def _live_rows(servers: Servers) -> list[Row]:
-    if servers.live is None:
-        return []
-    place, bare = servers.live
-    against = "two bare uvicorns that send the same bytes to as many"
-    return [Row(LIVE_ROW, against, None, DeliveryLoad(place), BroadcastLoad(bare))]
+def _event_rows(stage: Stage) -> list[Row]:
+    def delivered() -> tuple[Load, Load]:
+        place, bare = stage.live
+        return DeliveryLoad(place), BroadcastLoad(bare)
 
+    def events(what: str, amqp_url: str | None, events_a_second: int) -> EventLoad:
+        return EventLoad(what, stage.events_url, amqp_url, events_a_second)
 
-def _event_rows(servers: Servers) -> list[Row]:
-    postgres, rabbitmq = (servers.database_url, None), (servers.database_url, servers.amqp_url)
     return [
+        Row(
+            f"live: deliveries from committed row to client, {SOCKETS} sockets, two APIs",
+            "two bare uvicorns that send the same bytes to as many",
+            None,
+            delivered,
+            live_figures(stage),
+        ),
         Row(
             "committed row to handled event, PostgreSQL bus",
             "bare publish and consume, leased rows",
             0.4,
-            EventLoad("pipeline", *postgres, events_a_second=8000),
-            EventLoad("bare", *postgres, events_a_second=30000),
+            lambda: (events("pipeline", None, 8000), events("bare", None, 30000)),
         ),
         Row(
             "committed row to handled event, RabbitMQ",
             "bare publish and consume, aio-pika",
             0.4,
-            EventLoad("pipeline", *rabbitmq, events_a_second=2000),
-            EventLoad("bare", *rabbitmq, events_a_second=3000),
+            lambda: (events("pipeline", stage.amqp_url, 2000), events("bare", stage.amqp_url, 3000)),
         ),
         Row(
-            RELAY_ROW,
+            f"relay with {KEPT_MANY:,} sent events kept",
             f"with {KEPT_FEW:,} kept",
             0.9,
-            RelayLoad(servers.many_kept_url),
-            RelayLoad(servers.few_kept_url),
+            lambda: (RelayLoad(stage.many_kept_url), RelayLoad(stage.few_kept_url)),
         ),
     ]
 
 
-def _sign_up_rows(servers: Servers) -> list[Row]:
-    anyone = {"Content-Type": "application/json"}
-    no_op = HttpLoad(f"{servers.full_url}/noop/open", anyone, PLAIN_POST)
-    few, many = (servers.few_people_url, None), (servers.many_people_url, None)
-    on_rabbitmq = (servers.few_people_url, servers.amqp_url)
+def _sign_up_rows(stage: Stage) -> list[Row]:
+    def no_op() -> HttpLoad:
+        return HttpLoad(f"{stage.full.url}/noop/open", ANYONE, PLAIN_POST)
+
+    def on_rabbitmq(what: str, expected_per_second: int) -> SignUpLoad:
+        return SignUpLoad(what, stage.few_people_url, stage.amqp_url, expected_per_second)
+
+    def on_postgres(what: str, expected_per_second: int) -> SignUpLoad:
+        return SignUpLoad(what, stage.few_people_url, None, expected_per_second)
+
     return [
         Row(
             "sign-ups over HTTP, PostgreSQL bus",
             "a no-op POST of the same server, open and limited too",
             0.3,
-            HttpLoad(f"{servers.full_url}/v1/users", anyone, SIGN_UP),
-            no_op,
+            lambda: (HttpLoad(f"{stage.full.url}/v1/users", ANYONE, SIGN_UP), no_op()),
         ),
         Row(
             "sign-ups over HTTP, RabbitMQ",
             "the same no-op POST",
             0.3,
-            HttpLoad(f"{servers.full_on_rabbitmq_url}/v1/users", anyone, SIGN_UP),
-            no_op,
+            lambda: (HttpLoad(f"{stage.on_rabbitmq.url}/v1/users", ANYONE, SIGN_UP), no_op()),
         ),
         Row(
             "sign-ups from queue to rows, RabbitMQ",
             "a bare consumer that acknowledges in bulk",
             0.55,
-            SignUpLoad("pipeline", *on_rabbitmq, expected_per_second=8000),
-            SignUpLoad("bare", *on_rabbitmq, expected_per_second=8000),
+            lambda: (on_rabbitmq("pipeline", 8000), on_rabbitmq("bare", 8000)),
         ),
         Row(
             "sign-ups from queue to rows, RabbitMQ, in batches",
             "one row a message, a pool of 16",
             3,
-            SignUpLoad("pipeline", *on_rabbitmq, expected_per_second=8000),
-            SignUpLoad("one-by-one", *on_rabbitmq, expected_per_second=2000),
+            lambda: (on_rabbitmq("pipeline", 8000), on_rabbitmq("one-by-one", 2000)),
         ),
         Row(
             "sign-ups from queue to rows, PostgreSQL bus",
             "a bare loop: delete a batch, insert it into the same table",
             0.5,
-            SignUpLoad("pipeline", *few, expected_per_second=12000),
-            SignUpLoad("bare", *few, expected_per_second=20000),
+            lambda: (on_postgres("pipeline", 12000), on_postgres("bare", 20000)),
         ),
         Row(
-            MANY_PEOPLE_ROW,
+            f"sign-ups to rows with {MANY_ROWS:,} people",
             f"with {FEW_ROWS:,}",
             0.9,
-            SignUpLoad("pipeline", *many, expected_per_second=12000),
-            SignUpLoad("pipeline", *few, expected_per_second=12000),
+            lambda: (
+                SignUpLoad("pipeline", stage.many_people_url, None, expected_per_second=12000),
+                on_postgres("pipeline", 12000),
+            ),
         ),
     ]

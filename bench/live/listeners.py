@@ -83,8 +83,8 @@ class Listeners:
 
     def end(self) -> None:
         for process in self._processes:
-            process.kill()
-            process.wait()
+            with process:  # closes its pipes and waits for its end
+                process.kill()
 
 
 @contextmanager

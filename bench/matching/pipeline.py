@@ -27,6 +27,8 @@ LOOK_SECONDS = 0.02
 async def match_rides(settings: Settings, *, count: int) -> MatchResult:
     """Match `count` rides: all are requested first, and every driver accepts at once."""
     async with open_parts(settings) as parts:
+        # Events left by another load on this database must not load this one.
+        await delete_rides(parts.database, [])
         passengers = await new_passengers(parts.database, count)
         asked = await request_rides(parts.database, passengers)
         life = Life()

@@ -37,37 +37,40 @@ async def make_rides(database_url: str, count: int) -> OpenRides:
     """Insert offered rides, numbered after the existing ones."""
     db = await asyncpg.connect(database_url)
     try:
-        first = 1 + await db.fetchval("SELECT count(*) FROM rides")
-        numbers = f"generate_series({first}, {first + count - 1}) AS n"
-        ride, offer, driver, passenger = (
-            numbered_sql(kind, "n") for kind in (RIDE, OFFER, DRIVER, PASSENGER)
-        )
-        await db.execute(f"""
-            BEGIN;
-            INSERT INTO users (id, roles) SELECT {driver}, '{{driver}}'::text[] FROM {numbers}
-                UNION ALL SELECT {passenger}, '{{passenger}}'::text[] FROM {numbers};
-            INSERT INTO drivers (user_id, approval) SELECT {driver}, 'approved' FROM {numbers};
-            INSERT INTO rides (id, passenger_id, status, version, pickup_lat, pickup_lon, deadline_at)
-                SELECT {ride}, {passenger}, 'OFFERED', 2, -12.98, -38.5, clock_timestamp() + interval '1 day'
-                FROM {numbers};
-            INSERT INTO ride_events (ride_id, seq, from_status, to_status, round, actor, news)
-                SELECT {ride}, 1, NULL, 'REQUESTED', 1, 'passenger', 'ride.requested' FROM {numbers}
-                UNION ALL SELECT {ride}, 2, 'REQUESTED', 'OFFERED', 1, 'operator', 'matching.candidate_found'
-                FROM {numbers};
-            INSERT INTO ride_offers (id, ride_id, driver_id, round, attempt, expires_at)
-                SELECT {offer}, {ride}, {driver}, 1, 1, clock_timestamp() + interval '1 day' FROM {numbers};
-            INSERT INTO timers (kind, subject_id, due_at, awake_at)
-                SELECT 'rides.due', {ride}, clock_timestamp() + interval '1 day',
-                    clock_timestamp() + interval '1 day' FROM {numbers};
-            COMMIT;
-        """)
+        rides = OpenRides(1 + await db.fetchval("SELECT count(*) FROM rides"), count)
+        await insert_rides(db, rides)
         await db.execute("ANALYZE rides; ANALYZE ride_offers; ANALYZE ride_events; ANALYZE timers")
         # Unsent events of the last measurement must not load this one.
         await db.execute("TRUNCATE outbox, outbox_sent")
         await db.execute("CHECKPOINT")
     finally:
         await db.close()
-    return OpenRides(first, count)
+    return rides
+
+
+async def insert_rides(db: asyncpg.Connection, rides: OpenRides) -> None:
+    """Insert offered rides with these numbers in one transaction."""
+    numbers = f"generate_series({rides.first}, {rides.first + rides.count - 1}) AS n"
+    ride, offer, driver, passenger = (numbered_sql(kind, "n") for kind in (RIDE, OFFER, DRIVER, PASSENGER))
+    await db.execute(f"""
+        BEGIN;
+        INSERT INTO users (id, roles) SELECT {driver}, '{{driver}}'::text[] FROM {numbers}
+            UNION ALL SELECT {passenger}, '{{passenger}}'::text[] FROM {numbers};
+        INSERT INTO drivers (user_id, approval) SELECT {driver}, 'approved' FROM {numbers};
+        INSERT INTO rides (id, passenger_id, status, version, pickup_lat, pickup_lon, deadline_at)
+            SELECT {ride}, {passenger}, 'OFFERED', 2, -12.98, -38.5, clock_timestamp() + interval '1 day'
+            FROM {numbers};
+        INSERT INTO ride_events (ride_id, seq, from_status, to_status, round, actor, news)
+            SELECT {ride}, 1, NULL, 'REQUESTED', 1, 'passenger', 'ride.requested' FROM {numbers}
+            UNION ALL SELECT {ride}, 2, 'REQUESTED', 'OFFERED', 1, 'operator', 'matching.candidate_found'
+            FROM {numbers};
+        INSERT INTO ride_offers (id, ride_id, driver_id, round, attempt, expires_at)
+            SELECT {offer}, {ride}, {driver}, 1, 1, clock_timestamp() + interval '1 day' FROM {numbers};
+        INSERT INTO timers (kind, subject_id, due_at, awake_at)
+            SELECT 'rides.due', {ride}, clock_timestamp() + interval '1 day',
+                clock_timestamp() + interval '1 day' FROM {numbers};
+        COMMIT;
+    """)
 
 
 async def make_crowd(database_url: str, count: int) -> OpenRides:

@@ -8,7 +8,7 @@ from pathlib import Path
 from time import perf_counter
 from urllib.parse import urlsplit
 
-from bench.scheduling.world import Agendas, Wish, count_booked, make_agendas
+from bench.scheduling.world import WORKERS_OF_A_SERVICE, Agendas, Wish, count_booked, make_agendas
 from bench.wrk import HttpLoad
 
 PATH = "/v1/scheduling/appointments"
@@ -32,15 +32,22 @@ end
 
 @dataclass(frozen=True, slots=True)
 class BookingLoad:
-    """Each request is of another client for another hour, with its own worker or any of ten."""
+    """Each request is of another client for another hour, with its own worker or any of the service."""
 
     url: str
     database_url: str
     secret: str
     any_worker: bool = False
+    workers_of_a_service: int = WORKERS_OF_A_SERVICE
 
     def per_second(self, *, seconds: int, connections: int, folder: Path) -> float:
-        agendas = asyncio.run(make_agendas(self.database_url, BOOKINGS_A_SECOND * seconds))
+        agendas = asyncio.run(
+            make_agendas(
+                self.database_url,
+                BOOKINGS_A_SECOND * seconds,
+                workers_of_a_service=self.workers_of_a_service,
+            )
+        )
         lines = folder / "bookings.txt"
         wishes = agendas.wishes(self.secret, any_worker=self.any_worker)
         lines.write_text("\n".join(f"{wish.bearer} {wish.body}" for wish in wishes))

@@ -1,0 +1,1 @@
+"""How rates change as tables, processes, workers and routes become more."""
