@@ -14,7 +14,7 @@ PYTEST := $(BIN)/pytest -n 6 --dist loadgroup --ignore tests/test_tidy.py
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help up test test-all check bench prove client format lock clean
+.PHONY: help up test test-all check bench prove soak client format lock clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[36mmake %-8s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,7 +43,9 @@ bench: .venv/.dev ## Measure, as ratios taken in one run
 
 prove: .venv/.dev ## Run the long storms at full size
 	@sh tests/install-servers.sh
-	$(BIN)/python -m prove
+	$(BIN)/python -m prove $(filter-out prove,$(MAKECMDGOALS))
+
+soak: prove ## Run mixed requests at half rate for half an hour (also: make prove soak)
 
 client: .venv/.dev ## Generate the models of the Python client from the OpenAPI document
 	$(BIN)/python -m tools.client_models

@@ -96,6 +96,8 @@ async def _weather(
                     found = await storm.run(parts, tally.rounds, **size)
             except (AssertionError, TimeoutError) as error:
                 tally.broken = f"round {tally.rounds + 1}: {str(error) or type(error).__name__}"
+                for note in getattr(error, "__notes__", ()):
+                    _tell(storm, tally, note)
             else:
                 _tell(storm, tally, found)
             tally.rounds += 1

@@ -35,6 +35,7 @@ from tests.storms.rides.replays import replay
 from tests.storms.servers import StormServers, database_beside, storm_servers
 from tests.storms.sign_ups.outage import outlast_outage
 from tests.storms.sign_ups.storm import Size, storm_sign_ups
+from tests.storms.soak.storm import soak
 from tests.support import effects
 
 FULL_SIZE = Size(sign_ups=100_000)
@@ -168,6 +169,12 @@ async def _live(_: Parts, number: int, *, share: float, on_rabbitmq: bool) -> st
         return await storm_live(servers, _broker() if on_rabbitmq else None, size, seed=number)
 
 
+async def _soak(_: Parts, __: int, *, share: float, on_rabbitmq: bool) -> str:
+    """Half an hour at half of the rate that two APIs bear."""
+    async with _servers(on_rabbitmq) as servers, storm_fleet(servers) as here:
+        return await soak(here, share=share)
+
+
 async def _matching_core(_: Parts, number: int, *, share: float) -> str:
     """Without any server: the pure core alone, in a simulation with every failure."""
     return await asyncio.to_thread(run_core_storms, _part(2000, share), seed=number)
@@ -257,5 +264,6 @@ STORMS = {
         Storm("matching-core", 20, 900, _matching_core, stacks=["embedded"], has_size=True),
         *_sized("matching-storm", _matching, rounds=4, round_seconds=1800),
         *_sized("live", _live, rounds=4, round_seconds=1800),
+        *_sized("soak", _soak, rounds=1, round_seconds=3600),
     ]
 }
