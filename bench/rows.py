@@ -102,7 +102,7 @@ def _location_rows(stage: Stage) -> list[Row]:
         Row(
             "pings over HTTP, lists of 100, distinct drivers",
             "pipelined GEOADD, redis-benchmark",
-            0.1,
+            0.12,
             lambda: (PingLoad(stage.full.url, *stage.full.servers), GeoaddLoad(stage.full.redis_url)),
         ),
         Row(
@@ -128,7 +128,7 @@ def _community_rows(stage: Stage) -> list[Row]:
         Row(
             "community ride requested, no driver at home, to 202",
             plain,
-            None,
+            0.7,
             lambda: (WishLoad("ask", stage.land), WishLoad("plain", stage.land)),
             wish_delays,
         ),
@@ -149,7 +149,7 @@ def _booking_rows(stage: Stage) -> list[Row]:
         Row(
             "booking over HTTP, distinct workers",
             inserted,
-            0.3,
+            0.4,
             lambda: (BookingLoad(*stage.full.api), InsertLoad(*stage.full.api)),
         ),
         Row(
@@ -190,7 +190,7 @@ def _event_rows(stage: Stage) -> list[Row]:
         Row(
             f"live: deliveries from committed row to client, {SOCKETS} sockets, two APIs",
             "two bare uvicorns that send the same bytes to as many",
-            None,
+            0.2,
             delivered,
             live_figures(stage),
         ),

@@ -23,7 +23,7 @@ from catraca.platform.http.route import OpenDb, UnitOfWork, make_router
 from catraca.platform.telemetry import configure_logging
 from catraca.roles.api import ROUTERS, Api
 from catraca.roles.parts import open_parts
-from catraca.roles.runner import Life, run_roles
+from catraca.roles.runner import Life, run_roles, settle_memory
 from catraca.settings import Settings, read_settings
 
 
@@ -83,6 +83,7 @@ async def serve_full(settings: Settings, routers: list[APIRouter]) -> None:
     life = Life()
     life.handle_signals()
     async with open_parts(settings) as parts:
+        settle_memory()
         await run_roles([Api(parts, [guarded, keyed], routers=routers)], life)
 
 
