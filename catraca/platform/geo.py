@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Annotated
 
+import msgspec
 from pydantic import Field
 
 EARTH_RADIUS_METERS = 6_371_009
@@ -16,9 +17,8 @@ Latitude = Annotated[float, Field(strict=True, ge=-90, le=90, allow_inf_nan=Fals
 Longitude = Annotated[float, Field(strict=True, ge=-180, le=180, allow_inf_nan=False)]
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Degrees, WGS 84."""
+class Place(msgspec.Struct, frozen=True, gc=False):
+    """Degrees, WGS 84. A struct, because there are many: it is made five times as fast as a dataclass."""
 
     lat: float
     lon: float
