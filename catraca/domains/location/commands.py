@@ -32,7 +32,7 @@ def socket_commands(
         sent = _pings.validate_python(data.get("pings", [data]))
         at = now()
         results = await recorder.record_driver(driver_id, [one.to_ping(at) for one in sent])
-        return PingsOut.of(results, [driver_id] * len(sent)).model_dump(mode="json")
+        return PingsOut.of(results).model_dump(mode="json")
 
     async def change_status(caller: Principal, data: Mapping[str, Any]) -> Mapping[str, object]:
         driver_id = _driver(caller)

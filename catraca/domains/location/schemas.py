@@ -1,6 +1,6 @@
 """HTTP schemas shared by location's features: pings and places."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -32,7 +32,8 @@ class PingIn(Body):
     heading: float | None = Field(default=None, strict=True, ge=0, le=360, description="Degrees; 0 is north.")
 
     def to_ping(self, now: datetime) -> Ping:
-        return Ping(Place(self.lat, self.lng), self.at or now, self.accuracy_meters, self.speed, self.heading)
+        at = self.at.astimezone(UTC) if self.at else now
+        return Ping(Place(self.lat, self.lng), at, self.accuracy_meters, self.speed, self.heading)
 
 
 class PlaceOut(BaseModel):

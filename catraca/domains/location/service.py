@@ -2,12 +2,17 @@
 
 from contextlib import suppress
 from dataclasses import asdict
+from datetime import datetime, timedelta
+from uuid import UUID
+
+import msgspec
 
 from catraca.domains import people
 from catraca.domains.location import store as index
 from catraca.domains.location.fence_crossings import store as fence_crossings
 from catraca.domains.location.model import DriverId
 from catraca.domains.location.presence import store as presence
+from catraca.domains.location.presence.model import Presence
 from catraca.domains.location.sharing import store as sharing
 from catraca.events import DriverOffline
 from catraca.platform.database import Db, outbox
@@ -24,7 +29,7 @@ def personal_data(redis: RedisClient) -> people.PersonalData:
         if known is None and not links:
             return None
         states = (await fence_crossings.fence_states(db, [driver_id])).get(driver_id, {})
-        return (asdict(known) if known else {}) | {
+        return _fields(known) | {
             "communities": [
                 {"community_id": community_id, **asdict(state)} for community_id, state in states.items()
             ],
@@ -42,3 +47,7 @@ def personal_data(redis: RedisClient) -> people.PersonalData:
             await outbox.record(db, DriverOffline(driver_id=user_id, reason="erased", timestamp=since))
 
     return people.PersonalData("location", export=export, erase=erase)
+
+
+def _fields(known: Presence | None) -> dict[str, object]:
+    return msgspec.to_builtins(known, builtin_types=(UUID, datetime, timedelta)) if known else {}

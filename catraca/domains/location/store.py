@@ -27,6 +27,8 @@ PATROL_KEY = "catraca:location:patrol"
 INDEX_KEYS = (COMPLETE_KEY, GEO_KEY, SEEN_KEY, PINGS_KEY)
 # A little below what Lua can unpack.
 MAX_DRIVERS_PER_CALL = 4000
+# A script must not block Redis for long.
+MAX_DRIVERS_PER_WRITE = 500
 
 
 class IndexLost(RedisAway):
@@ -35,16 +37,18 @@ class IndexLost(RedisAway):
 
 NO_PING = ""
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(list[str]).decode
+_decode_unwritten = msgspec.msgpack.Decoder(tuple[list[int], list[tuple[int, str]]]).decode
 
 
 def write_ping(ping: Ping) -> str:
-    """Encode a ping for Redis."""
-    more = " ".join(
-        "" if value is None else f"{value:.1f}"
-        for value in (ping.accuracy_meters, ping.speed_mps, ping.heading_degrees)
+    """Encode a ping for Redis: seconds, latitude, longitude, accuracy, speed, heading; unknown ones empty."""
+    accuracy, speed, heading = ping.accuracy_meters, ping.speed_mps, ping.heading_degrees
+    return (
+        f"{ping.at.timestamp():.6f} {ping.place.lat!r} {ping.place.lon!r}"
+        f" {'' if accuracy is None else f'{accuracy:.1f}'}"
+        f" {'' if speed is None else f'{speed:.1f}'}"
+        f" {'' if heading is None else f'{heading:.1f}'}"
     )
-    return f"{ping.at.timestamp():.6f} {ping.place.lat!r} {ping.place.lon!r} {more}"
 
 
 def read_ping(text: str) -> Ping:
@@ -54,52 +58,63 @@ def read_ping(text: str) -> Ping:
     return Ping(Place(float(lat), float(lng)), moment, *(float(one) if one else None for one in more))
 
 
-@dataclass(frozen=True, slots=True)
-class PingUpdate:
-    """`ping` replaces a driver's last ping if that still is `after`. `NO_PING`: the driver is only seen."""
-
-    driver_id: str
-    after: str
-    ping: str
-    place: Place | None
-
-
-# For each driver: "+" written; "-" not online in the index; "=" and the last ping, where that is not `after`.
+# Replaces each driver's last ping if that still is the known one; without a new ping, only the time seen.
+# Returns the numbers of drivers who are not in the index, and of those with another last ping, and that ping.
 APPLY = Script("""
 if redis.call('EXISTS', KEYS[1]) == 0 then return false end
 local clock = redis.call('TIME')
 local at = string.format('%.0f', clock[1] * 1000000 + clock[2])
-local answers = {}
-for i, update in ipairs(cmsgpack.unpack(ARGV[1])) do
-  local driver, after, ping, lat, lng = unpack(update)
-  local last = redis.call('HGET', KEYS[4], driver) or ''
-  if not redis.call('ZSCORE', KEYS[3], driver) then
-    answers[i] = '-'
-  elseif last ~= after then
-    answers[i] = '=' .. last
+local drivers, known, pings = unpack(cmsgpack.unpack(ARGV[1]))
+local scores = redis.call('ZMSCORE', KEYS[3], unpack(drivers))
+local last = redis.call('HMGET', KEYS[4], unpack(drivers))
+local seen, written, places, missing, changed = {}, {}, {}, {}, {}
+for i, driver in ipairs(drivers) do
+  if not scores[i] then
+    missing[#missing + 1] = i - 1
+  elseif (last[i] or '') ~= known[i] then
+    changed[#changed + 1] = {i - 1, last[i] or ''}
   else
-    redis.call('ZADD', KEYS[3], at, driver)
-    if ping ~= '' then
-      redis.call('HSET', KEYS[4], driver, ping)
-      redis.call('GEOADD', KEYS[2], lng, lat, driver)
+    seen[#seen + 1] = at
+    seen[#seen + 1] = driver
+    if pings[i] ~= '' then
+      local lat, lng = string.match(pings[i], ' (%S+) (%S+)')
+      written[#written + 1] = driver
+      written[#written + 1] = pings[i]
+      places[#places + 1] = lng
+      places[#places + 1] = lat
+      places[#places + 1] = driver
     end
-    answers[i] = '+'
   end
 end
-return cmsgpack.pack(answers)
+if #seen > 0 then redis.call('ZADD', KEYS[3], unpack(seen)) end
+if #written > 0 then
+  redis.call('HSET', KEYS[4], unpack(written))
+  redis.call('GEOADD', KEYS[2], unpack(places))
+end
+return cmsgpack.pack({missing, changed})
 """)
 
 
-async def apply_updates(redis: RedisClient, updates: Sequence[PingUpdate]) -> list[str]:
-    """Apply all updates in one call; returns the script's answer for each."""
-    packed = [
-        (u.driver_id, u.after, u.ping, u.place.lat if u.place else 0, u.place.lon if u.place else 0)
-        for u in updates
-    ]
-    answer = await redis.script(APPLY, INDEX_KEYS, [_encode(packed)])
+@dataclass(frozen=True, slots=True)
+class Unwritten:
+    """Drivers who are not in the index, and drivers whose last ping is another one, with that ping."""
+
+    missing: set[DriverId]
+    changed: dict[DriverId, str]
+
+
+async def replace_pings(
+    redis: RedisClient, driver_ids: Sequence[DriverId], known: Sequence[str], pings: Sequence[str]
+) -> Unwritten:
+    """Replace each driver's last ping if that still is the `known` one; `NO_PING`: the driver is only seen.
+
+    `driver_ids` has each driver once, and at most MAX_DRIVERS_PER_WRITE.
+    """
+    answer = await redis.script(APPLY, INDEX_KEYS, [_encode((driver_ids, known, pings))])
     if answer is None:
         raise IndexLost
-    return _decode(answer)
+    missing, changed = _decode_unwritten(answer)
+    return Unwritten({driver_ids[n] for n in missing}, {driver_ids[n]: last for n, last in changed})
 
 
 # "NX" leaves drivers in the index as they are, because pings arrive during a rebuild.

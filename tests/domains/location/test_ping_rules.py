@@ -1,18 +1,22 @@
 """The rules by which pings are accepted."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from uuid import uuid4
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from catraca.domains.location.model import (
     MAX_LATITUDE,
     UNTIMELY,
+    DriverId,
     Ping,
+    PingCheck,
     PingRules,
+    SentPings,
     check_ping,
     check_pings,
 )
@@ -23,6 +27,7 @@ NOW = datetime(2031, 5, 30, 14, tzinfo=UTC)
 HERE = Place(-12.9777, -38.5016)
 RULES = PingRules()
 SECOND = timedelta(seconds=1)
+DRIVER, OTHER = DriverId(uuid4()), DriverId(uuid4())
 
 
 def ping(meters: float = 0, *, at: timedelta = timedelta(0), accuracy: float | None = 0.0) -> Ping:
@@ -32,6 +37,13 @@ def ping(meters: float = 0, *, at: timedelta = timedelta(0), accuracy: float | N
 
 def fault_of(sent: Ping, last: Ping | None = None) -> str | None:
     return check_ping(sent, last, now=NOW, rules=RULES)
+
+
+def check_of(sent: list[Ping], last: Ping | None = None) -> PingCheck:
+    """The check of one driver's pings."""
+    return check_pings(
+        SentPings([DRIVER] * len(sent), sent), {DRIVER: last} if last else {}, now=NOW, rules=RULES
+    )
 
 
 @pytest.mark.parametrize(
@@ -70,8 +82,8 @@ def test_untimely_pings_prove_no_presence() -> None:
         (ping(at=-90 * SECOND), None, False),
         (ping(at=90 * SECOND), None, False),
     ]:
-        check = check_pings([sent], last, now=NOW, rules=RULES)
-        assert (check.newest, check.proves_presence) == (None, present)
+        check = check_of([sent], last)
+        assert (check.newest, check.present) == ({}, {DRIVER} if present else set())
 
 
 PLACES = st.builds(Place, st.floats(-MAX_LATITUDE, MAX_LATITUDE), st.floats(-180, 180))
@@ -88,12 +100,12 @@ PINGS = st.builds(
 
 @given(st.lists(PINGS, min_size=1, max_size=12), st.none() | PINGS)
 def test_accepted_pings_are_ordered_and_possible(sent: list[Ping], last: Ping | None) -> None:
-    check = check_pings(sent, last, now=NOW, rules=RULES)
+    check = check_of(sent, last)
     assert len(check.faults) == len(sent)
     accepted = sorted(
         (one for one, fault in zip(sent, check.faults, strict=True) if fault is None), key=lambda p: p.at
     )
-    assert check.newest == (accepted[-1] if accepted else None)
+    assert check.newest.get(DRIVER) == (accepted[-1] if accepted else None)
     if last is not None and NOW - last.at <= RULES.max_age:
         accepted.insert(0, last)
     for before, after in pairwise(accepted):
@@ -107,9 +119,39 @@ def test_accepted_pings_are_ordered_and_possible(sent: list[Ping], last: Ping | 
 def test_order_of_a_list_does_not_matter(sent: list[Ping], chance: object) -> None:
     shuffled = list(sent)
     chance.shuffle(shuffled)  # type: ignore[attr-defined]
-    one, other = (check_pings(pings, None, now=NOW, rules=RULES) for pings in (sent, shuffled))
+    one, other = (check_of(pings) for pings in (sent, shuffled))
     assert one.newest == other.newest
     assert dict(zip(sent, one.faults, strict=True)) == dict(zip(shuffled, other.faults, strict=True))
+
+
+@given(st.lists(st.tuples(st.sampled_from([DRIVER, OTHER]), PINGS), max_size=12), st.none() | PINGS)
+def test_drivers_in_one_list_do_not_affect_each_other(
+    sent: list[tuple[DriverId, Ping]], last: Ping | None
+) -> None:
+    known = {DRIVER: last} if last else {}
+    together = check_pings(
+        SentPings([one for one, _ in sent], [ping for _, ping in sent]), known, now=NOW, rules=RULES
+    )
+    for driver_id in (DRIVER, OTHER):
+        alone = check_of(
+            [ping for one, ping in sent if one == driver_id], last if driver_id == DRIVER else None
+        )
+        assert [
+            fault for (one, _), fault in zip(sent, together.faults, strict=True) if one == driver_id
+        ] == alone.faults
+        assert together.newest.get(driver_id) == alone.newest.get(DRIVER)
+        assert (driver_id in together.present) == (DRIVER in alone.present)
+
+
+@given(PLACES, st.floats(-0.05, 0.05), st.floats(-0.05, 0.05), st.integers(1, 60))
+def test_speed_is_judged_by_the_straight_line(place: Place, north: float, east: float, seconds: int) -> None:
+    """The shortcut for near pings gives the same result."""
+    last, sent = (
+        Ping(place, NOW - seconds * SECOND, 0.0),
+        Ping(Place(place.lat + north, place.lon + east), NOW, 0.0),
+    )
+    is_possible = straight_line_meters(last.place, sent.place) <= RULES.max_speed_mps * seconds
+    assert fault_of(sent, last) == (None if is_possible else "impossible")
 
 
 @given(PINGS, st.none() | PINGS)

@@ -125,7 +125,7 @@ async def test_positions_arrive_in_batches_through_each_bus(town: Town, bus: Tra
 
         def all_were_seen_at_once() -> bool:
             for driver_id in drivers:
-                publisher.add(DriverId(driver_id), Ping(Place(LAT, LNG), now()), at=now())
+                publisher.add({DriverId(driver_id): Ping(Place(LAT, LNG), now())}, at=now())
             return any({one.driver_id for one in batch} >= set(drivers) for batch in screen.batches)
 
         await until(all_were_seen_at_once)
@@ -152,7 +152,7 @@ async def test_unreadable_messages_do_not_stop_others(town: Town, bus: Transport
             await bus.publish_transient(garbage)
 
             def was_seen() -> bool:
-                publisher.add(DriverId(driver_id), Ping(Place(LAT, LNG), now()), at=now())
+                publisher.add({DriverId(driver_id): Ping(Place(LAT, LNG), now())}, at=now())
                 return driver_id in {one.driver_id for one in screen.shown}
 
             await until(was_seen)

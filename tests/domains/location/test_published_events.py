@@ -71,7 +71,7 @@ async def test_publisher_sends_only_the_newest_ping_of_driving_drivers(town: Tow
     for number in range(40):
         for driver_id in (driving, offered, free):
             ping = Ping(Place(LAT + number / 1000, LNG), now(), 5.0, 9.0, 90.0)
-            publisher.add(DriverId(driver_id), ping, at=now())
+            publisher.add({DriverId(driver_id): ping}, at=now())
     await until(lambda: recorder.events)
     (event,) = recorder.events
     assert (event.driver_id, event.ride_id) == (driving, ride_id)
@@ -107,10 +107,10 @@ async def test_publisher_continues_after_a_database_outage(town: Town) -> None:
         raise DatabaseUnavailable
 
     publisher = PositionPublisher(unavailable, recorder.publish, every_seconds=0.01)  # type: ignore[arg-type]
-    publisher.add(DriverId(driver_id), Ping(Place(LAT, LNG), now()), at=now())
+    publisher.add({DriverId(driver_id): Ping(Place(LAT, LNG), now())}, at=now())
     await until(lambda: publisher._task is None)
     publisher._transact = town.parts.database.run
-    publisher.add(DriverId(driver_id), Ping(Place(LAT, LNG), now()), at=now())
+    publisher.add({DriverId(driver_id): Ping(Place(LAT, LNG), now())}, at=now())
     await until(lambda: recorder.events)
 
 

@@ -5,8 +5,7 @@ from uuid import UUID
 
 from fastapi import Depends
 
-from catraca.domains.location.model import DriverId
-from catraca.domains.location.pings.schemas import GatewayPingsIn, PingsIn, PingsOut, pings_by_driver
+from catraca.domains.location.pings.schemas import GatewayPingsIn, PingsIn, PingsOut, sent_pings
 from catraca.domains.location.pings.service import PingRecorder
 from catraca.domains.location.routes import OperatorOrService, require_driver
 from catraca.platform.clock import now
@@ -36,8 +35,7 @@ async def send_pings(driver_id: UUID, body: PingsIn, caller: Caller, recorder: R
     driver = require_driver(caller, driver_id)
     sent = body if isinstance(body, list) else [body]
     at = now()
-    results = await recorder.record_driver(driver, [one.to_ping(at) for one in sent])
-    return PingsOut.of(results, [driver] * len(sent))
+    return PingsOut.of(await recorder.record_driver(driver, [one.to_ping(at) for one in sent]))
 
 
 @router.post(
@@ -49,5 +47,4 @@ async def send_pings(driver_id: UUID, body: PingsIn, caller: Caller, recorder: R
 @stores_no_response
 async def send_many_pings(body: GatewayPingsIn, caller: OperatorOrService, recorder: Recorder) -> PingsOut:
     """For a device gateway: up to 500 pings of any drivers."""
-    results = await recorder.record(pings_by_driver(body, now()))
-    return PingsOut.of(results, [DriverId(one.driver_id) for one in body])
+    return PingsOut.of(await recorder.record(sent_pings(body, now())))

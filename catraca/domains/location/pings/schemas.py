@@ -1,13 +1,13 @@
 """HTTP schemas of pings."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Literal, Self
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
-from catraca.domains.location.model import DriverId, Fault, Ping, Source
+from catraca.domains.location.model import DriverId, Fault, SentPings, Source
 from catraca.domains.location.pings.service import PingResults
 from catraca.domains.location.schemas import EXAMPLE_ID, EXAMPLE_PLACE, PingIn
 
@@ -30,11 +30,8 @@ PingsIn = Annotated[
 GatewayPingsIn = Annotated[list[GatewayPingIn], Field(min_length=1, max_length=MAX_GATEWAY_PINGS)]
 
 
-def pings_by_driver(sent: Sequence[GatewayPingIn], now: datetime) -> dict[DriverId, list[Ping]]:
-    pings: dict[DriverId, list[Ping]] = {}
-    for one in sent:
-        pings.setdefault(DriverId(one.driver_id), []).append(one.to_ping(now))
-    return pings
+def sent_pings(body: Sequence[GatewayPingIn], now: datetime) -> SentPings:
+    return SentPings([DriverId(one.driver_id) for one in body], [one.to_ping(now) for one in body])
 
 
 class Rejected(BaseModel):
@@ -54,14 +51,11 @@ class PingsOut(BaseModel):
     kept_in: Source = Field(description="`database`: Redis is down, and positions are stored less often.")
 
     @classmethod
-    def of(cls, results: PingResults, senders: Sequence[DriverId]) -> Self:
-        """`senders` has the driver of each ping, in the order of the request."""
-        left: Mapping[DriverId, list[Fault | None]] = {
-            driver_id: faults[::-1] for driver_id, faults in results.faults.items()
-        }
-        rejected: list[Rejected] = []
-        for number, driver_id in enumerate(senders):
-            code = "offline" if driver_id in results.offline else left[driver_id].pop()
-            if code is not None:
-                rejected.append(Rejected(index=number, code=code))
-        return cls(accepted=len(senders) - len(rejected), rejected=rejected, kept_in=results.source)
+    def of(cls, results: PingResults) -> Self:
+        rejected = [
+            Rejected(index=number, code=outcome)
+            for number, outcome in enumerate(results.outcomes)
+            if outcome is not None
+        ]
+        accepted = len(results.outcomes) - len(rejected)
+        return cls(accepted=accepted, rejected=rejected, kept_in=results.source)

@@ -8,14 +8,25 @@ during a call go together in the next one. While Redis is down, or has lost the 
 from collections import Counter as Tally
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import chain
+from typing import Literal
 
 from prometheus_client import Counter, Histogram
 
 from catraca.domains.location import store as index
 from catraca.domains.location.errors import DriverNotOnline
-from catraca.domains.location.model import DriverId, Fault, Ping, PingCheck, PingRules, Source, check_pings
+from catraca.domains.location.model import (
+    DriverId,
+    Fault,
+    Ping,
+    PingCheck,
+    PingRules,
+    SentPings,
+    Source,
+    check_pings,
+)
 from catraca.domains.location.positions.service import PositionPublisher
 from catraca.domains.location.presence import store as presence
 from catraca.domains.location.presence.service import write_positions
@@ -27,11 +38,9 @@ from catraca.platform.redis_client import RedisAway, RedisClient
 PINGS = Counter("catraca_location_pings_total", "Pings by outcome.", ["outcome"])
 PING_AGE = Histogram(
     "catraca_location_ping_age_seconds",
-    "Age of an accepted ping when it was received.",
+    "Age of a request's last accepted ping when it was received.",
     buckets=(0.5, 1, 2, 5, 10, 20, 40, 60),
 )
-# One script must not block Redis for long.
-DRIVERS_PER_CALL = 500
 REQUESTS_PER_CALL = 64
 # Two phones of one driver may overtake each other; not for ever.
 TRIES = 5
@@ -39,16 +48,24 @@ DRIVERS_REMEMBERED = 100_000
 # How often within the presence timeout a driver's ping is written to PostgreSQL while Redis is down.
 DATABASE_WRITES_PER_TIMEOUT = 12
 
-Pings = Mapping[DriverId, Sequence[Ping]]
+# None: the ping was accepted.
+Outcome = Fault | Literal["offline"] | None
 
 
 @dataclass(frozen=True, slots=True)
 class PingResults:
-    """For each online driver the fault of each ping, or None; and the drivers who are offline."""
+    """The outcome of each ping."""
 
-    faults: dict[DriverId, list[Fault | None]]
-    offline: set[DriverId]
+    outcomes: Sequence[Outcome]
     source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """The outcome of each ping, and each driver's newest accepted one."""
+
+    outcomes: list[Outcome]
+    newest: dict[DriverId, Ping] = field(default_factory=dict[DriverId, Ping])
 
 
 class PingRecorder:
@@ -62,165 +79,152 @@ class PingRecorder:
         self._rules = rules
         self._publisher = publisher
         self._calls = Gather(self._record_together, most=REQUESTS_PER_CALL)
-        # The last ping of each driver, as Redis has it and decoded.
-        self._last: dict[DriverId, tuple[str, Ping]] = {}
+        self._last = LastPings()
 
     async def record_driver(self, driver_id: DriverId, pings: Sequence[Ping]) -> PingResults:
         """Record one driver's pings; raises `DriverNotOnline`."""
-        results = await self.record({driver_id: pings})
-        if results.offline:
+        results = await self.record(SentPings([driver_id] * len(pings), pings))
+        if "offline" in results.outcomes:
             raise DriverNotOnline
         return results
 
-    async def record(self, pings: Pings) -> PingResults:
+    async def record(self, sent: SentPings) -> PingResults:
         """Check each driver's pings and write the newest accepted one. A repeat changes nothing."""
-        results = await self._calls.ask(pings)
-        if results.offline and results.source == "redis" and (back := await self._restore(results.offline)):
-            again = await self._calls.ask({driver_id: pings[driver_id] for driver_id in back})
-            offline = results.offline - back | again.offline
-            results = PingResults({**results.faults, **again.faults}, offline, again.source)
-        _count(results)
+        at = now()
+        results = await self._calls.ask(sent)
+        if "offline" in results.outcomes and results.source == "redis":
+            results = await self._record_restored(sent, results)
+        _count(sent, results, at)
         return results
 
-    async def _restore(self, driver_ids: set[DriverId]) -> set[DriverId]:
-        """Add drivers to the index who are online in PostgreSQL; Redis was down when they went online."""
-        online = await self._transact(lambda db: presence.online_among(db, driver_ids))
+    async def _record_restored(self, sent: SentPings, results: PingResults) -> PingResults:
+        """Add drivers to the index who are online in PostgreSQL, and record their pings.
+
+        Redis was down when they went online.
+        """
+        outcomes = list(results.outcomes)
+        offline = {
+            one for one, outcome in zip(sent.driver_ids, outcomes, strict=True) if outcome == "offline"
+        }
+        online = await self._transact(lambda db: presence.online_among(db, offline))
+        if not online:
+            return results
         with suppress(RedisAway):
             await index.add_drivers(self._redis, dict.fromkeys(online), mode="NX")
-        return online
+        numbers = [number for number, one in enumerate(sent.driver_ids) if one in online]
+        again = await self._calls.ask(sent.only(numbers))
+        for number, outcome in zip(numbers, again.outcomes, strict=True):
+            outcomes[number] = outcome
+        return PingResults(outcomes, again.source)
 
-    async def _record_together(self, requests: Sequence[Pings]) -> list[PingResults]:
-        together, spans = _merged(requests)
+    async def _record_together(self, requests: Sequence[SentPings]) -> list[PingResults]:
+        together = SentPings(
+            list(chain.from_iterable(sent.driver_ids for sent in requests)),
+            list(chain.from_iterable(sent.pings for sent in requests)),
+        )
         source: Source = "redis"
         at = now()
         try:
-            checks = await self._record_in_redis(together, at)
+            recorded = await self._record_in_redis(together, at)
         except RedisAway:
             source = "database"
-            checks = await self._transact(lambda db: self._record_in_database(db, together, at))
-        for driver_id, check in checks.items():
-            if check.newest is not None:
-                self._publisher.add(driver_id, check.newest, at=at)
-                PING_AGE.observe(max(0.0, (at - check.newest.at).total_seconds()))
-        return [_results_of(span, checks, source) for span in spans]
+            recorded = await self._transact(lambda db: self._record_in_database(db, together, at))
+        self._publisher.add(recorded.newest, at=at)
+        outcomes = iter(recorded.outcomes)
+        return [PingResults([next(outcomes) for _ in sent.pings], source) for sent in requests]
 
-    async def _record_in_redis(self, pings: Pings, at: datetime) -> dict[DriverId, PingCheck]:
-        """The check of each driver's pings, without drivers who are not online in the index."""
-        checks: dict[DriverId, PingCheck] = {}
-        waiting = list(pings)
+    async def _record_in_redis(self, sent: SentPings, at: datetime) -> Recorded:
+        recorded = Recorded([None] * len(sent.pings))
+        numbers: Sequence[int] = range(len(sent.pings))
         for _ in range(TRIES):
-            late: list[DriverId] = []
-            for start in range(0, len(waiting), DRIVERS_PER_CALL):
-                late += await self._try_record(waiting[start : start + DRIVERS_PER_CALL], pings, at, checks)
-            if not late:
-                return checks
-            waiting = late
+            check = check_pings(sent.only(numbers), self._last.pings, now=at, rules=self._rules)
+            missing, changed = await self._write(check, recorded)
+            for number, fault in zip(numbers, check.faults, strict=True):
+                recorded.outcomes[number] = "offline" if sent.driver_ids[number] in missing else fault
+            numbers = [number for number in numbers if sent.driver_ids[number] in changed]
+            if not numbers:
+                return recorded
         # At every try another process wrote a ping first.
-        return checks | {one: PingCheck(["out_of_order"] * len(pings[one]), None) for one in waiting}
+        for number in numbers:
+            recorded.outcomes[number] = "out_of_order"
+        return recorded
 
-    async def _try_record(
-        self, driver_ids: Sequence[DriverId], pings: Pings, at: datetime, checks: dict[DriverId, PingCheck]
-    ) -> list[DriverId]:
-        """Check and write; adds to `checks`, and returns drivers whose last ping was not known here."""
-        sent: list[tuple[DriverId, PingCheck, index.PingUpdate]] = []
-        for driver_id in driver_ids:
-            text, last = self._last.get(driver_id, (index.NO_PING, None))
-            check = check_pings(pings[driver_id], last, now=at, rules=self._rules)
-            if not check.proves_presence:
-                checks[driver_id] = check
-                continue
-            ping = check.newest
-            update = index.PingUpdate(
-                str(driver_id),
-                text,
-                index.write_ping(ping) if ping else index.NO_PING,
-                ping.place if ping else None,
+    async def _write(self, check: PingCheck, recorded: Recorded) -> tuple[set[DriverId], set[DriverId]]:
+        """Write the newest pings to Redis; adds those written to `recorded`.
+
+        Returns drivers who are not in the index, and drivers whose last ping was not known here. It is now.
+        """
+        missing: set[DriverId] = set()
+        changed: set[DriverId] = set()
+        present = list(check.present)
+        for start in range(0, len(present), index.MAX_DRIVERS_PER_WRITE):
+            driver_ids = present[start : start + index.MAX_DRIVERS_PER_WRITE]
+            pings = {one: check.newest[one] for one in driver_ids if one in check.newest}
+            texts = {one: index.write_ping(ping) for one, ping in pings.items()}
+            unwritten = await index.replace_pings(
+                self._redis,
+                driver_ids,
+                [self._last.texts.get(one, index.NO_PING) for one in driver_ids],
+                [texts.get(one, index.NO_PING) for one in driver_ids],
             )
-            sent.append((driver_id, check, update))
-        if not sent:
-            return []
-        answers = await index.apply_updates(self._redis, [update for _, _, update in sent])
-        late: list[DriverId] = []
-        for (driver_id, check, update), answer in zip(sent, answers, strict=True):
-            if answer == "+":
-                checks[driver_id] = check
-                if check.newest is not None:
-                    self._remember(driver_id, update.ping, check.newest)
-            elif answer == "-":
-                self._last.pop(driver_id, None)
-            else:
-                self._correct(driver_id, answer[1:])
-                late.append(driver_id)
-        return late
+            for one in (*unwritten.missing, *unwritten.changed):
+                self._last.forget(one)
+                pings.pop(one, None)
+                texts.pop(one, None)
+            recorded.newest.update(pings)
+            learned = {one: text for one, text in unwritten.changed.items() if text != index.NO_PING}
+            pings |= {one: index.read_ping(text) for one, text in learned.items()}
+            self._last.remember(pings, texts | learned)
+            missing |= unwritten.missing
+            changed |= unwritten.changed.keys()
+        return missing, changed
 
-    def _remember(self, driver_id: DriverId, text: str, ping: Ping) -> None:
-        self._last.pop(driver_id, None)
-        self._last[driver_id] = (text, ping)
-        if len(self._last) > DRIVERS_REMEMBERED:
-            del self._last[next(iter(self._last))]
-
-    def _correct(self, driver_id: DriverId, text: str) -> None:
-        if text == index.NO_PING:
-            self._last.pop(driver_id, None)
-        else:
-            self._remember(driver_id, text, index.read_ping(text))
-
-    async def _record_in_database(self, db: Db, pings: Pings, at: datetime) -> dict[DriverId, PingCheck]:
+    async def _record_in_database(self, db: Db, sent: SentPings, at: datetime) -> Recorded:
         """Check against the last position in PostgreSQL, and write each driver at an interval only."""
-        known = await presence.read_presence(db, pings)
-        checks: dict[DriverId, PingCheck] = {}
-        writes: list[presence.PositionWrite] = []
-        silences: dict[DriverId, timedelta] = {}
-        for driver_id, sent in pings.items():
-            found = known.get(driver_id)
-            if found is None or not found.online:
-                continue
-            check = checks[driver_id] = check_pings(sent, found.last, now=at, rules=self._rules)
-            interval = self._rules.max_age / DATABASE_WRITES_PER_TIMEOUT
-            is_due = found.silence >= interval or found.last is None
-            if check.newest is not None and is_due:
-                writes.append(presence.PositionWrite(driver_id, check.newest))
-            elif check.proves_presence and is_due:
-                silences[driver_id] = timedelta(0)
+        known = await presence.read_presence(db, set(sent.driver_ids))
+        online = {one: row for one, row in known.items() if row.online}
+        last = {one: row.last for one, row in online.items() if row.last is not None}
+        check = check_pings(sent, last, now=at, rules=self._rules)
+        interval = self._rules.max_age / DATABASE_WRITES_PER_TIMEOUT
+        due = [
+            one for one in check.present & online.keys() if one not in last or online[one].silence >= interval
+        ]
+        writes = [presence.PositionWrite(one, check.newest[one]) for one in due if one in check.newest]
         await write_positions(db, writes)
-        if silences:
+        if silences := {one: timedelta(0) for one in due if one not in check.newest}:
             await presence.write_silences(db, silences)
-        return checks
+        return Recorded(
+            [
+                fault if one in online else "offline"
+                for one, fault in zip(sent.driver_ids, check.faults, strict=True)
+            ],
+            {one: ping for one, ping in check.newest.items() if one in online},
+        )
 
 
-# For each driver of a request, the start and end of its pings among all of that driver.
-_Span = Mapping[DriverId, tuple[int, int]]
+class LastPings:
+    """The last ping of each driver, as far as this process knows: decoded, and as Redis has it."""
+
+    def __init__(self) -> None:
+        self.pings: dict[DriverId, Ping] = {}
+        self.texts: dict[DriverId, str] = {}
+
+    def remember(self, pings: Mapping[DriverId, Ping], texts: Mapping[DriverId, str]) -> None:
+        self.pings.update(pings)
+        self.texts.update(texts)
+        while len(self.pings) > DRIVERS_REMEMBERED:
+            self.forget(next(iter(self.pings)))
+
+    def forget(self, driver_id: DriverId) -> None:
+        self.pings.pop(driver_id, None)
+        self.texts.pop(driver_id, None)
 
 
-def _merged(requests: Sequence[Pings]) -> tuple[dict[DriverId, list[Ping]], list[_Span]]:
-    """All pings by driver, and each request's span of them."""
-    together: dict[DriverId, list[Ping]] = {}
-    spans: list[_Span] = []
-    for pings in requests:
-        span: dict[DriverId, tuple[int, int]] = {}
-        for driver_id, sent in pings.items():
-            all_of_driver = together.setdefault(driver_id, [])
-            start = len(all_of_driver)
-            all_of_driver += sent
-            span[driver_id] = (start, len(all_of_driver))
-        spans.append(span)
-    return together, spans
-
-
-def _results_of(span: _Span, checks: Mapping[DriverId, PingCheck], source: Source) -> PingResults:
-    faults: dict[DriverId, list[Fault | None]] = {}
-    offline: set[DriverId] = set()
-    for driver_id, (start, end) in span.items():
-        if driver_id in checks:
-            faults[driver_id] = checks[driver_id].faults[start:end]
-        else:
-            offline.add(driver_id)
-    return PingResults(faults, offline, source)
-
-
-def _count(results: PingResults) -> None:
-    tally = Tally(fault or "accepted" for faults in results.faults.values() for fault in faults)
-    for outcome, times in tally.items():
-        PINGS.labels(outcome).inc(times)
-    if results.offline:
-        PINGS.labels("offline").inc(len(results.offline))
+def _count(sent: SentPings, results: PingResults, received_at: datetime) -> None:
+    """Once a request: metrics cost as much as all the rest of a ping."""
+    outcomes = results.outcomes
+    for outcome, times in Tally(outcomes).items():
+        PINGS.labels(outcome or "accepted").inc(times)
+    if None in outcomes:
+        last = len(outcomes) - 1 - outcomes[::-1].index(None)
+        PING_AGE.observe(max(0.0, (received_at - sent.pings[last].at).total_seconds()))

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextvars
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -57,10 +57,10 @@ class PositionPublisher:
         self._newest: dict[DriverId, tuple[Ping, datetime]] = {}
         self._task: asyncio.Task[None] | None = None
 
-    def add(self, driver_id: DriverId, ping: Ping, *, at: datetime) -> None:
-        """Replace the driver's ping that waits to be published; `at` is when the server received it."""
-        self._newest[driver_id] = (ping, at)
-        if self._task is None:
+    def add(self, pings: Mapping[DriverId, Ping], *, at: datetime) -> None:
+        """Replace the drivers' pings that wait to be published; `at` is when the server received them."""
+        self._newest.update({driver_id: (ping, at) for driver_id, ping in pings.items()})
+        if self._newest and self._task is None:
             # In a context of its own, because it outlives the request that started it.
             self._task = asyncio.create_task(self._run(), context=contextvars.Context())
 
