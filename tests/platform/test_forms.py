@@ -2,13 +2,17 @@
 
 import math
 import re
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Annotated, Any
 from uuid import UUID, uuid4
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
-from catraca.platform.forms import Body, Name, Page, each_once, examples, left_out, split_page
+from catraca.platform.clock import END_OF_MOMENTS, FIRST_MOMENT
+from catraca.platform.forms import Body, Moment, Name, Page, each_once, examples, left_out, split_page
 from tests.test_tidy import import_everything
 
 
@@ -97,11 +101,31 @@ def test_page_cursor_keeps_its_type():
     assert TypeAdapter(IdPage).validate_python({"items": [], "next": str(own)}).next == own
 
 
+OFFSETS = st.integers(-23 * 60, 23 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))
+YEARS = st.sampled_from([1969, 1970, 1971, 2031, 2198, 2199, 2200, 2201])
+EDGES = st.builds(datetime, YEARS, st.sampled_from([1, 12]), st.sampled_from([1, 31]), st.integers(0, 23))
+
+
+@given(EDGES, OFFSETS)
+@example(datetime(2199, 12, 31, 20, tzinfo=UTC), timezone(timedelta(hours=-4)))
+@example(datetime(1970, 1, 1, 3, tzinfo=UTC), timezone(timedelta(hours=4)))
+def test_moments_from_1970_to_2199_are_accepted_in_any_offset(moment: datetime, offset: timezone):
+    moment = moment.replace(tzinfo=offset)
+    assert accepts(Moment, moment.isoformat()) == (FIRST_MOMENT <= moment < END_OF_MOMENTS)
+
+
+@pytest.mark.parametrize("value", [1_900_000_000, 1.9e9, "1900000000", "1.9e9", " 19 ", "nan", "-inf", "1_0"])
+def test_moment_must_not_be_a_number(value: object):
+    with pytest.raises(ValidationError) as refused:
+        TypeAdapter(Moment).validate_python(value)
+    assert [error["type"] for error in refused.value.errors()] == ["datetime_parsing"]
+
+
 def bodies(kind: type[Body] = Body) -> set[type[Body]]:
     return {kind, *(below for one in kind.__subclasses__() for below in bodies(one))}
 
 
-def accepts(kind: Any, value: float) -> bool:
+def accepts(kind: Any, value: object) -> bool:
     try:
         TypeAdapter(kind).validate_python(value)
     except ValidationError:
