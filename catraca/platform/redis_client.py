@@ -93,10 +93,11 @@ class RedisClient:
         """Run a script in one round trip, or two if the server was restarted or flushed."""
 
         async def evaluate(client: Client) -> Any:
+            pool: Pool = client.connection_pool
             try:
-                return await client.execute_command("EVALSHA", script.digest, len(keys), *keys, *arguments)
+                return await pool.send("EVALSHA", script.digest, len(keys), *keys, *arguments)
             except exceptions.NoScriptError:
-                return await client.execute_command("EVAL", script.text, len(keys), *keys, *arguments)
+                return await pool.send("EVAL", script.text, len(keys), *keys, *arguments)
 
         return await self.run(evaluate)
 
@@ -185,13 +186,59 @@ class RedisClient:
                 await farewell
 
 
+class Pool(redis.asyncio.ConnectionPool):
+    """At most `max_connections` connections; further callers wait.
+
+    redis-py's own pool has locks, events and measurements at each call, which take as long as the call.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)  # pyright: ignore[reportUnknownMemberType]
+        self._places = asyncio.Semaphore(self.max_connections)
+        self._connections: list[Client] = []
+        self._idle: list[Client] = []
+
+    async def send(self, *command: Argument) -> Any:
+        """Send one command and return its reply, without redis-py's work around it."""
+        connection = await self.get_connection()
+        try:
+            await connection.send_command(*command)
+            return await connection.read_response()
+        finally:
+            await self.release(connection)
+
+    async def get_connection(self, *_: object, **__: object) -> Client:
+        """A connection that is open and has no data of another caller."""
+        await self._places.acquire()
+        connection = self._idle.pop() if self._idle else self._new_connection()
+        try:
+            await self.ensure_connection(connection)
+        except BaseException:
+            await self.release(connection)
+            raise
+        return connection
+
+    async def release(self, connection: Client) -> None:
+        self._idle.append(connection)
+        self._places.release()
+
+    async def disconnect(self, inuse_connections: bool = True) -> None:
+        """Close idle connections, or all; each opens again when it is used."""
+        chosen = self._connections if inuse_connections else self._idle
+        await asyncio.gather(*(connection.disconnect() for connection in chosen), return_exceptions=True)
+
+    def _new_connection(self) -> Client:
+        connection = self.make_connection()
+        self._connections.append(connection)
+        return connection
+
+
 def _connectable(url: str, limits: RedisLimits) -> Client:
     """A client that connects at its first call: a Redis that is away must not fail the start."""
-    pool: Any = redis.asyncio.BlockingConnectionPool.from_url(  # pyright: ignore[reportUnknownMemberType]
+    pool = Pool.from_url(  # pyright: ignore[reportUnknownMemberType]
         url,
         max_connections=limits.connections,
         # `_attempt` has one timeout for all: waiting for a connection, connecting, sending, reading.
-        timeout=None,
         socket_timeout=None,
         socket_connect_timeout=None,
         # The caller decides on retries: not every command may be repeated.

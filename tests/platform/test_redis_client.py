@@ -205,6 +205,32 @@ async def test_canceled_calls_to_a_frozen_server_lose_no_connection(
     await until(all_reply)
 
 
+async def test_calls_share_a_bounded_number_of_connections(server: PrivateRedis, client: RedisClient) -> None:
+    before = await clients_of(server)
+    sums = await asyncio.gather(*(client.script(ADD, ["sum"], [1]) for _ in range(100)))
+    assert sorted(sums) == list(range(1, 101))
+    assert await clients_of(server) - before == LIMITS.connections
+
+
+async def clients_of(server: PrivateRedis) -> int:
+    stats = await server.command("INFO", "clients")
+    assert isinstance(stats, dict)
+    return stats["connected_clients"]
+
+
+async def test_connection_closed_while_idle_is_opened_again(
+    server: PrivateRedis, client: RedisClient
+) -> None:
+    """As by a server with a limit on idle time."""
+    assert await works(client)
+    (idle,) = client._client.connection_pool._idle
+    await server.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+    await until(idle.can_read)
+    before = AWAY._value.get()
+    assert await works(client)
+    assert AWAY._value.get() == before
+
+
 async def test_dead_idle_connections_are_dropped_together(server: PrivateRedis) -> None:
     async with relay_to(server) as (port, silence):
         client = RedisClient(f"redis://127.0.0.1:{port}/0", limits=LIMITS)
