@@ -37,6 +37,7 @@ class IndexLost(RedisAway):
 
 NO_PING = ""
 _encode = msgspec.msgpack.Encoder().encode
+_decode_nearest = msgspec.msgpack.Decoder(tuple[bool, list[UUID], list[str]]).decode
 _decode_unwritten = msgspec.msgpack.Decoder(tuple[list[int], list[tuple[int, str]]]).decode
 
 
@@ -168,27 +169,46 @@ async def remove_drivers(redis: RedisClient, driver_ids: Iterable[UUID]) -> None
         await redis.run(remove)
 
 
+# Searches the wide radius if the narrow one has too few drivers. Packed: redis-py reads long lists slowly.
 NEAREST = Script("""
 if redis.call('EXISTS', KEYS[1]) == 0 then return false end
-local found = redis.call('GEOSEARCH', KEYS[2], 'FROMLONLAT', ARGV[1], ARGV[2], 'BYRADIUS', ARGV[3], 'm',
-  'ASC', 'COUNT', ARGV[4])
-if #found == 0 then return {{}, {}} end
-return {found, redis.call('HMGET', KEYS[4], unpack(found))}
+local lng, lat, narrow, wide, enough, limit = unpack(ARGV)
+local function search(radius)
+  return redis.call('GEOSEARCH', KEYS[2], 'FROMLONLAT', lng, lat, 'BYRADIUS', radius, 'm',
+    'ASC', 'COUNT', limit)
+end
+local found, is_wide = search(narrow), narrow == wide
+if #found < tonumber(enough) and not is_wide then found, is_wide = search(wide), true end
+local pings = #found > 0 and redis.call('HMGET', KEYS[4], unpack(found)) or {}
+for i = 1, #found do pings[i] = pings[i] or '' end
+return cmsgpack.pack({is_wide, found, pings})
 """)
 
 
+@dataclass(frozen=True, slots=True)
+class Nearest:
+    """The drivers nearest to a place, and whether the wide radius was searched."""
+
+    is_wide: bool
+    pings: list[tuple[DriverId, Ping]]
+
+
 async def nearest_pings(
-    redis: RedisClient, place: Place, *, radius_meters: float, limit: int
-) -> list[tuple[DriverId, Ping]]:
-    """Drivers within the radius, nearest first to a metre; `limit` is at most MAX_DRIVERS_PER_CALL."""
-    found = await redis.script(NEAREST, INDEX_KEYS, [place.lon, place.lat, radius_meters, limit])
-    if found is None:
+    redis: RedisClient, place: Place, *, narrow_meters: float, wide_meters: float, enough: int, limit: int
+) -> Nearest:
+    """Drivers within the narrow radius; if these are fewer than `enough`, within the wide one.
+
+    Nearest first to a metre; `limit` is at most MAX_DRIVERS_PER_CALL.
+    """
+    where = (place.lon, place.lat, narrow_meters, wide_meters, enough, limit)
+    answer = await redis.script(NEAREST, INDEX_KEYS, where)
+    if answer is None:
         raise IndexLost
-    return [
-        (DriverId(UUID(driver.decode())), read_ping(ping.decode()))
-        for driver, ping in zip(*found, strict=True)
-        if ping is not None
-    ]
+    is_wide, found, pings = _decode_nearest(answer)
+    return Nearest(
+        is_wide,
+        [(DriverId(one), read_ping(ping)) for one, ping in zip(found, pings, strict=True) if ping != NO_PING],
+    )
 
 
 LAST = Script("""

@@ -5,6 +5,8 @@ from uuid import UUID
 
 import pytest
 
+from catraca.domains.location.store import nearest_pings
+from catraca.platform.geo import Place
 from tests.conftest import bearer
 from tests.domains.location.town import LAT, LNG, Town, spot
 
@@ -34,6 +36,17 @@ async def test_nearest_driver_comes_first_with_distance_and_age(town: Town) -> N
     assert all(0 <= one["position_age_seconds"] < 60 and one["available"] for one in found["drivers"])
     assert await town.nearby_ids(radius_m=1000) == [near]
     assert await town.nearby_ids(limit=1) == [near]
+
+
+@pytest.mark.parametrize(("enough", "is_wide"), [(1, False), (2, True), (3, True)])
+async def test_one_call_widens_the_search_if_drivers_are_few(town: Town, enough: int, is_wide: bool) -> None:
+    near, far = await town.new_driver(steps=3), await town.new_driver(steps=20)
+    await town.new_driver(steps=200)
+    found = await nearest_pings(
+        town.parts.redis, Place(LAT, LNG), narrow_meters=1000, wide_meters=5000, enough=enough, limit=10
+    )
+    assert found.is_wide == is_wide
+    assert [one for one, _ in found.pings] == ([near, far] if is_wide else [near])
 
 
 async def test_busy_driver_is_not_available_despite_pings(town: Town) -> None:

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
 
+import msgspec
+
 from catraca.domains.communities import CommunityFilter
 from catraca.domains.location.model import DriverId, Ping
 from catraca.platform.geo import Place
@@ -27,15 +29,13 @@ class Search:
 Unavailable = Literal["driving", "held", "may_not_drive", "stale", "outside_fence"]
 
 
-@dataclass(frozen=True, slots=True)
-class DriverPosition:
+class DriverPosition(msgspec.Struct, frozen=True, gc=False):
     driver_id: DriverId
     ping: Ping
     distance_meters: float
 
 
-@dataclass(frozen=True, slots=True)
-class NearbyDriver(DriverPosition):
+class NearbyDriver(DriverPosition, frozen=True, gc=False):
     unavailable: Unavailable | None = None
 
     @property

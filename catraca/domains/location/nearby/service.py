@@ -92,28 +92,42 @@ async def _nearest_drivers(
     known: set[DriverId] = set()
     radius_meters, count = search.radius_meters / FIRST_PART, _batch_size(search)
     while True:
-        pings = await _nearest_pings(db, redis, search, radius_meters, count)
-        if len(pings) < search.limit and radius_meters < search.radius_meters:
-            radius_meters = search.radius_meters  # Too few, even if all of them are available.
-            continue
-        found = [_position(one, ping, search.place) for one, ping in pings if one not in known]
+        nearest = await _nearest_pings(db, redis, search, radius_meters, count)
+        found = [_position(one, ping, search.place) for one, ping in nearest.pings if one not in known]
         yield sorted(found, key=lambda one: one.distance_meters)
         known.update(one.driver_id for one in found)
-        if len(pings) >= count:
-            if count >= MAX_DRIVERS_PER_CALL:
+        if len(nearest.pings) < count:
+            if nearest.is_wide:
                 return
-            count = min(count * GROWTH, MAX_DRIVERS_PER_CALL)
-        elif radius_meters < search.radius_meters:
             radius_meters = search.radius_meters
-        else:
+        elif count >= MAX_DRIVERS_PER_CALL:
             return
+        else:
+            count = min(count * GROWTH, MAX_DRIVERS_PER_CALL)
 
 
 async def _nearest_pings(
     db: Db, redis: RedisClient | None, search: Search, radius_meters: float, count: int
-) -> list[tuple[DriverId, Ping]]:
+) -> index.Nearest:
+    """Search the whole radius if the given one has too few drivers, even if all of them are available."""
     if redis is not None:
-        return await index.nearest_pings(redis, search.place, radius_meters=radius_meters, limit=count)
+        return await index.nearest_pings(
+            redis,
+            search.place,
+            narrow_meters=radius_meters,
+            wide_meters=search.radius_meters,
+            enough=search.limit,
+            limit=count,
+        )
+    pings = await _stored_pings(db, search, radius_meters, count)
+    if len(pings) >= search.limit or radius_meters == search.radius_meters:
+        return index.Nearest(radius_meters == search.radius_meters, pings)
+    return index.Nearest(True, await _stored_pings(db, search, search.radius_meters, count))
+
+
+async def _stored_pings(
+    db: Db, search: Search, radius_meters: float, count: int
+) -> list[tuple[DriverId, Ping]]:
     return await presence.nearest_pings(
         db,
         search.place,
