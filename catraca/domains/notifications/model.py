@@ -1,9 +1,9 @@
 """Values that all features of notifications share."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from catraca.domains.people import User, UserId
@@ -71,6 +71,10 @@ class MessageContext:
 
     def texts_for(self, user_id: UUID) -> "Texts":
         return Texts(self.language_of(user_id))
+
+
+# Returns the notifications of an event, whose id is given first.
+NotificationsOf = Callable[[UUID, Any, MessageContext], Iterable[NewNotification]]
 
 
 class Texts:

@@ -1,11 +1,11 @@
 """Notifications of events about appointments: recipients, and texts in the appointment's time zone."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 from uuid import UUID
 
 from catraca.domains import scheduling
-from catraca.domains.notifications.model import MessageContext, NewNotification, SourceEvent, Texts
+from catraca.domains.notifications.model import MessageContext, NewNotification, NotificationsOf, Texts
 from catraca.events import (
     AppointmentBooked,
     AppointmentCanceled,
@@ -17,17 +17,15 @@ from catraca.events import (
     live,
 )
 from catraca.events.appointments import AppointmentEvent
+from catraca.platform.event import Event
 from catraca.platform.texts import local_moment
 
 # Suffix of text keys for workers.
 FOR_WORKER = "_worker"
 
 
-def appointment_notifications(source: SourceEvent, context: MessageContext) -> Iterator[NewNotification]:
+def _parties(event_id: UUID, event: AppointmentEvent, context: MessageContext) -> Iterator[NewNotification]:
     """Notify client and worker, if they have accounts. A user who is both reads it as the client."""
-    event_id, event = source
-    if not isinstance(event, AppointmentEvent):
-        return
     client_id, worker_id = event.client_id, event.worker_user_id
     if client_id is not None:
         notice = _appointment_notice(event, client_id, "", context)
@@ -109,3 +107,5 @@ NOTICES: dict[type[AppointmentEvent], type[live.AppointmentNotice]] = {
     AppointmentNear: live.ReminderNotice,
     SlotOffered: live.SlotOfferedNotice,
 }
+
+APPOINTMENT_NOTICES: Mapping[type[Event], NotificationsOf] = dict.fromkeys(NOTICES, _parties)

@@ -1,10 +1,10 @@
 """Notifications of events about rides, offers and searches: recipients and texts."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
-from catraca.domains.notifications.model import MessageContext, NewNotification, SourceEvent, Texts
+from catraca.domains.notifications.model import MessageContext, NewNotification, NotificationsOf, Texts
 from catraca.domains.people import UserId
 from catraca.domains.rides import RideId
 from catraca.events import (
@@ -36,60 +36,21 @@ class EndedDrive:
     ride_id: UUID
 
 
-def ride_notifications(source: SourceEvent, context: MessageContext) -> Iterator[NewNotification]:
-    event_id, event = source
-    match event:
-        case CandidateFound():
-            if event.offer_id in context.open_offers:
-                yield NewNotification(
-                    event.driver_id, event_id, _offer(event, context), offer_id=event.offer_id
-                )
-        case OfferCanceled():
-            texts = context.texts_for(event.driver_id)
-            notice = live.OfferCanceledNotice(
-                ride_id=event.ride_id,
-                offer_id=event.offer_id,
-                reason=event.reason,
-                message=texts(f"offer_gone_{event.reason}"),
-            )
-            yield NewNotification(event.driver_id, event_id, notice)
-        case MatchingTimeout() | NoDriversAvailable():
-            texts = context.texts_for(event.rider_id)
-            notice = live.NoDriversNotice(
-                ride_id=event.ride_id, title=texts("no_driver_title"), message=texts("no_driver")
-            )
-            yield NewNotification(event.rider_id, event_id, notice)
-        case ConfirmationExpired():
-            notice = live.ConfirmationExpiredNotice(
-                confirmation_id=event.confirmation_id,
-                expired_at=event.expires_at,
-                message=context.texts_for(event.rider_id)("confirmation_over"),
-            )
-            yield NewNotification(event.rider_id, event_id, notice)
-        case RideMatched():
-            yield from _matched(event_id, event, context)
-        case RideArriving() | RideStarted() | RideReassigning():
-            yield NewNotification(event.rider_id, event_id, _progress(event, context))
-        case RideCompleted():
-            for user_id in (event.rider_id, event.driver_id):
-                yield NewNotification(user_id, event_id, _completed(event, user_id, context))
-        case RideCancelled() if event.reason != NO_DRIVERS:
-            for user_id in (event.rider_id, event.driver_id):
-                if user_id is not None:
-                    yield NewNotification(user_id, event_id, _cancelled(event, user_id, context))
-        case _:
-            return
-
-
 def ended_drive(event: Event) -> EndedDrive | None:
     """Return the drive that this event ends, for the driver; None for any other event."""
-    match event:
-        case RideReassigning():
-            return EndedDrive(event.previous_driver_id, event.rider_id, event.ride_id)
-        case RideCompleted() | RideCancelled() if event.driver_id is not None:
-            return EndedDrive(event.driver_id, event.rider_id, event.ride_id)
-        case _:
-            return None
+    if type(event) not in DRIVE_ENDS:
+        return None
+    if isinstance(event, RideReassigning):
+        return EndedDrive(event.previous_driver_id, event.rider_id, event.ride_id)
+    assert isinstance(event, RideCompleted | RideCancelled)
+    if event.driver_id is None:
+        return None
+    return EndedDrive(event.driver_id, event.rider_id, event.ride_id)
+
+
+def _offered(event_id: UUID, event: CandidateFound, context: MessageContext) -> Iterator[NewNotification]:
+    if event.offer_id in context.open_offers:
+        yield NewNotification(event.driver_id, event_id, _offer(event, context), offer_id=event.offer_id)
 
 
 def _offer(event: CandidateFound, context: MessageContext) -> live.OfferNotice:
@@ -112,6 +73,39 @@ def _offer(event: CandidateFound, context: MessageContext) -> live.OfferNotice:
         estimated_fare_cents=event.estimated_fare_cents,
         message=" ".join([texts("offer_made"), " - ".join(terms)]).rstrip(),
     )
+
+
+def _offer_canceled(
+    event_id: UUID, event: OfferCanceled, context: MessageContext
+) -> Iterator[NewNotification]:
+    notice = live.OfferCanceledNotice(
+        ride_id=event.ride_id,
+        offer_id=event.offer_id,
+        reason=event.reason,
+        message=context.texts_for(event.driver_id)(f"offer_gone_{event.reason}"),
+    )
+    yield NewNotification(event.driver_id, event_id, notice)
+
+
+def _no_drivers(
+    event_id: UUID, event: MatchingTimeout | NoDriversAvailable, context: MessageContext
+) -> Iterator[NewNotification]:
+    texts = context.texts_for(event.rider_id)
+    notice = live.NoDriversNotice(
+        ride_id=event.ride_id, title=texts("no_driver_title"), message=texts("no_driver")
+    )
+    yield NewNotification(event.rider_id, event_id, notice)
+
+
+def _confirmation_expired(
+    event_id: UUID, event: ConfirmationExpired, context: MessageContext
+) -> Iterator[NewNotification]:
+    notice = live.ConfirmationExpiredNotice(
+        confirmation_id=event.confirmation_id,
+        expired_at=event.expires_at,
+        message=context.texts_for(event.rider_id)("confirmation_over"),
+    )
+    yield NewNotification(event.rider_id, event_id, notice)
 
 
 def _matched(event_id: UUID, event: RideMatched, context: MessageContext) -> Iterator[NewNotification]:
@@ -146,42 +140,72 @@ def _matched(event_id: UUID, event: RideMatched, context: MessageContext) -> Ite
     yield NewNotification(event.driver_id, event_id, accepted_driver, about_id=event.rider_id)
 
 
-def _progress(event: RideArriving | RideStarted | RideReassigning, context: MessageContext) -> live.Notice:
-    texts = context.texts_for(event.rider_id)
-    if isinstance(event, RideArriving):
-        return live.ArrivingNotice(
-            ride_id=event.ride_id, arrived_at=event.arrived_at, message=texts("arriving")
-        )
-    if isinstance(event, RideStarted):
-        return live.StartedNotice(
-            ride_id=event.ride_id, started_at=event.started_at, message=texts("started")
-        )
-    return live.ReassigningNotice(
+def _arriving(event_id: UUID, event: RideArriving, context: MessageContext) -> Iterator[NewNotification]:
+    message = context.texts_for(event.rider_id)("arriving")
+    notice = live.ArrivingNotice(ride_id=event.ride_id, arrived_at=event.arrived_at, message=message)
+    yield NewNotification(event.rider_id, event_id, notice)
+
+
+def _started(event_id: UUID, event: RideStarted, context: MessageContext) -> Iterator[NewNotification]:
+    message = context.texts_for(event.rider_id)("started")
+    notice = live.StartedNotice(ride_id=event.ride_id, started_at=event.started_at, message=message)
+    yield NewNotification(event.rider_id, event_id, notice)
+
+
+def _reassigning(
+    event_id: UUID, event: RideReassigning, context: MessageContext
+) -> Iterator[NewNotification]:
+    notice = live.ReassigningNotice(
         ride_id=event.ride_id,
         reason=event.reason,
         deadline_at=event.deadline_at,
-        message=texts("reassigning"),
+        message=context.texts_for(event.rider_id)("reassigning"),
     )
+    yield NewNotification(event.rider_id, event_id, notice)
 
 
-def _completed(event: RideCompleted, user_id: UUID, context: MessageContext) -> live.CompletedNotice:
-    language = context.language_of(user_id)
+def _completed(event_id: UUID, event: RideCompleted, context: MessageContext) -> Iterator[NewNotification]:
     name = "completed_by_operator" if event.completed_by == "operator" else "completed"
-    return live.CompletedNotice(
-        ride_id=event.ride_id,
-        fare_cents=event.fare_cents,
-        completed_at=event.completed_at,
-        message=Texts(language)(name, fare=money(event.fare_cents, context.currency, language)),
-    )
+    for user_id in (event.rider_id, event.driver_id):
+        language = context.language_of(user_id)
+        notice = live.CompletedNotice(
+            ride_id=event.ride_id,
+            fare_cents=event.fare_cents,
+            completed_at=event.completed_at,
+            message=Texts(language)(name, fare=money(event.fare_cents, context.currency, language)),
+        )
+        yield NewNotification(user_id, event_id, notice)
 
 
-def _cancelled(event: RideCancelled, user_id: UUID, context: MessageContext) -> live.CancelledNotice:
-    texts = context.texts_for(user_id)
-    own = event.cancelled_by == ("passenger" if user_id == event.rider_id else "driver")
-    return live.CancelledNotice(
-        ride_id=event.ride_id,
-        cancelled_by=event.cancelled_by,
-        reason=event.reason,
-        cancelled_at=event.cancelled_at,
-        message=texts("cancelled_by_you" if own else f"cancelled_by_{event.cancelled_by}"),
-    )
+def _cancelled(event_id: UUID, event: RideCancelled, context: MessageContext) -> Iterator[NewNotification]:
+    if event.reason == NO_DRIVERS:
+        return
+    for user_id, side in ((event.rider_id, "passenger"), (event.driver_id, "driver")):
+        if user_id is None:
+            continue
+        by = "you" if event.cancelled_by == side else event.cancelled_by
+        notice = live.CancelledNotice(
+            ride_id=event.ride_id,
+            cancelled_by=event.cancelled_by,
+            reason=event.reason,
+            cancelled_at=event.cancelled_at,
+            message=context.texts_for(user_id)(f"cancelled_by_{by}"),
+        )
+        yield NewNotification(user_id, event_id, notice)
+
+
+DRIVE_ENDS = frozenset({RideReassigning, RideCompleted, RideCancelled})
+
+RIDE_NOTICES: Mapping[type[Event], NotificationsOf] = {
+    CandidateFound: _offered,
+    OfferCanceled: _offer_canceled,
+    MatchingTimeout: _no_drivers,
+    NoDriversAvailable: _no_drivers,
+    ConfirmationExpired: _confirmation_expired,
+    RideMatched: _matched,
+    RideArriving: _arriving,
+    RideStarted: _started,
+    RideReassigning: _reassigning,
+    RideCompleted: _completed,
+    RideCancelled: _cancelled,
+}
