@@ -30,9 +30,13 @@ class Notification:
     created_at: datetime
     read_at: datetime | None = None
 
-    def frame(self) -> str:
-        """Return the text frame for a socket."""
-        return f'{{"seq":{self.seq},"type":"{self.type}","data":{self.data}}}'
+    def frame(self) -> bytes:
+        return frame_of(self.seq, self.type, self.data)
+
+
+def frame_of(seq: int, type_: str, data: str) -> bytes:
+    """Return the text frame for a socket; `data` is JSON."""
+    return f'{{"seq":{seq},"type":"{type_}","data":{data}}}'.encode()
 
 
 class SourceEvent(NamedTuple):

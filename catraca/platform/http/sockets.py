@@ -8,7 +8,9 @@ from typing import Any
 import structlog
 from prometheus_client import Counter
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.exceptions import InvalidState
 from websockets.frames import CloseCode, Frame
+from websockets.http11 import Request
 
 from catraca.platform.errors import Busy
 from catraca.platform.http.connections import Connections
@@ -37,7 +39,10 @@ FAULTS: dict[int, str] = {CloseCode.INVALID_DATA: "bad_text", CloseCode.MESSAGE_
 
 
 class GuardedSocket(WebSocketsSansIOProtocol):
-    """A socket whose client must read what it is sent, and that closes without waiting for the client."""
+    """A socket whose client must read what it is sent, and that closes without waiting for the client.
+
+    The application finds `send_now` in the state of its connection.
+    """
 
     def __init__(self, *args: Any, counted: Connections, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -54,6 +59,25 @@ class GuardedSocket(WebSocketsSansIOProtocol):
         # It was a connection of HTTP until now, so there is room for it.
         self._key = self._counted.key_of(self.client)
         self._counted.add(self._key)
+
+    def handle_connect(self, event: Request) -> None:
+        super().handle_connect(event)
+        if not self.handshake_complete:  # else it was refused, and the application is not called
+            self.scope.setdefault("state", {})["send_now"] = self.send_now
+
+    def send_now(self, text: bytes) -> bool:
+        """Send a text frame without waiting; False if the client must read first, or is gone.
+
+        A task for each frame would take longer than the frame.
+        """
+        if self.close_sent or self.disconnected or not self.writable.is_set():
+            return False
+        try:
+            self.conn.send_text(text)
+        except InvalidState:  # the client has closed
+            return False
+        self.transport.write(b"".join(self.conn.data_to_send()))
+        return True
 
     def data_received(self, data: bytes) -> None:
         if self._deaf:

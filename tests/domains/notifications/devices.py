@@ -13,6 +13,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from catraca.domains.notifications import NOTIFICATIONS_CHANNEL, Hub, Notifier
+from catraca.domains.notifications.messages.model import Announcement
 from catraca.domains.notifications.model import Notification, SourceEvent
 from catraca.events import RideStarted
 from catraca.platform import redis_pubsub
@@ -161,13 +162,13 @@ class LiveServer:
 
         return Notifier(announce, currency="BRL")
 
-    async def notify(self, *events: Event, announced: bool = True) -> list[Notification]:
+    async def notify(self, *events: Event, announced: bool = True) -> list[Announcement]:
         """Insert notifications in one transaction, and announce them if `announced`."""
         sources = [SourceEvent(new_id(), event) for event in events]
         notifier = self.notifier(announced=announced)
         return await self.database.run(lambda db: notifier.notify(db, sources))
 
-    async def notify_user(self, user: Person, count: int, *, announced: bool = True) -> list[Notification]:
+    async def notify_user(self, user: Person, count: int, *, announced: bool = True) -> list[Announcement]:
         return await self.notify(*(started(user.id) for _ in range(count)), announced=announced)
 
     def device(self, user: Person, since: int | None = None, **options: Any) -> Any:
@@ -180,7 +181,7 @@ class LiveServer:
             " WHERE user_id = $1 ORDER BY seq",
             user.id,
         )
-        return [Notification(**row).frame() for row in rows]
+        return [Notification(**row).frame().decode() for row in rows]
 
     async def ticket(self, user: Person) -> str:
         answer = await self.api.post("/v1/ws/ticket", headers=user.headers)

@@ -64,7 +64,7 @@ async def _keep_notifying(live_server: LiveServer, user: Any) -> None:
 async def test_draining_hub_refuses_an_admitted_socket(parts: Parts) -> None:
     async with served(parts) as here, open_live_server(parts, here) as leaving:
         await leaving.hub.drain()
-        session = Session(None, "en", None, None, None)  # type: ignore[arg-type]
+        session = Session(None, "en", None, None, None, None)  # type: ignore[arg-type]
         with pytest.raises(Busy):
             await leaving.hub.join(session, since=None)
         assert not leaving.hub._sessions

@@ -298,7 +298,7 @@ async def test_page_has_the_same_data_as_the_socket(live_server: LiveServer) -> 
     (shown,) = (await get(live_server, ana))["items"]
     assert shown["data"]["message"] == "Your ride has begun. Have a good trip!"
     assert (shown["seq"], shown["type"], shown["read_at"]) == (1, "ride.started", None)
-    assert written.frame() in await live_server.frames_of(ana)
+    assert await live_server.frames_of(ana) == [written.frame.decode()]
 
 
 async def test_marking_as_read_is_idempotent_and_per_user(live_server: LiveServer) -> None:

@@ -21,10 +21,10 @@ class Announcement(msgspec.Struct, frozen=True, array_like=True):
 
     user_id: UUID
     seq: int
-    frame: str
+    frame: bytes
 
 
-encode_announcements = msgspec.msgpack.Encoder().encode
+encode_announcements = msgspec.msgpack.Encoder(uuid_format="bytes").encode
 decode_announcements = msgspec.msgpack.Decoder(list[Announcement]).decode
 
 

@@ -2,11 +2,13 @@
 
 import asyncio
 import contextvars
-from collections.abc import Awaitable, Callable, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
 from uuid import UUID
 
 import msgspec
-from prometheus_client import Counter
+import prometheus_client
 
 from catraca.domains import people, rides, scheduling
 from catraca.domains.notifications.messages import store
@@ -23,12 +25,15 @@ from catraca.domains.people import PersonalData, UserId
 from catraca.events import CandidateFound, RideMatched
 from catraca.events.appointments import AppointmentEvent
 from catraca.platform.database import Db
+from catraca.platform.event import Event
 
 MAX_UNREAD_COUNT = 1000
 MAX_MARKED = 1000
 MAX_EXPORTED = 1000
 
-NOTIFICATIONS = Counter("catraca_notifications_total", "Notifications inserted, by type.", ["type"])
+NOTIFICATIONS = prometheus_client.Counter(
+    "catraca_notifications_total", "Notifications inserted, by type.", ["type"]
+)
 
 Announce = Callable[[bytes], Awaitable[object]]
 
@@ -41,7 +46,7 @@ class Notifier:
         self._currency = currency
         self._announcing: set[asyncio.Task[object]] = set()
 
-    async def notify(self, db: Db, sources: Sequence[SourceEvent]) -> list[Notification]:
+    async def notify(self, db: Db, sources: Sequence[SourceEvent]) -> list[Announcement]:
         """Insert the notifications of these events, in order; announce them after the commit.
 
         Repeating an event raises; the inbox prevents it.
@@ -55,11 +60,18 @@ class Notifier:
         return inserted
 
     async def _load_context(self, db: Db, sources: Sequence[SourceEvent]) -> MessageContext:
-        events = [source.event for source in sources]
-        offers = [event.offer_id for event in events if isinstance(event, CandidateFound)]
-        matched = [rides.RideId(event.ride_id) for event in events if isinstance(event, RideMatched)]
-        appointments = [event for event in events if isinstance(event, AppointmentEvent)]
-        user_ids = {UserId(one) for event in events for one in users_in(event)}
+        by_type: dict[type[Event], list[Any]] = {}
+        for _, event in sources:
+            by_type.setdefault(type(event), []).append(event)
+        offers = [event.offer_id for event in by_type.get(CandidateFound, ())]
+        matched = [rides.RideId(event.ride_id) for event in by_type.get(RideMatched, ())]
+        appointments = [
+            event
+            for kind, events in by_type.items()
+            if issubclass(kind, AppointmentEvent)
+            for event in events
+        ]
+        user_ids = {UserId(one) for _, event in sources for one in users_in(event)}
         # Locked, so that no user is erased between this read and the insert.
         users = await people.lock_users(db, user_ids)
         return MessageContext(
@@ -76,19 +88,19 @@ class Notifier:
             currency=self._currency,
         )
 
-    async def _insert(self, db: Db, new: Sequence[NewNotification]) -> list[Notification]:
+    async def _insert(self, db: Db, new: Sequence[NewNotification]) -> list[Announcement]:
         inserted = await store.insert_notifications(db, new)
         if self._pushes:
-            pairs = zip(new, inserted, strict=True)
-            await schedule_pushes(db, [row for one, row in pairs if not one.quiet])
-        db.after_commit(lambda: self._announce_soon(inserted))
+            await schedule_pushes(db, [(one, row.seq) for one, row in zip(new, inserted, strict=True)])
+        types = Counter(one.notice.type for one in new)
+        db.after_commit(lambda: self._announce_soon(inserted, types))
         return inserted
 
-    def _announce_soon(self, inserted: Sequence[Notification]) -> None:
+    def _announce_soon(self, inserted: Sequence[Announcement], types: Mapping[str, int]) -> None:
         """Announce in a task of its own. A lost announcement only delays: the hubs also poll."""
-        for one in inserted:
-            NOTIFICATIONS.labels(one.type).inc()
-        payload = encode_announcements([Announcement(one.user_id, one.seq, one.frame()) for one in inserted])
+        for type_, count in types.items():
+            NOTIFICATIONS.labels(type_).inc(count)
+        payload = encode_announcements(inserted)
 
         async def announce() -> object:
             return await self._announce(payload)

@@ -6,7 +6,8 @@ from uuid import UUID
 
 import msgspec
 
-from catraca.domains.notifications.model import NewNotification, Notification
+from catraca.domains.notifications.messages.model import Announcement
+from catraca.domains.notifications.model import NewNotification, Notification, frame_of
 from catraca.domains.notifications.ride_notices.model import EndedDrive
 from catraca.platform.database import Db, Row
 from catraca.platform.database.invariants import ConstraintHeld, Invariant, Rule
@@ -15,8 +16,9 @@ PRUNED_AT_ONCE = 2000
 COLUMNS = "user_id, seq, type, data::text AS data, created_at, read_at"
 
 
-async def insert_notifications(db: Db, new: Sequence[NewNotification]) -> list[Notification]:
+async def insert_notifications(db: Db, new: Sequence[NewNotification]) -> list[Announcement]:
     """Insert rows with each user's next numbers, in the given order; return them in that order."""
+    data = [msgspec.json.encode(one.notice).decode() for one in new]
     rows = await db.fetch(
         "WITH new AS ("
         "   SELECT * FROM unnest($1::uuid[], $2::text[], $3::text[], $4::uuid[], $5::uuid[], $6::uuid[])"
@@ -33,15 +35,18 @@ async def insert_notifications(db: Db, new: Sequence[NewNotification]) -> list[N
         "     + row_number() OVER (PARTITION BY user_id ORDER BY place),"
         "   type, data::json, event_id, about_id, offer_id"
         " FROM new JOIN heads USING (user_id) ORDER BY place"
-        " RETURNING user_id, seq, type, data::text AS data, created_at, read_at",
+        " RETURNING seq",
         [one.user_id for one in new],
         [one.notice.type for one in new],
-        [msgspec.json.encode(one.notice).decode() for one in new],
+        data,
         [one.event_id for one in new],
         [one.about_id for one in new],
         [one.offer_id for one in new],
     )
-    return [_notification(row) for row in rows]
+    return [
+        Announcement(one.user_id, row["seq"], frame_of(row["seq"], one.notice.type, json))
+        for one, json, row in zip(new, data, rows, strict=True)
+    ]
 
 
 async def read_since(db: Db, wanted: Sequence[tuple[UUID, int]], *, limit: int) -> list[list[Notification]]:

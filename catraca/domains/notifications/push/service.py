@@ -9,7 +9,7 @@ from uuid import UUID
 import msgspec
 from prometheus_client import Counter
 
-from catraca.domains.notifications.model import Notification
+from catraca.domains.notifications.model import NewNotification
 from catraca.domains.notifications.push import store
 from catraca.domains.notifications.push.errors import PushEndpointRefused, PushEndpointTaken, PushKeysInvalid
 from catraca.domains.notifications.push.store import Device, PendingPush
@@ -109,20 +109,22 @@ async def prune_devices(db: Db, *, limit: int = 1000) -> int:
     return await store.prune_ended(db, limit=limit)
 
 
-async def schedule_pushes(db: Db, notifications: Sequence[Notification]) -> None:
-    """Record one `PushDue` event for each device of each reader."""
-    pushed = [one for one in notifications if one.type in PUSHED_TYPES]
+async def schedule_pushes(db: Db, numbered: Sequence[tuple[NewNotification, int]]) -> None:
+    """Record one `PushDue` event for each device of each reader of these notifications and their numbers."""
+    pushed = [
+        (one.user_id, seq) for one, seq in numbered if not one.quiet and one.notice.type in PUSHED_TYPES
+    ]
     if not pushed:
         return
-    devices = await store.subscriptions_of(db, {one.user_id for one in pushed})
+    devices = await store.subscriptions_of(db, {user_id for user_id, _ in pushed})
     if devices:
         await outbox.record(
             db,
             *(
-                PushDue(subscription_id=subscription_id, user_id=one.user_id, seq=one.seq)
-                for one in pushed
+                PushDue(subscription_id=subscription_id, user_id=reader_id, seq=seq)
+                for reader_id, seq in pushed
                 for user_id, subscription_id in devices
-                if user_id == one.user_id
+                if user_id == reader_id
             ),
         )
 

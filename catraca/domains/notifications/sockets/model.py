@@ -45,7 +45,7 @@ class LatestPositions:
 
     def updates(
         self, positions: Sequence[ShownPosition], *, at: datetime
-    ) -> Iterator[tuple[ShownPosition, str]]:
+    ) -> Iterator[tuple[ShownPosition, bytes]]:
         """Yield the positions to show, each with its frame; drop stale and superseded ones."""
         for position in positions:
             if position.is_stale(at) or not position.supersedes(self._latest.get(position.ride_id)):
@@ -60,7 +60,7 @@ class LatestPositions:
             del self._latest[next(iter(self._latest))]
 
 
-def _frame(position: ShownPosition) -> str:
+def _frame(position: ShownPosition) -> bytes:
     data = {
         "ride_id": position.ride_id,
         "driver_id": position.driver_id,
@@ -70,4 +70,4 @@ def _frame(position: ShownPosition) -> str:
         "heading_degrees": position.heading_degrees,
         "speed_mps": position.speed_mps,
     }
-    return msgspec.json.encode({"type": "position", "data": data}).decode()
+    return msgspec.json.encode({"type": "position", "data": data})

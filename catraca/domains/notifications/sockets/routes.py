@@ -21,7 +21,7 @@ from catraca.domains.notifications.sockets.errors import (
 from catraca.domains.notifications.sockets.model import decode_message
 from catraca.domains.notifications.sockets.schemas import TicketOut
 from catraca.domains.notifications.sockets.service import SocketCommands, issue_ticket, use_ticket
-from catraca.domains.notifications.sockets.session import Disconnected, Session
+from catraca.domains.notifications.sockets.session import Disconnected, SendNow, Session
 from catraca.platform.auth import Authenticator, Principal
 from catraca.platform.database import Database
 from catraca.platform.errors import Busy, Refusal, RequestInvalid, Unauthenticated
@@ -160,9 +160,9 @@ def _since(websocket: WebSocket) -> int | None:
 
 
 def _session(websocket: WebSocket, principal: Principal, parts: SocketParts) -> Session:
-    async def send(frame: str) -> None:
+    async def send(frame: bytes) -> None:
         try:
-            await websocket.send({"type": "websocket.send", "text": frame})
+            await websocket.send({"type": "websocket.send", "text": frame.decode()})
         except (WebSocketDisconnect, RuntimeError, OSError) as error:
             raise Disconnected from error
 
@@ -173,7 +173,8 @@ def _session(websocket: WebSocket, principal: Principal, parts: SocketParts) -> 
             raise Disconnected from error
 
     language = negotiate(websocket.headers.get("accept-language"))
-    return Session(principal, language, send, close, parts.commands.hub.read_since)
+    send_now: SendNow = websocket.state.send_now
+    return Session(principal, language, send, send_now, close, parts.commands.hub.read_since)
 
 
 async def _read_messages(websocket: WebSocket, session: Session, parts: SocketParts) -> None:

@@ -1,13 +1,12 @@
 """One socket: sends its user's notifications in order and once.
 
-The state is the number of the last one sent. An announcement with the next number is sent at once. After a
-gap (a lost announcement, too many at once, a slow reader) rows are read from the database instead, so a
-session needs little memory however far behind it is.
+The state is the number of the last one sent. An announcement with the next number is sent at once, without a
+task. After a gap (a lost announcement, a client that does not keep up) rows are read from the database
+instead, so a session needs little memory however far behind it is.
 """
 
 import asyncio
 import contextvars
-from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -28,13 +27,14 @@ log = structlog.get_logger()
 
 ENDED = Counter("catraca_ws_ended_total", "Sockets closed by the server, by reason.", ["reason"])
 
-# Announcements waiting to be sent; beyond it rows are read.
-MAX_QUEUED = 32
 PAGE_ROWS = 50
 RETRY_SECONDS = 0.5
 INTERNAL_ERROR = 1011
 
-Send = Callable[[str], Awaitable[None]]
+# Frames are JSON as bytes.
+Send = Callable[[bytes], Awaitable[None]]
+# Returns False if nothing was sent: the client must read first, or is gone.
+SendNow = Callable[[bytes], bool]
 Close = Callable[[int, str], Awaitable[None]]
 ReadSince = Callable[[tuple[UUID, int]], Awaitable[list[Notification]]]
 
@@ -48,15 +48,15 @@ class Session:
     principal: Principal
     language: Language
     send: Send
+    send_now: SendNow
     close: Close
     read_since: ReadSince
     seq: int = -1  # the last one sent; -1: not greeted yet
     closed: bool = False
     rides: set[UUID] = field(default_factory=set[UUID])
     sent_at_seconds: float = field(default_factory=monotonic_seconds)
-    _queued: deque[tuple[int, str]] = field(default_factory=deque[tuple[int, str]])
-    _positions: dict[UUID, tuple[ShownPosition, str]] = field(
-        default_factory=dict[UUID, tuple[ShownPosition, str]]
+    _positions: dict[UUID, tuple[ShownPosition, bytes]] = field(
+        default_factory=dict[UUID, tuple[ShownPosition, bytes]]
     )
     _behind: bool = False
     _delivering: asyncio.Task[None] | None = None
@@ -71,26 +71,23 @@ class Session:
         self.seq = seq
         self.catch_up()
 
-    def announce(self, seq: int, frame: str) -> None:
+    def announce(self, seq: int, frame: bytes) -> None:
         """Send an announced notification, if it is the next one; else read the rows."""
         if self.seq < 0 or seq <= self.seq:
             return  # `greet` reads the rows itself; or it is sent already
-        expected = max(self.seq, self._queued[-1][0] if self._queued else 0) + 1
-        if self._behind or seq > expected or len(self._queued) == MAX_QUEUED:
+        if seq == self.seq + 1 and self._send_now(frame):
+            self.seq = seq
+        else:
             self.catch_up()
-        elif seq == expected:
-            self._queued.append((seq, frame))
-            self._ensure_delivering()
 
-    def show_position(self, position: ShownPosition, frame: str) -> None:
+    def show_position(self, position: ShownPosition, frame: bytes) -> None:
         """Send the position. Of a ride's unsent positions only the newest is sent, and none that is stale."""
-        if self.seq >= 0:
+        if self.seq >= 0 and not self._send_now(frame):
             self._positions[position.ride_id] = (position, frame)
             self._ensure_delivering()
 
     def catch_up(self) -> None:
         """Read the rows after the last one sent."""
-        self._queued.clear()
         self._behind = True
         self._ensure_delivering()
 
@@ -99,7 +96,7 @@ class Session:
         message = {"type": kind, "data": data}
         if message_id is not None:
             message["id"] = message_id
-        await self._send(msgspec.json.encode(message).decode())
+        await self._send(msgspec.json.encode(message))
 
     async def end(self, code: int, reason: str) -> None:
         """Close the socket once. Unsent notifications stay in the database for the next socket."""
@@ -118,22 +115,33 @@ class Session:
         if task is not None and task is not asyncio.current_task():
             task.cancel()
 
-    async def _send(self, frame: str) -> None:
+    async def _send(self, frame: bytes) -> None:
         self.sent_at_seconds = monotonic_seconds()
         await self.send(frame)
 
+    def _send_now(self, frame: bytes) -> bool:
+        """Send without waiting; False if earlier frames wait, or the client does not keep up or is gone."""
+        if self._delivering is not None or self.closed:
+            return False
+        try:
+            sent = self.send_now(frame)
+        except Exception:  # must not reach the hub and its other sockets; `send` closes the socket
+            log.exception("delivery_failed")
+            return False
+        if sent:
+            self.sent_at_seconds = monotonic_seconds()
+        return sent
+
     def _ensure_delivering(self) -> None:
         if self._delivering is None and not self.closed:
-            # A task only while there is something to send: an idle socket needs none.
+            # A task only while rows are read or the client does not keep up.
             self._delivering = asyncio.create_task(self._deliver(), context=contextvars.Context())
 
     async def _deliver(self) -> None:
         try:
-            while not self.closed and (self._behind or self._queued or self._positions):
+            while not self.closed and (self._behind or self._positions):
                 if self._behind:
                     await self._read_rows()
-                elif self._queued:
-                    await self._send_next(*self._queued.popleft())
                 else:
                     await self._send_positions()
         except Disconnected:
@@ -159,7 +167,7 @@ class Session:
         if len(rows) == PAGE_ROWS:
             self._behind = True
 
-    async def _send_next(self, seq: int, frame: str) -> None:
+    async def _send_next(self, seq: int, frame: bytes) -> None:
         if self.closed:
             raise Disconnected
         if seq <= self.seq:
