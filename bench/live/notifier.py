@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from time import monotonic, perf_counter, process_time
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import msgspec
 
@@ -12,7 +12,8 @@ from catraca.domains.notifications.model import SourceEvent
 from catraca.events import TOPOLOGY, RideStarted
 from catraca.platform import redis_pubsub
 from catraca.platform.clock import now
-from catraca.platform.database import Database, Db
+from catraca.platform.database import PREFER_INDEXES, Database, Db
+from catraca.platform.ids import new_id
 from catraca.platform.redis_client import RedisClient, RedisLimits
 
 # As many as the notifier takes from its queue at a time.
@@ -46,6 +47,8 @@ class NotifierLoad:
         self._notifier = Notifier(self._announce, currency="BRL")
         self._redis = redis
         self._times: dict[UUID, list[float]] = {one: [] for one in orders.people}
+        # Made before the clock starts: the role gets its events from a queue.
+        self._events = [_event(one) for _ in range(orders.each) for one in orders.people]
         # Committed and not yet announced.
         self._unannounced = 0
         self._all_announced = asyncio.Event()
@@ -67,40 +70,33 @@ class NotifierLoad:
         )
 
     async def _notify_in_batches(self) -> None:
-        recipients = [one for _ in range(self._orders.each) for one in self._orders.people]
-        for start in range(0, len(recipients), BATCH):
-            await self._notify(recipients[start : start + BATCH])
+        for start in range(0, len(self._events), BATCH):
+            await self._notify(self._events[start : start + BATCH])
 
     async def _notify_at_pace(self, a_second: float) -> None:
         """Start each at its time, in its own transaction, without waiting for the one before."""
         began = perf_counter()
         tasks: list[asyncio.Task[None]] = []
-        for number in range(self._orders.each * len(self._orders.people)):
+        for number, event in enumerate(self._events):
             await asyncio.sleep(max(0.0, began + number / a_second - perf_counter()))
-            person = self._orders.people[number % len(self._orders.people)]
-            tasks.append(asyncio.create_task(self._notify([person])))
+            tasks.append(asyncio.create_task(self._notify([event])))
         await asyncio.gather(*tasks)
 
-    async def _notify(self, people: Sequence[UUID]) -> None:
-        sources = [
-            SourceEvent(
-                uuid4(), RideStarted(ride_id=uuid4(), rider_id=one, driver_id=one, round=1, started_at=now())
-            )
-            for one in people
-        ]
+    async def _notify(self, events: Sequence[RideStarted]) -> None:
+        sources = [SourceEvent(event.ride_id, event) for event in events]
 
         async def work(db: Db) -> None:
-            db.after_commit(lambda: self._note(people))
+            db.after_commit(lambda: self._note(events))
             await self._notifier.notify(db, sources)
 
         await self._database.run(work)
 
-    def _note(self, people: Sequence[UUID]) -> None:
+    def _note(self, events: Sequence[RideStarted]) -> None:
         at = monotonic()
         self._unannounced += 1
         self._all_announced.clear()
-        for one in people:
-            self._times[one].append(at)
+        for event in events:
+            self._times[event.rider_id].append(at)
 
     async def _announce(self, payload: bytes) -> object:
         began = perf_counter()
@@ -113,8 +109,12 @@ class NotifierLoad:
                 self._all_announced.set()
 
 
+def _event(user_id: UUID) -> RideStarted:
+    return RideStarted(ride_id=new_id(), rider_id=user_id, driver_id=user_id, round=1, started_at=now())
+
+
 async def notify(orders: Orders) -> NotifyResult:
-    database = await Database.open(orders.database_url)
+    database = await Database.open(orders.database_url, planning=PREFER_INDEXES)
     # A long limit, so that a busy machine causes no timeouts.
     redis = RedisClient(orders.redis_url, limits=RedisLimits(answer_seconds=10))
     try:
