@@ -7,7 +7,6 @@ from time import perf_counter
 from uuid import UUID, uuid4
 
 from bench.live.loads import FRAME, SOCKETS
-from bench.live.notifier import BATCH
 from catraca.domains.notifications import Hub
 from catraca.domains.notifications.messages.model import Announcement, encode_announcements
 from catraca.domains.notifications.sockets.session import Session
@@ -41,12 +40,8 @@ async def hub_microseconds(database_url: str) -> float:
         await hub.join(session, since=None)
     while any(session._delivering for session in sessions):  # noqa: SLF001, ASYNC110 - reads of the greeting
         await asyncio.sleep(0.001)
-    payloads = [
-        _payload(people[start : start + BATCH], seq)
-        for seq in range(1, ROUNDS + 1)
-        for start in range(0, SOCKETS, BATCH)
-    ]
-    left = len(payloads) * BATCH
+    payloads = [_payload(people, seq) for seq in range(1, ROUNDS + 1)]
+    left = ROUNDS * SOCKETS
     began = perf_counter()
     for payload in payloads:
         hub._on_announcements(payload)  # noqa: SLF001 - what its listener calls
@@ -57,7 +52,7 @@ async def hub_microseconds(database_url: str) -> float:
     for session in sessions:
         hub.leave(session)
     await database.close()
-    return taken / (len(payloads) * BATCH) * 1e6
+    return taken / (ROUNDS * SOCKETS) * 1e6
 
 
 def _payload(people: list[UUID], seq: int) -> bytes:
