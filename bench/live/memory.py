@@ -12,8 +12,9 @@ from bench.live.loads import some_people, tokens_of
 from bench.server_processes import Server, serve
 from tests.servers import Stack, until
 
-SOCKETS = (0, 1000, 2000)
-FILES = 8192
+SOCKETS = (0, 1000, 2000, 10_000)
+# Each process of the benchmark holds at most one end of each socket.
+FILES = 12_000
 SETTLE_SECONDS = 3
 
 

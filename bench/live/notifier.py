@@ -1,6 +1,7 @@
 """Inserts notifications as the notifier role does: a batch, a transaction, an announcement."""
 
 import asyncio
+import gc
 from collections.abc import Sequence
 from time import monotonic, perf_counter, process_time
 from uuid import UUID
@@ -47,8 +48,9 @@ class NotifierLoad:
         self._notifier = Notifier(self._announce, currency="BRL")
         self._redis = redis
         self._times: dict[UUID, list[float]] = {one: [] for one in orders.people}
-        # Made before the clock starts: the role gets its events from a queue.
+        # Made before the clock starts: the role gets its events from a queue, and holds few of them.
         self._events = [_event(one) for _ in range(orders.each) for one in orders.people]
+        gc.freeze()
         # Committed and not yet announced.
         self._unannounced = 0
         self._all_announced = asyncio.Event()
