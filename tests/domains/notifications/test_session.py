@@ -76,11 +76,21 @@ async def test_unread_announcements_are_read_from_rows_later() -> None:
     await asyncio.sleep(0)
     assert peer.sent == []
     peer.reads.set()
-    # Not before the frames that wait.
-    session.announce(4, frame_of(4))
-    peer.rows = 4
     await until(lambda: session._delivering is None)
-    assert peer.sent == [frame_of(seq) for seq in range(1, 5)]
+    assert peer.sent == [frame_of(1), frame_of(2), frame_of(3)]
+
+
+async def test_announcement_does_not_overtake_a_waiting_frame() -> None:
+    peer = Peer(rows=1)
+    session = peer.session()
+    session.announce(1, frame_of(1))
+    await until(lambda: session.seq == 1)
+    assert peer.sent == [], "the client does not read yet"
+    peer.rows = 2
+    peer.reads.set()
+    session.announce(2, frame_of(2))
+    await until(lambda: session._delivering is None)
+    assert peer.sent == [frame_of(1), frame_of(2)]
 
 
 async def test_stale_positions_are_dropped_after_a_stall() -> None:
