@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from catraca.domains.rides import CancellationRule
-from catraca.domains.rides.requests.store import pause_of
+from catraca.domains.rides.requests.store import read_obstacle
 from catraca.platform.database import Database
 from tests.conftest import bearer
 from tests.domains.rides.desk import WAY, Desk
@@ -64,7 +64,7 @@ async def test_pause_doubles_up_to_five_minutes(desk: Desk) -> None:
     for _ in range(11):
         await request_and_cancel(desk, passenger_id)
         async with desk.database.connection() as db:
-            _, seconds = await pause_of(db, passenger_id, RULE)
+            seconds = (await read_obstacle(db, passenger_id, RULE)).pause_seconds
         pauses.append(seconds)
         await pass_time(desk, passenger_id, timedelta(seconds=seconds))
     wanted = [0, 0, 0, 15, 30, 60, 120, 240, 300, 300, 300]

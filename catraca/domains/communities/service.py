@@ -202,6 +202,13 @@ class Fences:
         self._index = FenceIndex({})
         self._loading = asyncio.Lock()
 
+    async def version(self, db: Db, community_id: CommunityId, version: int) -> Community:
+        """Like `read_community_version`, from memory if it is the present version here: versions never change."""
+        fence = self._index.get(community_id)
+        if fence is not None and fence.community.version == version:
+            return fence.community
+        return await read_community_version(db, community_id, version)
+
     async def current(self, db: Db) -> FenceIndex:
         """The present index: one short query, and the fences that changed since the last call."""
         revision = await store.current_revision(db)

@@ -68,7 +68,7 @@ class ConfirmationTokens:
 
     def token_of(self, confirmation_id: UUID) -> str:
         """64 hexadecimal digits; only their hash is stored."""
-        return hmac.new(self._key, confirmation_id.bytes, hashlib.sha256).hexdigest()
+        return hmac.digest(self._key, confirmation_id.bytes, "sha256").hex()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

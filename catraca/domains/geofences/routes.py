@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Depends, Request, Response
-from fastapi.responses import JSONResponse
 
 from catraca.domains import people
 from catraca.domains.geofences.errors import ConfirmationContradicted, ConfirmationTokenInvalid
@@ -149,5 +148,5 @@ def _with_body_names(refusal: Refusal) -> Refusal:
 
 
 def _localized(status: int, answer: LocalizedOut, language: Language) -> Response:
-    content = answer.model_dump(mode="json", by_alias=True)
-    return JSONResponse(content, status, headers={"content-language": language})
+    content = answer.model_dump_json(by_alias=True)
+    return Response(content, status, {"content-language": language}, "application/json")

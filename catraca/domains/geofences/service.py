@@ -96,31 +96,38 @@ class CommunityRides:
         self, db: Db, request: CommunityRequest, passenger_id: UserId, community: Community, *, by: UUID
     ) -> ConfirmationNeeded:
         tier, nearest = await self._next_tier(db, request, passenger_id, community)
-        overdue_id = await store.overdue_confirmation(db, request, passenger_id=passenger_id)
-        if overdue_id is not None:
-            await expire_confirmation(db, overdue_id)
-        seconds = community.rules.confirmation_ttl_seconds
-        confirmation_id = ConfirmationId(new_id())
-        confirmation, is_new = await store.insert_confirmation(
-            db,
-            confirmation_id,
-            request,
-            passenger_id=passenger_id,
-            token_hash=token_digest(self._tokens.token_of(confirmation_id)),
-            community=community,
-            tier=tier,
-            ttl=self._terms.confirmation_ttl if seconds is None else timedelta(seconds=seconds),
-        )
+        confirmation, is_new = await self._open_confirmation(db, request, passenger_id, community, tier)
         # After the insert, which waits for a concurrent confirmation of the same request.
         await rides.refuse_request(db, passenger_id, cancellations=self._terms.cancellations)
         if not is_new:
             # The terms of the first request hold; the nearest driver is the present one.
-            community = await _community_of(db, confirmation)
+            community = await self._community_of(db, confirmation)
             circle = communities.search_circles(community, confirmation.tier)[-1]
             nearest = await self._nearest(db, confirmation.asked, passenger_id, circle)
         await record_issue(db, confirmation, is_new=is_new, by=by)
         changes = self._changes(request, community, confirmation.tier, nearest)
         return ConfirmationNeeded(confirmation, self._tokens.token_of(confirmation.id), changes)
+
+    async def _open_confirmation(
+        self, db: Db, request: CommunityRequest, passenger_id: UserId, community: Community, tier: Tier
+    ) -> tuple[Confirmation, bool]:
+        """The open confirmation of this request, and True if it is new. An overdue one expires first."""
+        seconds = community.rules.confirmation_ttl_seconds
+        while True:
+            confirmation_id = ConfirmationId(new_id())
+            found = await store.insert_confirmation(
+                db,
+                confirmation_id,
+                request,
+                passenger_id=passenger_id,
+                token_hash=token_digest(self._tokens.token_of(confirmation_id)),
+                community=community,
+                tier=tier,
+                ttl=self._terms.confirmation_ttl if seconds is None else timedelta(seconds=seconds),
+            )
+            if not found.is_overdue:
+                return found.confirmation, found.is_new
+            await expire_confirmation(db, found.confirmation.id)
 
     async def _next_tier(
         self, db: Db, request: CommunityRequest, passenger_id: UserId, community: Community
@@ -161,25 +168,21 @@ class CommunityRides:
         the ride has the home fare.
         """
         token_hash, ride_id = token_digest(token), RideId(new_id())
-        found = await store.read_confirmation(db, token_hash, passenger_id=passenger_id)
+        used = await store.use_by_token(db, token_hash, fields, passenger_id=passenger_id, ride_id=ride_id)
+        if used is not None:
+            return await self._create_confirmed(db, used, by=by)
+        # If another transaction is using it, the read waits for that one to end.
+        found = await store.read_after_lock(db, token_hash, passenger_id=passenger_id)
         if found is None:
             return await refuse_token(db, passenger_id, by=by)
         different = [name for name, value in fields.items() if getattr(found.asked, name) != value]
         if different:
             return await refuse(db, ConfirmationContradicted(fields=different), found, by=by)
-        if found.ride_id is None:
-            used = await store.use_by_token(db, token_hash, passenger_id=passenger_id, ride_id=ride_id)
-            if used is not None:
-                return await self._create_confirmed(db, used, by=by)
-            # It expired, or another transaction used it: the read waits for that one to end.
-            found = await store.read_after_lock(db, token_hash, passenger_id=passenger_id)
-        if found is None:  # Deleted after the first read.
-            return await refuse_token(db, passenger_id, by=by)
         return await repeat_answer(db, found, by=by)
 
     async def _create_confirmed(self, db: Db, confirmation: Confirmation, *, by: UUID) -> RideCreated:
         request, passenger_id = confirmation.asked, confirmation.passenger_id
-        community = await _community_of(db, confirmation)
+        community = await self._community_of(db, confirmation)
         at_home = await self._nearest(db, request, passenger_id, frozenset({community.id})) is not None
         # The ride keeps the confirmed tier: the community's own drivers are asked first in every tier.
         priced_as: Tier = "home" if at_home else confirmation.tier
@@ -205,6 +208,10 @@ class CommunityRides:
             ride_id=confirmation.ride_id if confirmation else None,
         )
 
+    async def _community_of(self, db: Db, confirmation: Confirmation) -> Community:
+        """As it was when the confirmation was issued."""
+        return await self._fences.version(db, confirmation.community_id, confirmation.community_version)
+
     async def _nearest(
         self, db: Db, request: CommunityRequest, passenger_id: UserId, circle: CommunityFilter
     ) -> NearbyDriver | None:
@@ -226,10 +233,3 @@ def _ride_request(
 ) -> RideRequest:
     prices = community.prices_for(priced_as)
     return replace(request.to_ride_request(), community=community, tier=tier, prices=prices)
-
-
-async def _community_of(db: Db, confirmation: Confirmation) -> Community:
-    """As it was when the confirmation was issued."""
-    return await communities.read_community_version(
-        db, confirmation.community_id, confirmation.community_version
-    )

@@ -162,7 +162,7 @@ async def test_unknown_and_foreign_tokens_run_the_same_queries(village: Village)
             recorded = RecordedDb(db)
             await service.confirm_ride(recorded, token, {}, passenger_id=passenger_id, by=passenger_id)
         costs[name] = recorded.queries
-    assert len(costs["unknown"]) == 2, "one read, and one audit entry"
+    assert len(costs["unknown"]) == 3, "the use, the read, and the audit entry"
     assert all("token_hash = $2" in queries[0][0] for queries in costs.values())
     for name, queries in costs.items():
         assert queries == costs["unknown"], name

@@ -1,7 +1,11 @@
 """Every statement on ride_confirmations. A transaction that uses one locks its row and creates the ride."""
 
+from collections.abc import Mapping
 from datetime import timedelta
+from typing import NamedTuple
 from uuid import UUID
+
+import msgspec
 
 from catraca.domains.communities import Community, Tier
 from catraca.domains.geofences.model import (
@@ -23,6 +27,13 @@ COLUMNS = (
 )
 
 
+class OpenConfirmation(NamedTuple):
+    confirmation: Confirmation
+    is_new: bool
+    # Past its time, and not yet marked as expired.
+    is_overdue: bool
+
+
 async def insert_confirmation(
     db: Db,
     confirmation_id: ConfirmationId,
@@ -33,8 +44,8 @@ async def insert_confirmation(
     community: Community,
     tier: Tier,
     ttl: timedelta,
-) -> tuple[Confirmation, bool]:
-    """The open confirmation of this request, locked; True if it is new. A request has one at a time."""
+) -> OpenConfirmation:
+    """The open confirmation of this request, locked. A request has one at a time."""
     row = await db.fetchrow(
         "INSERT INTO ride_confirmations AS c (id, passenger_id, token_hash, asked, asked_hash, community_id,"  # noqa: S608
         "   community_version, tier, expires_at)"
@@ -42,7 +53,7 @@ async def insert_confirmation(
         " ON CONFLICT (passenger_id, asked_hash) WHERE used_at IS NULL AND expired_at IS NULL"
         # Changes nothing: it locks and returns the existing row.
         " DO UPDATE SET tier = c.tier"
-        f" RETURNING {COLUMNS}",
+        f" RETURNING {COLUMNS}, expires_at <= clock_timestamp() AS is_overdue",
         confirmation_id,
         passenger_id,
         token_hash,
@@ -54,8 +65,9 @@ async def insert_confirmation(
         ttl,
     )
     assert row is not None
-    found = _confirmation(row)
-    return found, found.id == confirmation_id
+    columns = dict(row)
+    is_overdue = columns.pop("is_overdue")
+    return OpenConfirmation(_confirmation(columns), columns["id"] == confirmation_id, is_overdue)
 
 
 _USE = (
@@ -66,14 +78,18 @@ _USE = (
 
 
 async def use_by_token(
-    db: Db, token_hash: bytes, *, passenger_id: UserId, ride_id: RideId
+    db: Db, token_hash: bytes, fields: Mapping[str, object], *, passenger_id: UserId, ride_id: RideId
 ) -> Confirmation | None:
-    """Use the confirmation for this ride if it is unused and not expired; None if it is not.
+    """Use the confirmation for this ride if it is unused, not expired, and of a request with these fields.
 
-    A concurrent transaction waits until this one ends, and then finds it used.
+    Returns None if it is not. A concurrent transaction waits until this one ends, and then finds it used.
     """
     row = await db.fetchrow(
-        f"{_USE} AND token_hash = $2 RETURNING {COLUMNS}", passenger_id, token_hash, ride_id
+        f"{_USE} AND token_hash = $2 AND asked @> $4::jsonb RETURNING {COLUMNS}",
+        passenger_id,
+        token_hash,
+        ride_id,
+        msgspec.json.encode(fields).decode(),
     )
     return None if row is None else _confirmation(row)
 
@@ -88,17 +104,8 @@ async def use_by_request(
     return None if row is None else _confirmation(row)
 
 
-async def read_confirmation(db: Db, token_hash: bytes, *, passenger_id: UserId) -> Confirmation | None:
-    row = await db.fetchrow(
-        f"SELECT {COLUMNS} FROM ride_confirmations WHERE passenger_id = $1 AND token_hash = $2",  # noqa: S608
-        passenger_id,
-        token_hash,
-    )
-    return None if row is None else _confirmation(row)
-
-
 async def read_after_lock(db: Db, token_hash: bytes, *, passenger_id: UserId) -> Confirmation | None:
-    """Like `read_confirmation`, after a transaction that is using it has ended."""
+    """The confirmation, read after a transaction that is using it has ended."""
     row = await db.fetchrow(
         f"SELECT {COLUMNS} FROM ride_confirmations"  # noqa: S608
         " WHERE passenger_id = $1 AND token_hash = $2 FOR SHARE",
@@ -106,18 +113,6 @@ async def read_after_lock(db: Db, token_hash: bytes, *, passenger_id: UserId) ->
         token_hash,
     )
     return None if row is None else _confirmation(row)
-
-
-async def overdue_confirmation(
-    db: Db, request: CommunityRequest, *, passenger_id: UserId
-) -> ConfirmationId | None:
-    """The confirmation of this request that is past its time and not marked as expired."""
-    return await db.fetchval(
-        "SELECT id FROM ride_confirmations WHERE passenger_id = $1 AND asked_hash = $2 AND used_at IS NULL"
-        " AND expired_at IS NULL AND expires_at <= clock_timestamp()",
-        passenger_id,
-        request.digest(),
-    )
 
 
 async def expire(db: Db, confirmation_id: UUID) -> Confirmation | None:

@@ -52,12 +52,13 @@ async def request_ride(
 
 async def refuse_request(db: Db, passenger_id: UserId, *, cancellations: CancellationRule) -> None:
     """Raise the refusal if the passenger has an unfinished ride, or has to pause after cancellations."""
-    unfinished_id = await store.unfinished_ride_of(db, passenger_id)
-    if unfinished_id is not None:
-        raise RideAlreadyOpen(ride_id=unfinished_id)
-    count, seconds = await store.pause_of(db, passenger_id, cancellations)
-    if seconds > 0:
-        raise RideRequestsPaused(cancellations=count, retry_after_seconds=math.ceil(seconds))
+    obstacle = await store.read_obstacle(db, passenger_id, cancellations)
+    if obstacle.unfinished_id is not None:
+        raise RideAlreadyOpen(ride_id=obstacle.unfinished_id)
+    if obstacle.pause_seconds > 0:
+        raise RideRequestsPaused(
+            cancellations=obstacle.cancellations, retry_after_seconds=math.ceil(obstacle.pause_seconds)
+        )
 
 
 def quote_fare(request: RideRequest, tariff: Tariff) -> int | None:

@@ -1,6 +1,7 @@
 """Inserting rides."""
 
 from datetime import timedelta
+from typing import NamedTuple
 
 import msgspec
 
@@ -69,15 +70,27 @@ async def insert_ride(
     return None if row is None else to_ride(row)
 
 
-async def pause_of(db: Db, passenger_id: UserId, rule: CancellationRule) -> tuple[int, float]:
-    """Return the passenger's cancellations in the window, and the seconds until the next request."""
+class Obstacle(NamedTuple):
+    """What keeps a passenger from requesting a ride: an unfinished ride, or a pause after cancellations."""
+
+    unfinished_id: RideId | None
+    cancellations: int
+    pause_seconds: float
+
+
+async def read_obstacle(db: Db, passenger_id: UserId, rule: CancellationRule) -> Obstacle:
+    """Return the unfinished ride, the cancellations in the window, and the seconds of pause left, 0 or more."""
     row = await db.fetchrow(
-        f"WITH {_pause(passenger='$1', first=2)} SELECT count, seconds FROM pause",  # noqa: S608 - numbers of ours
+        f"""
+        WITH {_pause(passenger="$1", first=2)}
+        SELECT (SELECT id FROM rides WHERE passenger_id = $1 AND {UNFINISHED}) AS unfinished_id, count, seconds
+        FROM pause
+        """,  # noqa: S608 - constants only
         passenger_id,
         *_values(rule),
     )
     assert row is not None, "an aggregate has one row"
-    return row["count"], row["seconds"]
+    return Obstacle(row["unfinished_id"], row["count"], row["seconds"])
 
 
 def _pause(*, passenger: str, first: int) -> str:
