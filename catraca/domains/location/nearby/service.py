@@ -25,8 +25,10 @@ from catraca.platform.redis_client import RedisAway, RedisClient
 SEARCHES = Counter("catraca_location_searches_total", "Searches for nearby drivers.", ["source"])
 # The first search is within a part of the radius, which is enough where drivers are many.
 FIRST_PART = 4
-# How many more drivers than the limit are read first, and the growth while they are too few.
+# How many more drivers than the limit are read first, and the growth while they are too few. A small limit
+# has a small spare: most searches for one driver find one among the nearest six.
 SPARE = 16
+MOST_TIMES = 6
 GROWTH = 4
 MAX_MEMBERS = 100_000
 
@@ -162,7 +164,7 @@ async def _last_pings(
 
 
 def _batch_size(search: Search) -> int:
-    return 2 * search.limit + SPARE
+    return min(2 * search.limit + SPARE, MOST_TIMES * search.limit)
 
 
 def _position(driver_id: DriverId, ping: Ping, place: Place) -> DriverPosition:
