@@ -1,14 +1,17 @@
 """The PostgreSQL bus only: leases, the active consumer, and rows without a consumer."""
 
 import asyncio
+import json
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from typing import Any
 
 import asyncpg
 import pytest
 
 from catraca.platform.bus import Message
 from catraca.platform.bus.postgres import PostgresBus, subscription, tables
-from catraca.platform.database import Database, Db
+from catraca.platform.database import Database, Db, Row
 from catraca.platform.redis_client import RedisAway
 from tests.platform.bus.world import World
 from tests.servers import Stack, until
@@ -203,3 +206,51 @@ async def test_a_consumer_that_can_never_claim_fails_loudly(world: World, stack:
         await deaf.close()
     finally:
         await empty.close()
+
+
+async def test_claim_of_many_reads_only_what_it_claims(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The statistics are of an emptied queue: PostgreSQL expects one message."""
+    queue = world.queue("long", prefetch=500)
+    await world.open(queue)
+    async with world.database.connection() as db:
+        await db.execute("ANALYZE bus_messages")
+        await db.execute(
+            "INSERT INTO bus_messages (queue, message_id, exchange, routing_key, headers, body)"
+            " SELECT $1, gen_random_uuid(), $2, 'thing.happened', '{}', '' FROM generate_series(1, 20000)",
+            queue.name,
+            world.exchange,
+        )
+    plans: list[dict[str, Any]] = []
+    claim = tables.claim_messages
+
+    async def explain_and_claim(db: Db, *args: Any, **options: Any) -> Any:
+        plans.append(await explain(db, lambda explained: claim(explained, *args, **options)))
+        return await claim(db, *args, **options)
+
+    monkeypatch.setattr(tables, "claim_messages", explain_and_claim)
+    source = await world.bus.subscribe(queue, when_ready=world.database.is_up)
+    assert await source.next(500)
+    await source.close()
+    assert most_rows(plans[0]) <= 500
+
+
+async def explain(db: Db, work: Callable[[Any], Awaitable[object]]) -> dict[str, Any]:
+    """Run the one statement of `work` under EXPLAIN and roll it back; return its plan."""
+    found: list[str] = []
+
+    class Explained:
+        async def fetch(self, query: str, *args: object) -> list[Row]:
+            await db.execute("SAVEPOINT before")
+            found.append(await db.fetchval("EXPLAIN (ANALYZE, FORMAT JSON) " + query, *args))
+            await db.execute("ROLLBACK TO before")
+            return []
+
+    await work(Explained())
+    return json.loads(found[0])[0]["Plan"]
+
+
+def most_rows(plan: dict[str, Any]) -> float:
+    parts = (most_rows(part) for part in plan.get("Plans", ()))
+    return max(plan["Actual Rows"] * plan["Actual Loops"], *parts, 0)

@@ -10,7 +10,7 @@ from catraca.platform.bus.message import Delivery, each_once
 from catraca.platform.bus.postgres import tables
 from catraca.platform.bus.topology import Queue, Topology
 from catraca.platform.clock import monotonic_seconds
-from catraca.platform.database import Database, Db
+from catraca.platform.database import Database, Db, use_custom_plans
 from catraca.platform.errors import Refusal
 from catraca.platform.pauses import within
 
@@ -18,6 +18,9 @@ from catraca.platform.pauses import within
 LEASE_SECONDS = 5.0
 RENEW_SECONDS = 1.5
 POLL_SECONDS = 0.5
+# Claims of this many messages need a plan of their own (`use_custom_plans`). With old statistics PostgreSQL
+# expects fewer messages than such a claim takes, and then reads and sorts the whole queue for each claim.
+MANY_MESSAGES = 100
 
 
 def wake_topic(queue: str) -> str:
@@ -146,7 +149,7 @@ class PostgresSubscription:
 
     async def _claim(self, limit: int) -> list[Delivery]:
         try:
-            if self._queue.single_active:
+            if self._queue.single_active or limit >= MANY_MESSAGES:
                 claimed = await self._database.run(lambda db: self._claim_from(db, limit))
             else:
                 async with self._database.connection() as db:
@@ -163,6 +166,8 @@ class PostgresSubscription:
         if self._is_transient:
             return await tables.take_transient(db, name, limit=limit)
         await self._return_due(db)
+        if limit >= MANY_MESSAGES:
+            await use_custom_plans(db)
         if not self._queue.single_active:
             claimed = await tables.claim_messages(
                 db, name, lease=self._lease, lease_seconds=LEASE_SECONDS, limit=limit
