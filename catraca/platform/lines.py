@@ -13,6 +13,7 @@ EMAIL_PATTERN = (
     r"^[^\s@<>()\[\],;:\\\x22\u0000-\u001f\u007f]{1,64}"
     r"@([^\W_]([\w-]{0,61}[^\W_])?\.)+[^\W_]([\w-]{0,61}[^\W_])?$"
 )
+_LINE, _EMAIL = re.compile(LINE_PATTERN), re.compile(EMAIL_PATTERN)
 NAME_MAX_CHARACTERS = 120
 EMAIL_MAX_CHARACTERS = 254
 
@@ -30,9 +31,11 @@ def clean_line(text: str, *, max_characters: int) -> str:
     line = unicodedata.normalize("NFC", text).strip()
     if len(line) > max_characters:
         raise Malformed("text_too_long")
+    if line and line.isascii() and line.isprintable():
+        return line  # much faster than looking at each character
     if all(unicodedata.category(character) in ("Cf", "Zs") for character in line):
         raise Malformed("text_blank")
-    if not re.fullmatch(LINE_PATTERN, line):
+    if not _LINE.fullmatch(line):
         raise Malformed("text_unprintable")
     return line
 
@@ -47,7 +50,7 @@ def clean_email(text: str) -> str:
     # Folding may lengthen the address; the database indexes the folded form.
     if max(len(email), len(fold_email(email))) > EMAIL_MAX_CHARACTERS:
         raise Malformed("text_too_long")
-    if _has_invisible(email) or not re.fullmatch(EMAIL_PATTERN, email):
+    if _has_invisible(email) or not _EMAIL.fullmatch(email):
         raise Malformed("email_malformed")
     return email
 

@@ -36,8 +36,7 @@ class SignUpBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     language: Language = "pt-BR"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SignUp:
+class SignUp(msgspec.Struct, frozen=True, kw_only=True):
     id: UUID
     name: str
     email: str

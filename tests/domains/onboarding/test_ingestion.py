@@ -175,7 +175,7 @@ async def test_discard_rejects_only_unhandled_sign_ups(harness: SignUpHarness) -
     await harness.put(valid_message(handled))
     await harness.ingested(handled)
     for _ in range(2):
-        for one in (lost, replace(lost, id=handled)):
+        for one in (lost, msgspec.structs.replace(lost, id=handled)):
             await harness.parts.database.run(
                 lambda db, one=one: discard_sign_up(db, one.id, request_id=one.request_id)
             )

@@ -171,8 +171,14 @@ _OURS = (
 
 async def remove_messages(db: Db, queue: str, ids: Iterable[int], *, lease: UUID, alone: bool) -> set[int]:
     """Remove the messages that are still under this lease; returns their ids."""
-    rows = await db.fetch(_OURS + " RETURNING id", queue, list(ids), lease, alone)
-    return {row["id"] for row in rows}
+    removed = await db.fetchval(
+        "WITH ours AS (" + _OURS + " RETURNING id) SELECT array_agg(id) FROM ours",  # noqa: S608 - a constant
+        queue,
+        list(ids),
+        lease,
+        alone,
+    )
+    return set(removed or ())
 
 
 async def remember_messages(db: Db, queue: str, ids: Iterable[int], *, lease: UUID, alone: bool) -> set[UUID]:
