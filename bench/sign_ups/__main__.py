@@ -1,6 +1,7 @@
 """One measurement: `python -m bench.sign_ups WHAT COUNT`, with the servers' URLs in the environment."""
 
 import asyncio
+import gc
 import os
 import sys
 import tempfile
@@ -12,7 +13,9 @@ import uvloop
 from bench.sign_ups.bare import one_by_one_per_second, postgres_per_second, rabbitmq_per_second
 from bench.sign_ups.pipeline import rows_per_second
 from bench.sign_ups.world import add_users
+from catraca.cli import OBJECTS_BETWEEN_COLLECTIONS
 from catraca.platform.telemetry import configure_logging
+from catraca.roles.runner import settle_memory
 
 
 async def main(what: str, count: int) -> None:
@@ -34,5 +37,8 @@ async def main(what: str, count: int) -> None:
 
 if __name__ == "__main__":
     configure_logging("warning")
+    # As in every serving process.
+    gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
+    settle_memory()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(main(sys.argv[1], int(sys.argv[2])))
