@@ -203,7 +203,7 @@ class Fences:
         self._loading = asyncio.Lock()
 
     async def version(self, db: Db, community_id: CommunityId, version: int) -> Community:
-        """Like `read_community_version`, from memory if it is the present version here: versions never change."""
+        """Like `read_community_version`, from memory if it is there: versions never change."""
         fence = self._index.get(community_id)
         if fence is not None and fence.community.version == version:
             return fence.community

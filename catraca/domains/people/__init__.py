@@ -13,7 +13,7 @@ from catraca.domains.people.accounts.service import (
 from catraca.domains.people.credentials import store as _credentials
 from catraca.domains.people.credentials.service import offer_first_password
 from catraca.domains.people.drivers import store as _drivers
-from catraca.domains.people.drivers.service import approved_drivers, drivers_based_in, may_drive
+from catraca.domains.people.drivers.service import approved_drivers, may_drive
 from catraca.domains.people.email_changes import store as _email_changes
 from catraca.domains.people.model import User, UserId
 from catraca.domains.people.second_factor import store as _second_factor
@@ -37,7 +37,6 @@ __all__ = [
     "add_first_users",
     "add_users",
     "approved_drivers",
-    "drivers_based_in",
     "ensure_user",
     "get_user",
     "get_users",

@@ -208,9 +208,7 @@ async def test_a_consumer_that_can_never_claim_fails_loudly(world: World, stack:
         await empty.close()
 
 
-async def test_claim_of_many_reads_only_what_it_claims(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_claim_of_many_reads_only_what_it_claims(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The statistics are of an emptied queue: PostgreSQL expects one message."""
     queue = world.queue("long", prefetch=500)
     await world.open(queue)

@@ -16,16 +16,6 @@ from catraca.platform.database.invariants import Invariant, Rule, TriggerHeld
 Pair = tuple[DriverId, CommunityId]
 
 
-async def drivers_inside(db: Db, community_ids: Iterable[UUID], *, limit: int) -> list[DriverId]:
-    rows = await db.fetch(
-        "SELECT DISTINCT driver_id FROM driver_communities WHERE community_id = ANY ($1::uuid[]) AND inside"
-        " LIMIT $2",
-        list(community_ids),
-        limit,
-    )
-    return [row["driver_id"] for row in rows]
-
-
 async def fence_states(
     db: Db, driver_ids: Iterable[UUID]
 ) -> dict[DriverId, Mapping[CommunityId, FenceState]]:

@@ -9,11 +9,9 @@ from uuid import UUID
 
 from prometheus_client import Counter
 
-from catraca.domains import people, rides
-from catraca.domains.communities import CommunityId
 from catraca.domains.location import store as index
-from catraca.domains.location.fence_crossings import store as fence_crossings
 from catraca.domains.location.model import MAX_LATITUDE, DriverId, Ping, Source
+from catraca.domains.location.nearby import store
 from catraca.domains.location.nearby.model import DriverPosition, NearbyDriver, Search, Unavailable
 from catraca.domains.location.presence import store as presence
 from catraca.domains.location.store import MAX_DRIVERS_PER_CALL
@@ -61,7 +59,9 @@ async def _scan(
 ) -> list[NearbyDriver]:
     if abs(search.place.lat) > MAX_LATITUDE:
         return []  # Redis cannot index a driver there.
-    members = None if search.community_ids is None else await _members(db, search.community_ids)
+    members = None
+    if search.community_ids is not None:
+        members = await store.members_of(db, search.community_ids, limit=MAX_MEMBERS)
     if members is None or search.include_unavailable:
         batches = _nearest_drivers(db, redis, search)
     else:
@@ -78,13 +78,6 @@ async def _scan(
         if count >= search.limit:
             break
     return drivers
-
-
-async def _members(db: Db, community_ids: AbstractSet[CommunityId]) -> set[UUID]:
-    """Drivers inside one of these communities, or based in one, online or not."""
-    inside = await fence_crossings.drivers_inside(db, community_ids, limit=MAX_MEMBERS)
-    based = await people.drivers_based_in(db, community_ids, limit=MAX_MEMBERS)
-    return {*inside, *based}
 
 
 async def _nearest_drivers(
@@ -177,17 +170,12 @@ async def _check(
     """The drivers of these who are online, with the reason why one is unavailable."""
     if not found:
         return []
-    ids = [one.driver_id for one in found]
-    online = await presence.online_among(db, ids)
-    fit = await people.approved_drivers(db, ids)
-    busy = await rides.busy_drivers(db, ids)
+    online = await store.online_drivers(db, [one.driver_id for one in found])
     since = now() - search.fresh
 
     def reason(one: DriverPosition) -> Unavailable | None:
-        if hold := busy.get(one.driver_id):
-            return "driving" if hold.driving else "held"
-        if one.driver_id not in fit:
-            return "may_not_drive"
+        if (unavailable := online[one.driver_id]) is not None:
+            return unavailable
         if one.ping.at < since:
             return "stale"
         return "outside_fence" if members is not None and one.driver_id not in members else None

@@ -1,6 +1,6 @@
 """Use cases on drivers. Each takes an open transaction and never commits."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from uuid import UUID
 
 from catraca.domains.people.drivers import store
@@ -29,13 +29,6 @@ async def may_drive(db: Db, user_id: UserId) -> bool:
 async def approved_drivers(db: Db, user_ids: Iterable[UUID]) -> set[UUID]:
     """The users among these for whom `may_drive` is true."""
     return await store.read_approved(db, user_ids)
-
-
-async def drivers_based_in(
-    db: Db, community_ids: Iterable[UUID], *, among: Collection[UUID] | None = None, limit: int
-) -> set[UUID]:
-    """Drivers whose home is one of the communities; with `among`, only drivers of that list."""
-    return await store.read_based_in(db, community_ids, among=among, limit=limit)
 
 
 async def change_driver(db: Db, user: User, change: DriverChange, *, driver_approval: ApprovalRule) -> None:

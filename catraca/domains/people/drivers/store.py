@@ -1,6 +1,6 @@
 """Statements on driver profiles."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from uuid import UUID
 
 import asyncpg
@@ -40,19 +40,6 @@ async def read_approved(db: Db, user_ids: Iterable[UUID]) -> set[UUID]:
         "SELECT d.user_id FROM drivers d JOIN users u ON u.id = d.user_id"
         " WHERE d.user_id = ANY ($1::uuid[]) AND d.approval = 'approved' AND u.erased_at IS NULL",
         list(user_ids),
-    )
-    return {row["user_id"] for row in rows}
-
-
-async def read_based_in(
-    db: Db, community_ids: Iterable[UUID], *, among: Collection[UUID] | None, limit: int
-) -> set[UUID]:
-    only = "" if among is None else " AND user_id = ANY ($3::uuid[])"
-    rows = await db.fetch(
-        f"SELECT user_id FROM drivers WHERE home_community_id = ANY ($1::uuid[]){only} LIMIT $2",  # noqa: S608
-        list(community_ids),
-        limit,
-        *([] if among is None else [list(among)]),
     )
     return {row["user_id"] for row in rows}
 

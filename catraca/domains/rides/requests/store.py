@@ -79,11 +79,12 @@ class Obstacle(NamedTuple):
 
 
 async def read_obstacle(db: Db, passenger_id: UserId, rule: CancellationRule) -> Obstacle:
-    """Return the unfinished ride, the cancellations in the window, and the seconds of pause left, 0 or more."""
+    """Return the unfinished ride, the cancellations in the window, and the seconds until the next request."""
     row = await db.fetchrow(
         f"""
         WITH {_pause(passenger="$1", first=2)}
-        SELECT (SELECT id FROM rides WHERE passenger_id = $1 AND {UNFINISHED}) AS unfinished_id, count, seconds
+        SELECT (SELECT id FROM rides WHERE passenger_id = $1 AND {UNFINISHED}) AS unfinished_id,
+          count, seconds
         FROM pause
         """,  # noqa: S608 - constants only
         passenger_id,
