@@ -9,6 +9,7 @@ has an aggregate of its own. It may be scheduled: `created_at` is then the time 
 """
 
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from uuid import UUID
 
@@ -30,9 +31,15 @@ _read_headers = msgspec.json.Decoder(Headers)
 
 async def record(db: Db, *events: Event) -> None:
     """Insert events in the transaction of their change: they are sent if and only if it commits."""
-    if not events:
+    trace = current_trace()
+    await record_traced(db, [(event, trace) for event in events])
+
+
+async def record_traced(db: Db, traced: Sequence[tuple[Event, str | None]]) -> None:
+    """The same for events of several causes, each with the request that caused it."""
+    if not traced:
         return
-    trace = structlog.contextvars.get_contextvars().get("request_id")
+    events = [event for event, _ in traced]
     await db.execute(
         "WITH news AS ("
         "   SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::json[])"
@@ -56,18 +63,29 @@ async def record(db: Db, *events: Event) -> None:
         [event.aggregate_id for event in events],
         [event.exchange for event in events],
         [key_of(type(event)) for event in events],
-        [_headers_of(event, trace) for event in events],
+        [_headers_of(event, trace) for event, trace in traced],
         [encode(event).decode() for event in events],
     )
     db.notify(WAKE_TOPIC)
 
 
-def _headers_of(event: Event, trace: object) -> str:
+def current_trace() -> str | None:
+    """The id of the request, message or timer that is being handled."""
+    trace = structlog.contextvars.get_contextvars().get("request_id")
+    return trace if isinstance(trace, str) else None
+
+
+def caused_by(trace: str | None) -> AbstractContextManager[object]:
+    """Within this block, events and log lines have this trace."""
+    return structlog.contextvars.bound_contextvars(request_id=trace)
+
+
+def _headers_of(event: Event, trace: str | None) -> str:
     headers = Headers(
         aggregate_id=event.aggregate_id,
         round=getattr(event, "round", None),
         version=event.version,
-        trace=trace if isinstance(trace, str) else None,
+        trace=trace,
     )
     return _headers.encode(headers).decode()
 

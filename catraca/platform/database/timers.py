@@ -14,7 +14,7 @@ moved, canceled or taken over), the handler's work is rolled back. The row is de
 code also changes its own rows first and its timers afterwards: with one lock order there are no deadlocks.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NewType
@@ -71,11 +71,24 @@ async def set_timer(
     It is due after `due_in`, or at `due_at`, a time of the database. Change the subjects' rows first.
     """
     assert (due_in is None) != (due_at is None), "give due_in or due_at"
+    await _set(db, kind, dict.fromkeys(subject_ids, due_at), due_in=due_in)
+
+
+async def set_timers(db: Db, kind: TimerKind, due_at: Mapping[UUID, datetime]) -> None:
+    """Set or move the timers of several subjects, each to its own time."""
+    if due_at:
+        await _set(db, kind, due_at)
+
+
+async def _set(
+    db: Db, kind: TimerKind, due_at: Mapping[UUID, datetime | None], *, due_in: timedelta | None = None
+) -> None:
     soon = await db.fetchval(
-        "WITH moment AS MATERIALIZED (SELECT coalesce($3::timestamptz, clock_timestamp() + $4) AS due),"
+        "WITH moment AS MATERIALIZED (SELECT clock_timestamp() + $4::interval AS later),"
         " timer AS ("
         "   INSERT INTO timers AS t (kind, subject_id, due_at, awake_at)"
-        "   SELECT DISTINCT $1, id, due, due FROM unnest($2::uuid[]) AS id CROSS JOIN moment ORDER BY id"
+        "   SELECT $1, id, coalesce(due, later), coalesce(due, later)"
+        "   FROM unnest($2::uuid[], $3::timestamptz[]) AS subject (id, due) CROSS JOIN moment ORDER BY id"
         "   ON CONFLICT (kind, subject_id) DO UPDATE"
         "   SET due_at = EXCLUDED.due_at, awake_at = EXCLUDED.due_at, failures = 0,"
         # A handler that sets its own timer again keeps the lease, which `end_firing` checks.
@@ -83,8 +96,8 @@ async def set_timer(
         "   RETURNING due_at)"
         " SELECT bool_or(due_at < clock_timestamp() + $5) FROM timer",
         kind,
-        list(subject_ids),
-        due_at,
+        list(due_at),
+        list(due_at.values()),
         due_in,
         SOON,
     )
