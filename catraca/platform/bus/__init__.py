@@ -1,6 +1,13 @@
 """The bus: delivers events from the outbox to every queue bound to them, on RabbitMQ or in PostgreSQL."""
 
-from catraca.platform.bus.handlers import EventHandlers, QueueHandlers, Unreadable, batch_handlers
+from catraca.platform.bus.handlers import (
+    Arrival,
+    EventHandlers,
+    QueueHandlers,
+    Unreadable,
+    batch_handlers,
+    message_handlers,
+)
 from catraca.platform.bus.message import Delivery, Headers, Message
 from catraca.platform.bus.queue_worker import QueueWorker
 from catraca.platform.bus.topology import Queue, Topology, TopologyRefused, check_topology
@@ -14,6 +21,7 @@ from catraca.platform.bus.transport import (
 )
 
 __all__ = [
+    "Arrival",
     "BusAway",
     "Delivery",
     "EventHandlers",
@@ -32,4 +40,5 @@ __all__ = [
     "Unroutable",
     "batch_handlers",
     "check_topology",
+    "message_handlers",
 ]

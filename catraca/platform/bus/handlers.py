@@ -7,6 +7,13 @@ One function per event type:
     @handles(RideRequested)
     async def start_search(db: Db, event: RideRequested, message: Message, matcher: Matcher) -> None: ...
 
+Or one function for all events of a type that are in one batch; `queue.batch` limits it:
+
+    @handles.together(RideRequested)
+    async def start_searches(
+        db: Db, arrivals: Sequence[Arrival[RideRequested]], matcher: Matcher
+    ) -> None: ...
+
 Or one function per batch:
 
     handles = batch_handlers("analytics_events_queue", KINDS, prepare=fact_of_message, write=count_facts)
@@ -34,6 +41,16 @@ T = TypeVar("T")
 Needs = TypeVarTuple("Needs")
 EventFunction: TypeAlias = Callable[[Db, E, Message, *Needs], Awaitable[None]]
 MessageFunction: TypeAlias = Callable[[Db, Message, *Needs], Awaitable[None]]
+
+
+class Arrival(NamedTuple, Generic[E]):
+    """An event, and the message that brought it."""
+
+    event: E
+    message: Message
+
+
+ArrivalsFunction: TypeAlias = Callable[[Db, Sequence[Arrival[E]], *Needs], Awaitable[None]]
 # Which messages of a batch are faulty, by their place in it.
 Faults = Mapping[int, Exception]
 
@@ -72,6 +89,8 @@ class QueueHandlers(Generic[T, *Needs]):
     write: Callable[[Db, Sequence[T], *Needs], Awaitable[Faults | None]]
     # Raises `Unreadable` for a body that a message with this key must not have. Unknown keys: any JSON.
     check: Callable[[str, bytes], None]
+    # True for a prepared message that gets a transaction of its own, whatever the size of a batch.
+    is_alone: Callable[[T], bool] = lambda _: False
 
     def bind(self, *needs: *Needs) -> "QueueHandlers[T]":
         """The same handlers with what they need."""
@@ -82,7 +101,14 @@ class QueueHandlers(Generic[T, *Needs]):
         async def write(db: Db, prepared: Sequence[T]) -> Faults | None:
             return await self.write(db, prepared, *needs)
 
-        return QueueHandlers(queue=self.queue, keys=self.keys, prepare=prepare, write=write, check=self.check)
+        return QueueHandlers(
+            queue=self.queue,
+            keys=self.keys,
+            prepare=prepare,
+            write=write,
+            check=self.check,
+            is_alone=self.is_alone,
+        )
 
 
 AnyHandlers: TypeAlias = QueueHandlers[Any, *tuple[Any, ...]]
@@ -97,32 +123,55 @@ class Call(NamedTuple):
 
 
 class EventHandlers(QueueHandlers[Call, *Needs], Generic[*Needs]):
-    """One function per event type, or one function for every message."""
+    """One function per event type, or one function for every message.
+
+    Beside functions for several events together, those for one event get a transaction for each.
+    """
 
     def __init__(self, queue: str) -> None:
         self._events = EventReader()
         self._by_key: dict[str, Callable[..., Awaitable[None]]] = {}
         self._for_all: Callable[..., Awaitable[None]] | None = None
+        self._together: set[Callable[..., Awaitable[None]]] = set()
         super().__init__(
             queue=queue,
             keys=self._by_key.keys(),
             prepare=self._prepare,
-            write=self._call_each,
+            write=self._call,
             check=self._events.check,
+            is_alone=self._is_alone,
         )
 
     def __call__(self, *kinds: type[E]) -> Callable[[EventFunction[E, *Needs]], EventFunction[E, *Needs]]:
         """Decorate the function for events of these types."""
 
         def add(function: EventFunction[E, *Needs]) -> EventFunction[E, *Needs]:
-            for kind in kinds:
-                key = key_of(kind)
-                assert key not in self._by_key, f"{self.queue} already has a handler for {key}"
-                self._events.add(kind)
-                self._by_key[key] = function
+            self._add(kinds, function)
             return function
 
         return add
+
+    def together(
+        self, *kinds: type[E]
+    ) -> Callable[[ArrivalsFunction[E, *Needs]], ArrivalsFunction[E, *Needs]]:
+        """Decorate the function for all events of these types in a batch.
+
+        It may raise for any reason if it cannot handle them together: smaller batches follow, at last of one.
+        """
+
+        def add(function: ArrivalsFunction[E, *Needs]) -> ArrivalsFunction[E, *Needs]:
+            self._add(kinds, function)
+            self._together.add(function)
+            return function
+
+        return add
+
+    def _add(self, kinds: Iterable[type[Event]], function: Callable[..., Awaitable[None]]) -> None:
+        for kind in kinds:
+            key = key_of(kind)
+            assert key not in self._by_key, f"{self.queue} already has a handler for {key}"
+            self._events.add(kind)
+            self._by_key[key] = function
 
     def anything(self, function: MessageFunction[*Needs]) -> MessageFunction[*Needs]:
         """Decorate a function for every message, its body not decoded: for logs and dead letters."""
@@ -136,10 +185,19 @@ class EventHandlers(QueueHandlers[Call, *Needs], Generic[*Needs]):
         event = self._events.read(message)
         return Call(self._by_key[message.key], (event, message), message.headers.trace)
 
-    async def _call_each(self, db: Db, calls: Sequence[Call], *needs: *Needs) -> None:
+    def _is_alone(self, call: Call) -> bool:
+        return bool(self._together) and call.function not in self._together
+
+    async def _call(self, db: Db, calls: Sequence[Call], *needs: *Needs) -> None:
+        arrivals: dict[Callable[..., Awaitable[None]], list[Arrival[Any]]] = {}
         for function, arguments, trace in calls:
+            if function in self._together:
+                arrivals.setdefault(function, []).append(Arrival(*arguments))
+                continue
             with structlog.contextvars.bound_contextvars(request_id=trace):
                 await function(db, *arguments, *needs)
+        for function, together in arrivals.items():
+            await function(db, together, *needs)
 
 
 class EventReader:
@@ -179,6 +237,22 @@ def batch_handlers(
 
     keys = {key_of(kind) for kind in kinds}
     return QueueHandlers(queue=queue, keys=keys, prepare=read_and_prepare, write=write, check=reader.check)
+
+
+def message_handlers(
+    queue: str,
+    *,
+    prepare: Callable[[Message], T],
+    write: Callable[[Db, Sequence[T]], Awaitable[Faults | None]],
+) -> QueueHandlers[T]:
+    """One function per batch for messages with any key, whose bodies are not decoded."""
+
+    async def prepare_message(message: Message) -> T:
+        return prepare(message)
+
+    return QueueHandlers(
+        queue=queue, keys=None, prepare=prepare_message, write=write, check=EventReader().check
+    )
 
 
 _any_json = msgspec.json.Decoder[Any]()

@@ -1,8 +1,9 @@
 """Consumes one queue: takes messages, prepares each by itself, writes them in batches.
 
 *Processors* prepare single messages. Prepared messages fill a batch until it has `queue.batch` messages or is
-`queue.fill_seconds` old. *Writers* apply batches, each in one transaction, in which its messages also leave
-the queue if the queue is in the same database. A queue with `batch=1` has one transaction per message.
+`queue.fill_seconds` old; a message that must be handled alone is a batch of its own. *Writers* apply batches,
+each in one transaction, in which its messages also leave the queue if the queue is in the same database. A
+queue with `batch=1` has one transaction per message.
 """
 
 import asyncio
@@ -133,7 +134,7 @@ class QueueWorker(Generic[T]):
             await self._settler.fault(delivery, error)
             self._buffer.release(1)
         else:
-            self._buffer.add(delivery, value)
+            self._buffer.add(delivery, value, alone=self._handlers.is_alone(value))
 
     async def _value_of(self, delivery: Delivery) -> T:
         if delivery.unreadable is not None:
@@ -214,7 +215,11 @@ class BatchBuffer(Generic[T]):
         self._room += count
         self._released.set()
 
-    def add(self, delivery: Delivery, value: T) -> None:
+    def add(self, delivery: Delivery, value: T, *, alone: bool = False) -> None:
+        if alone:
+            self._flush()
+            self._batches.put_nowait({delivery: value})
+            return
         self._open[delivery] = value
         if len(self._open) >= self._size:
             self._flush()
