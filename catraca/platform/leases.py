@@ -6,6 +6,7 @@ Redis's. Each new lease gets a fence, a number larger than that of every lease b
 distinguishes a late act of an earlier holder from an act of the present one.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -20,21 +21,29 @@ FENCES_KEY = "catraca:leases:fence"
 ACQUIRE = Script("""
 local clock = redis.call('TIME')
 local at = clock[1] * 1000000 + clock[2]
-local wanted = tonumber(ARGV[2])
-local holder, fence = unpack(redis.call('HMGET', KEYS[1], 'holder', 'fence'))
-if holder and holder ~= ARGV[1] then return false end
-local renewed = holder and '1' or '0'
-if not holder then
-  fence = string.format('%.0f', math.max(tonumber(redis.call('GET', KEYS[2]) or 0) + 1, at))
-  redis.call('SET', KEYS[2], fence)
-  redis.call('HSET', KEYS[1], 'holder', ARGV[1], 'fence', fence)
+local wanted = tonumber(ARGV[1])
+local answers = {}
+for i = 2, #KEYS do
+  local key = KEYS[i]
+  local holder, fence = unpack(redis.call('HMGET', key, 'holder', 'fence'))
+  if holder and holder ~= ARGV[i] then
+    answers[i - 1] = false
+  else
+    local renewed = holder and '1' or '0'
+    if not holder then
+      fence = string.format('%.0f', math.max(tonumber(redis.call('GET', KEYS[1]) or 0) + 1, at))
+      redis.call('SET', KEYS[1], fence)
+      redis.call('HSET', key, 'holder', ARGV[i], 'fence', fence)
+    end
+    local left = redis.call('PTTL', key)
+    if left < wanted then
+      redis.call('PEXPIRE', key, wanted)
+      left = wanted
+    end
+    answers[i - 1] = {fence, string.format('%.0f', at + left * 1000), renewed}
+  end
 end
-local left = redis.call('PTTL', KEYS[1])
-if left < wanted then
-  redis.call('PEXPIRE', KEYS[1], wanted)
-  left = wanted
-end
-return {fence, string.format('%.0f', at + left * 1000), renewed}
+return answers
 """)
 
 RELEASE = Script("""
@@ -59,11 +68,20 @@ async def acquire_lease(redis: RedisClient, key: str, *, holder: str, ttl: timed
 
     A renewal keeps the fence and never shortens the lease. After `RedisAway` it may or may not be acquired.
     """
+    (lease,) = await acquire_leases(redis, {key: holder}, ttl=ttl)
+    return lease
+
+
+async def acquire_leases(
+    redis: RedisClient, holders: Mapping[str, str], *, ttl: timedelta
+) -> list[Lease | None]:
+    """The same for several keys, each with its own holder, in one call."""
     milliseconds = max(1, round(ttl.total_seconds() * 1000))
-    held = await redis.script(ACQUIRE, [key, FENCES_KEY], [holder, milliseconds])
-    if held is None:
-        return None
-    fence, expires_at, renewed = (int(number) for number in held)
+    answers = await redis.script(ACQUIRE, [FENCES_KEY, *holders], [milliseconds, *holders.values()])
+    return [None if answer is None else _lease(*map(int, answer)) for answer in answers]
+
+
+def _lease(fence: int, expires_at: int, renewed: int) -> Lease:
     return Lease(EPOCH + timedelta(microseconds=expires_at), fence, bool(renewed))
 
 
