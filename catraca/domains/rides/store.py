@@ -4,7 +4,7 @@ Every change of a ride, its offers or its attempts locks the ride's row first. W
 until the commit, so the decision and the change see the same ride.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Literal, TypedDict
 from uuid import UUID
@@ -60,6 +60,14 @@ async def lock_ride(db: Db, ride_id: RideId) -> Ride | None:
     return None if row is None else to_ride(row)
 
 
+async def lock_rides_at_once(db: Db, ride_ids: Iterable[UUID]) -> list[Ride]:
+    """Lock those of these rides that no other transaction has locked; return them. Never waits."""
+    rows = await db.fetch(
+        f"{RIDES} WHERE id = ANY ($1::uuid[]) ORDER BY id FOR NO KEY UPDATE SKIP LOCKED", list(set(ride_ids))
+    )
+    return [to_ride(row) for row in rows]
+
+
 async def lock_unlocked_rides(db: Db, ride_ids: Iterable[UUID]) -> set[UUID]:
     """Lock those of these rides that no other transaction has locked; return their ids."""
     rows = await db.fetch(
@@ -83,28 +91,62 @@ async def move_ride(
     change: RideChange | None = None,
 ) -> Ride:
     """Set the status of a locked ride, and insert the step; `news` is the routing key of the step's event."""
+    (moved,) = await move_rides(
+        db,
+        [ride],
+        to,
+        actor=actor,
+        actor_id=actor_id,
+        news=news,
+        reason=reason,
+        stamp=stamp,
+        search_timeout=search_timeout,
+        change=change,
+    )
+    return moved
+
+
+async def move_rides(
+    db: Db,
+    rides: Sequence[Ride],
+    to: Status,
+    *,
+    actor: Actor,
+    actor_id: UUID | None,
+    news: str,
+    reason: str | None = None,
+    stamp: Stamp | None = None,
+    search_timeout: timedelta | None = None,
+    change: RideChange | None = None,
+) -> list[Ride]:
+    """The same for several locked rides; return them in the same order."""
+    if not rides:
+        return []
     values = list((change or {}).values())
     assignments = [f"{column} = ${number}" for number, column in enumerate(change or {}, start=10)]
     if stamp is not None:
         assignments.append(f"{stamp} = moment.at")
-    row = await db.fetchrow(
-        # One moment for the ride and its step.
+    rows = await db.fetch(
+        # One moment for the rides and their steps.
         f"""
         WITH moment AS MATERIALIZED (SELECT clock_timestamp() AS at),
         ride AS (
-          UPDATE rides SET {", ".join(["status = $3", *assignments])}, version = version + 1,
+          UPDATE rides SET {", ".join(["status = $4", *assignments])}, version = version + 1,
             updated_at = moment.at, deadline_at = coalesce(moment.at + $9::interval, deadline_at)
-          FROM moment WHERE id = $1 AND version = $2 AND status = $4 RETURNING {COLUMNS}),
+          FROM unnest($1::uuid[], $2::integer[], $3::text[]) AS known (ride_id, last_version, last_status)
+            CROSS JOIN moment
+          WHERE id = ride_id AND version = last_version AND status = last_status
+          RETURNING {COLUMNS}, last_status),
         step AS (
           INSERT INTO ride_events
             (ride_id, seq, from_status, to_status, round, at, actor, actor_id, reason, news)
-          SELECT id, version, $4, status, round, updated_at, $5, $6, $7, $8 FROM ride)
-        SELECT * FROM ride
+          SELECT id, version, last_status, status, round, updated_at, $5, $6, $7, $8 FROM ride)
+        SELECT {COLUMNS} FROM ride
         """,  # noqa: S608 - our own columns
-        ride.id,
-        ride.version,
+        [ride.id for ride in rides],
+        [ride.version for ride in rides],
+        [ride.status for ride in rides],
         to,
-        ride.status,
         actor,
         actor_id,
         reason,
@@ -112,8 +154,9 @@ async def move_ride(
         search_timeout,
         *values,
     )
-    assert row is not None, "the ride is locked while it is moved"
-    return to_ride(row)
+    moved = {row["id"]: to_ride(row) for row in rows}
+    assert len(moved) == len(rides), "the rides are locked while they are moved"
+    return [moved[ride.id] for ride in rides]
 
 
 async def seconds_since_start(db: Db, ride_id: RideId) -> int:

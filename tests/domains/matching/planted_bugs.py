@@ -310,8 +310,8 @@ SERVICE_BUGS = (
     ServiceBug(
         "the lock is shorter than the offer",
         "catraca.domains.matching.search.service",
-        "lease=self._matcher.terms.offer_lease",
-        "lease=self._matcher.terms.offer_ttl * 0.75",
+        "lease=self.terms.offer_lease",
+        "lease=self.terms.offer_ttl * 0.75",
         checks.lock_outlives_its_offer,
     ),
     ServiceBug(
@@ -359,15 +359,15 @@ SERVICE_BUGS = (
     ServiceBug(
         "the timer is not set with the step",
         "catraca.domains.matching.search.service",
-        "await timers.set_timer(db, MATCHING_DUE, ride_id, due_at=after.wake_at)",
+        "await timers.set_timers(db, MATCHING_DUE, due_at)",
         "pass",
         checks.search_has_a_timer,
     ),
     ServiceBug(
         "the step is not saved",
         "catraca.domains.matching.search.service",
-        "if after != before:",
-        "if before is None:",
+        "return self.matching != self._before",
+        "return self._before is None",
         checks.empty_search_counts,
     ),
     ServiceBug(
@@ -388,8 +388,8 @@ SERVICE_BUGS = (
     ServiceBug(
         "the driver who accepted is released with the others",
         "catraca.domains.matching.outcome.service",
-        "released = await release_drivers(redis, locked, but=event.driver_id)",
-        "released = await release_drivers(redis, locked)",
+        "await release_drivers(redis, match.locked, but=match.event.driver_id)",
+        "await release_drivers(redis, match.locked)",
         checks.acceptance_keeps_the_lock,
     ),
     ServiceBug(

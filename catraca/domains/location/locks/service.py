@@ -3,7 +3,7 @@
 They avoid useless offers. The offer's unique index in PostgreSQL decides.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from datetime import timedelta
 from uuid import UUID
@@ -12,7 +12,7 @@ from catraca.domains import rides
 from catraca.domains.location.errors import LocksUnavailable
 from catraca.domains.location.model import DriverId
 from catraca.platform.database import Db, Transact
-from catraca.platform.leases import Lease, acquire_lease, read_holder, release_lease
+from catraca.platform.leases import Lease, acquire_lease, acquire_leases, read_holder, release_lease
 from catraca.platform.redis_client import RedisAway, RedisClient
 
 
@@ -46,24 +46,33 @@ async def unlock_driver(redis: RedisClient, driver_id: DriverId, *, ride_id: UUI
         raise LocksUnavailable from away
 
 
-async def reserve_driver(
-    db: Db, redis: RedisClient, driver_id: UUID, *, ride_id: UUID, ttl: timedelta
-) -> bool:
-    """Lock the driver for an offer of this ride; False if another ride has the lock.
+async def reserve_drivers(
+    db: Db, redis: RedisClient, wanted: Mapping[UUID, UUID], *, ttl: timedelta
+) -> set[UUID]:
+    """Lock each driver for an offer of its ride; return the drivers that no other ride has locked.
 
-    True while Redis is down: then the offers' unique index decides, after a wait.
+    All of them while Redis is down: then the offers' unique index decides, after a wait.
     """
-    key = lock_key(driver_id)
+    holders = {lock_key(driver_id): str(ride_id) for driver_id, ride_id in wanted.items()}
     try:
-        if await acquire_lease(redis, key, holder=str(ride_id), ttl=ttl) is not None:
-            return True
-        holder = await read_holder(redis, key)
-        if holder is None or not await _is_left_over(db, holder, driver_id):
-            return False
-        await release_lease(redis, key, holder=holder)
-        return await acquire_lease(redis, key, holder=str(ride_id), ttl=ttl) is not None
+        leases = await acquire_leases(redis, holders, ttl=ttl)
+        return {
+            driver_id
+            for driver_id, lease in zip(wanted, leases, strict=True)
+            if lease is not None or await _take_over(db, redis, driver_id, wanted[driver_id], ttl=ttl)
+        }
     except RedisAway:
-        return True
+        return set(wanted)
+
+
+async def _take_over(db: Db, redis: RedisClient, driver_id: UUID, ride_id: UUID, *, ttl: timedelta) -> bool:
+    """Lock a driver whose lock outlived its ride; False if that ride still needs the driver."""
+    key = lock_key(driver_id)
+    holder = await read_holder(redis, key)
+    if holder is None or not await _is_left_over(db, holder, driver_id):
+        return False
+    await release_lease(redis, key, holder=holder)
+    return await acquire_lease(redis, key, holder=str(ride_id), ttl=ttl) is not None
 
 
 async def _is_left_over(db: Db, holder: str, driver_id: UUID) -> bool:

@@ -163,10 +163,10 @@ def _shown_position(update: DriverUpdated, passenger_id: UUID) -> ShownPosition:
     )
 
 
-async def last_place(db: Db, redis: RedisClient, driver_id: UUID) -> Place | None:
-    """The driver's last known place; None if it is unknown."""
-    ping = await _last_ping(db, redis, driver_id)
-    return ping.place if ping else None
+async def last_places(db: Db, redis: RedisClient, driver_ids: Sequence[UUID]) -> dict[UUID, Place]:
+    """The last known places of those of these drivers who have one."""
+    pings = await _last_pings(db, redis, driver_ids)
+    return {driver_id: ping.place for driver_id, ping in pings.items()}
 
 
 async def read_position(
@@ -182,16 +182,17 @@ async def read_position(
 async def driver_position(db: Db, redis: RedisClient, ride: rides.Ride, *, fresh: timedelta) -> Ping | None:
     """The last ping of the driver of a ride under way; None if it is older than `fresh`."""
     assert ride.accepted_driver_id is not None, "a ride under way has a driver"
-    ping = await _last_ping(db, redis, ride.accepted_driver_id)
+    pings = await _last_pings(db, redis, [ride.accepted_driver_id])
+    ping = pings.get(ride.accepted_driver_id)
     return ping if ping is not None and now() - ping.at <= fresh else None
 
 
-async def _last_ping(db: Db, redis: RedisClient, driver_id: UUID) -> Ping | None:
+async def _last_pings(db: Db, redis: RedisClient, driver_ids: Sequence[UUID]) -> dict[UUID, Ping]:
     """From Redis, with speed and heading; while Redis is down from PostgreSQL, without them."""
-    one = DriverId(driver_id)
+    wanted = [DriverId(one) for one in driver_ids]
     try:
-        seen = (await index.last_seen(redis, [one])).get(one)
+        seen = await index.last_seen(redis, wanted)
     except RedisAway:
-        row = (await presence.read_presence(db, [one])).get(one)
-        return row.last if row else None
-    return seen.ping if seen else None
+        rows = await presence.read_presence(db, wanted)
+        return {one: row.last for one, row in rows.items() if row.last is not None}
+    return {one: known.ping for one, known in seen.items() if known.ping is not None}

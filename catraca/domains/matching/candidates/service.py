@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
@@ -19,7 +19,7 @@ from catraca.domains.matching.candidates.model import (
     Verdict,
 )
 from catraca.domains.people import UserId
-from catraca.domains.rides import LockedRide, Response
+from catraca.domains.rides import LockedRide, Offer, OfferPlan, Response
 from catraca.platform.database import Db
 from catraca.platform.geo import Place
 from catraca.platform.redis_client import RedisClient
@@ -127,50 +127,21 @@ class CandidateSearch:
                 verdict = excluded.get(one.driver_id) or one.unavailable or "too_far"
                 self._record(one.driver_id, one.distance_meters, verdict)
 
-    async def make_offers(
-        self, candidates: Sequence[Candidate], *, wanted: int, ttl: timedelta, lease: timedelta
-    ) -> int:
-        """Offer the ride to up to `wanted` candidates; return how many offers were made.
+    def skip(self, candidate: Candidate) -> None:
+        """Record that another ride has the driver."""
+        self._record(candidate.driver_id, candidate.distance_meters, "locked")
 
-        Stops after the first batch with an offer: a second insert in the same transaction, in another order
-        of drivers, could deadlock with another ride's.
-        """
-        left = list(candidates)
-        while left:
-            batch: list[Candidate] = []
-            while left and len(batch) < wanted:
-                candidate = left.pop(0)
-                if await self._lock(candidate, lease):
-                    batch.append(candidate)
-            if made := await self._offer_to(batch, ttl):
-                return made
-        return 0
-
-    async def _lock(self, candidate: Candidate, lease: timedelta) -> bool:
-        locked = await location.reserve_driver(
-            self._db, self._redis, candidate.driver_id, ride_id=self.locked.ride.id, ttl=lease
-        )
-        if not locked:
-            self._record(candidate.driver_id, candidate.distance_meters, "locked")
-        return locked
-
-    async def _offer_to(self, batch: Sequence[Candidate], ttl: timedelta) -> int:
-        if not batch:
-            return 0
-        made, self.locked = await rides.offer_ride(
-            self._db,
-            self.locked,
-            [UserId(one.driver_id) for one in batch],
-            ttl=ttl,
-            distances={one.driver_id: one.distance_meters for one in batch},
-        )
+    async def end_offering(
+        self, asked: Sequence[Candidate], made: Sequence[Offer], locked: LockedRide
+    ) -> None:
+        """Record which of these candidates got an offer, and release the others."""
+        self.locked = locked
         offer_ids = {offer.driver_id: offer.id for offer in made}
-        for one in batch:
+        for one in asked:
             offer_id = offer_ids.get(UserId(one.driver_id))
             self._record(one.driver_id, one.distance_meters, "offered" if offer_id else "snatched", offer_id)
-        lost = [one.driver_id for one in batch if one.driver_id not in offer_ids]
-        await location.release_drivers(self._redis, lost, ride_id=self.locked.ride.id)
-        return len(made)
+        lost = [one.driver_id for one in asked if one.driver_id not in offer_ids]
+        await location.release_drivers(self._redis, lost, ride_id=locked.ride.id)
 
     def record(self) -> SearchRecord:
         return SearchRecord(
@@ -198,3 +169,75 @@ class CandidateSearch:
         self, driver_id: UUID, distance_meters: float, verdict: Verdict, offer_id: UUID | None = None
     ) -> None:
         self._seen[driver_id] = SeenDriver(driver_id, round(distance_meters), verdict, offer_id)
+
+
+@dataclass(slots=True)
+class OfferWish:
+    """What a step wants: offers of its ride to the first `wanted` candidates that can be locked."""
+
+    search: CandidateSearch
+    # Candidates that were not tried yet, the best first.
+    left: list[Candidate]
+    wanted: int
+    trace: str | None
+    # Candidates that are locked for the ride.
+    locked: list[Candidate] = field(default_factory=list[Candidate])
+    # The number of offers made.
+    made: int = 0
+
+    def take(self, taken: set[UUID]) -> list[Candidate]:
+        """Take as many candidates as are missing and add them to `taken`; those in it already are skipped."""
+        candidates: list[Candidate] = []
+        while self.left and len(self.locked) + len(candidates) < self.wanted:
+            candidate = self.left.pop(0)
+            if candidate.driver_id in taken:
+                self.search.skip(candidate)
+            else:
+                taken.add(candidate.driver_id)
+                candidates.append(candidate)
+        return candidates
+
+    def plan(self) -> OfferPlan:
+        return OfferPlan(
+            locked=self.search.locked,
+            driver_ids=[UserId(one.driver_id) for one in self.locked],
+            distances={one.driver_id: one.distance_meters for one in self.locked},
+            trace=self.trace,
+        )
+
+
+async def make_offers(
+    db: Db, redis: RedisClient, wishes: Sequence[OfferWish], *, ttl: timedelta, lease: timedelta
+) -> None:
+    """Make the offers that these searches of different rides want, and set their number in each wish.
+
+    A ride whose candidates were all taken meanwhile tries the next ones, until it made an offer: a second
+    insert after that, in another order of drivers, could deadlock with another ride's. For the same reason
+    several rides make only one attempt; `RidesCollide` is raised if a driver was taken meanwhile.
+    """
+    while any(wish.left for wish in wishes):
+        await _lock_candidates(db, redis, wishes, lease=lease)
+        asked = [wish for wish in wishes if wish.locked]
+        results = await rides.offer_rides(db, [wish.plan() for wish in asked], ttl=ttl)
+        for wish, (made, locked) in zip(asked, results, strict=True):
+            await wish.search.end_offering(wish.locked, made, locked)
+            wish.made = len(made)
+        if len(wishes) > 1 or any(wish.made for wish in wishes):
+            return
+
+
+async def _lock_candidates(
+    db: Db, redis: RedisClient, wishes: Sequence[OfferWish], *, lease: timedelta
+) -> None:
+    """Lock as many candidates of each ride as it wants, if so many can be locked; each for one ride only."""
+    taken: set[UUID] = set()
+    for wish in wishes:
+        wish.locked = []
+    while tried := {one.driver_id: (wish, one) for wish in wishes for one in wish.take(taken)}:
+        ride_ids = {driver_id: wish.search.locked.ride.id for driver_id, (wish, _) in tried.items()}
+        reserved = await location.reserve_drivers(db, redis, ride_ids, ttl=lease)
+        for driver_id, (wish, candidate) in tried.items():
+            if driver_id in reserved:
+                wish.locked.append(candidate)
+            else:
+                wish.search.skip(candidate)

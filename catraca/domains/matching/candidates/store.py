@@ -1,5 +1,6 @@
 """SQL on matching_searches: rows are inserted once, never updated, and deleted after their retention."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -18,22 +19,33 @@ _decode_verdicts = msgspec.json.Decoder(dict[Verdict, int]).decode
 _decode_seen = msgspec.json.Decoder(list[SeenDriver]).decode
 
 
-async def insert_search(db: Db, ride_id: UUID, record: SearchRecord) -> None:
+async def insert_searches(db: Db, records: Sequence[tuple[UUID, SearchRecord]]) -> None:
+    """Insert the searches, each with its ride; those of one ride in their order."""
+    if not records:
+        return
+    rows = [
+        (
+            new_id(),
+            ride_id,
+            record.round,
+            record.search,
+            record.at,
+            record.radius_meters,
+            record.source,
+            record.cause,
+            record.outcome,
+            record.next_at,
+            msgspec.json.encode(record.verdicts).decode(),
+            msgspec.json.encode(record.seen).decode(),
+        )
+        for ride_id, record in records
+    ]
     await db.execute(
         f"INSERT INTO matching_searches (id, ride_id, {COLUMNS})"  # noqa: S608 - a constant
-        " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11::jsonb, $12::jsonb)",
-        new_id(),
-        ride_id,
-        record.round,
-        record.search,
-        record.at,
-        record.radius_meters,
-        record.source,
-        record.cause,
-        record.outcome,
-        record.next_at,
-        msgspec.json.encode(record.verdicts).decode(),
-        msgspec.json.encode(record.seen).decode(),
+        " SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::integer[], $4::integer[], $5::timestamptz[],"
+        "   $6::integer[], $7::text[], $8::text[], $9::text[], $10::timestamptz[], $11::jsonb[],"
+        "   $12::jsonb[])",
+        *zip(*rows, strict=True),
     )
 
 

@@ -99,7 +99,7 @@ class Explanation:
 async def explain_ride(db: Db, ride_id: RideId) -> Explanation:
     """Read the history of a ride. Raises `RideNotFound`."""
     timeline = await rides.read_timeline(db, ride_id)
-    matching = await store.read_matching(db, ride_id)
+    matching = (await store.read_matchings(db, [ride_id])).get(ride_id)
     searches = await search_store.read_searches(db, ride_id, limit=MAX_SEARCHES + 1)
     cut: list[TimelinePart] = [*timeline.cut]
     if len(searches) > MAX_SEARCHES or (not searches and _has_searched(matching)):

@@ -1,5 +1,7 @@
 """The end of a search: events, metrics and driver locks after a match, a timeout or a cancellation."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -27,39 +29,56 @@ MATCH_SECONDS = Histogram(
 )
 
 
-async def confirm_match(
-    db: Db, redis: RedisClient, event: DriverAccepted, locked: LockedRide, *, started_at: datetime
-) -> list[UUID]:
-    """Lock the driver for the ride, release all other drivers, and publish the match.
+@dataclass(frozen=True, slots=True)
+class Match:
+    """An acceptance, its ride as it was locked after it, and when the search had begun."""
 
-    Does nothing if the ride has changed since, for example because the driver gave it up. Returns the drivers
-    that lost their offer.
+    event: DriverAccepted
+    locked: LockedRide
+    started_at: datetime
+    trace: str | None
+
+    @property
+    def is_current(self) -> bool:
+        """False if the ride has changed since, for example because the driver gave it up."""
+        return _is_current(self.locked.ride, self.event)
+
+
+async def confirm_matches(db: Db, redis: RedisClient, matches: Sequence[Match]) -> list[list[UUID]]:
+    """Lock each driver for the ride, release all other drivers, and publish the matches.
+
+    Skips rides that have changed since. Returns the drivers that lost their offer, for each ride.
     """
-    ride = locked.ride
-    if not _is_current(ride, event):
+    current = [match for match in matches if match.is_current]
+    if not current:
         return []
-    await location.reserve_driver(db, redis, event.driver_id, ride_id=ride.id, ttl=RIDE_LEASE)
-    released = await release_drivers(redis, locked, but=event.driver_id)
-    pickup = Place(ride.pickup_lat, ride.pickup_lon)
-    place = await location.last_place(db, redis, event.driver_id)
-    way = None if place is None else estimate_trip(place, pickup)
-    await outbox.record(
-        db,
-        RideMatched(
-            ride_id=ride.id,
-            round=ride.round,
-            rider_id=ride.passenger_id,
-            driver_id=event.driver_id,
-            pickup=_rough_pickup(ride),
-            started_at=started_at,
-            matched_at=event.accepted_at,
-            eta_seconds=way and way.duration_seconds,
-            pickup_distance_meters=way and way.distance_meters,
-        ),
+    driven = {match.event.driver_id: match.event.ride_id for match in current}
+    await location.reserve_drivers(db, redis, driven, ttl=RIDE_LEASE)
+    released = [await release_drivers(redis, match.locked, but=match.event.driver_id) for match in current]
+    places = await location.last_places(db, redis, list(driven))
+    await outbox.record_traced(
+        db, [(_ride_matched(match, places.get(match.event.driver_id)), match.trace) for match in current]
     )
-    waited = event.accepted_at - started_at
-    db.after_commit(lambda: _count_match(waited))
+    waited = [match.event.accepted_at - match.started_at for match in current]
+    db.after_commit(lambda: _count_matches(waited))
     return released
+
+
+def _ride_matched(match: Match, place: Place | None) -> RideMatched:
+    """`place` is the driver's last known place."""
+    ride = match.locked.ride
+    way = None if place is None else estimate_trip(place, Place(ride.pickup_lat, ride.pickup_lon))
+    return RideMatched(
+        ride_id=ride.id,
+        round=ride.round,
+        rider_id=ride.passenger_id,
+        driver_id=match.event.driver_id,
+        pickup=_rough_pickup(ride),
+        started_at=match.started_at,
+        matched_at=match.event.accepted_at,
+        eta_seconds=way and way.duration_seconds,
+        pickup_distance_meters=way and way.distance_meters,
+    )
 
 
 def _is_current(ride: Ride, event: DriverAccepted) -> bool:
@@ -107,6 +126,7 @@ def _rough_pickup(ride: Ride) -> Point:
     return Point(rough.pickup_lat, rough.pickup_lon)
 
 
-def _count_match(waited: timedelta) -> None:
-    ENDED_SEARCHES.labels("matched").inc()
-    MATCH_SECONDS.observe(max(0.0, waited.total_seconds()))
+def _count_matches(waited: Sequence[timedelta]) -> None:
+    for one in waited:
+        ENDED_SEARCHES.labels("matched").inc()
+        MATCH_SECONDS.observe(max(0.0, one.total_seconds()))

@@ -1,11 +1,13 @@
 """Reacts to events about rides, offers and drivers. An event only starts a step, which reads the state."""
 
+from collections.abc import Iterable, Sequence
 from datetime import datetime
+from uuid import UUID
 
 from prometheus_client import Histogram
 
 from catraca.domains import location, people, rides
-from catraca.domains.matching.outcome.service import confirm_match, release_drivers
+from catraca.domains.matching.outcome.service import Match, confirm_matches, release_drivers
 from catraca.domains.matching.search.service import Matcher
 from catraca.events import (
     DriverAccepted,
@@ -23,7 +25,7 @@ from catraca.events import (
     RideReassigning,
     RideRequested,
 )
-from catraca.platform.bus import EventHandlers, Message
+from catraca.platform.bus import Arrival, EventHandlers, Message
 from catraca.platform.clock import now
 from catraca.platform.database import Db
 from catraca.platform.geo import Place
@@ -43,12 +45,13 @@ ride_updates = EventHandlers[Matcher]("ride_updates_queue")
 HANDLERS = (starts, retries, ends, availability, ride_updates)
 
 
-@starts(RideRequested, RideReassigning)
-async def start_search(
-    db: Db, event: RideRequested | RideReassigning, message: Message, matcher: Matcher
+@starts.together(RideRequested, RideReassigning)
+async def start_searches(
+    db: Db, arrivals: Sequence[Arrival[RideRequested | RideReassigning]], matcher: Matcher
 ) -> None:
-    await matcher.advance_search(db, event.ride_id)
-    _observe_lag(starts, event.timestamp)
+    await matcher.advance_searches(db, _traces(arrivals))
+    for event, _ in arrivals:
+        _observe_lag(starts, event.timestamp)
 
 
 @retries(DriverRejected, DriverTimeout)
@@ -102,13 +105,18 @@ async def wake_near_idle_driver(db: Db, event: DriverIdle, message: Message, mat
     await matcher.wake_searches_near(db, [event.driver_id])
 
 
-@ride_updates(DriverAccepted)
-async def confirm(db: Db, event: DriverAccepted, message: Message, matcher: Matcher) -> None:
-    result = await matcher.advance_search(db, event.ride_id)
-    if result is not None:
-        released = await confirm_match(db, matcher.redis, event, result.locked, started_at=result.started_at)
-        await matcher.wake_searches_near(db, released)
-    _observe_lag(ride_updates, event.timestamp)
+@ride_updates.together(DriverAccepted)
+async def confirm(db: Db, arrivals: Sequence[Arrival[DriverAccepted]], matcher: Matcher) -> None:
+    results = {one.locked.ride.id: one for one in await matcher.advance_searches(db, _traces(arrivals))}
+    matches = [
+        Match(event, result.locked, result.started_at, message.headers.trace)
+        for event, message in arrivals
+        if (result := results.get(rides.RideId(event.ride_id))) is not None
+    ]
+    released = await confirm_matches(db, matcher.redis, matches)
+    await matcher.wake_searches_near(db, *released)
+    for event, _ in arrivals:
+        _observe_lag(ride_updates, event.timestamp)
 
 
 @ride_updates(RideCompleted)
@@ -131,6 +139,13 @@ async def stop_search(db: Db, event: RideCancelled, message: Message, matcher: M
 async def release_previous_driver(db: Db, event: RideReassigning, message: Message, matcher: Matcher) -> None:
     await location.release_drivers(matcher.redis, [event.previous_driver_id], ride_id=event.ride_id)
     await matcher.wake_searches_near(db, [event.previous_driver_id], but=event.ride_id)
+
+
+def _traces(
+    arrivals: Iterable[tuple[RideRequested | RideReassigning | DriverAccepted, Message]],
+) -> dict[UUID, str | None]:
+    """The rides of these events, with the request that caused each."""
+    return {event.ride_id: message.headers.trace for event, message in arrivals}
 
 
 def _observe_lag(handles: EventHandlers[Matcher], event_at: datetime) -> None:

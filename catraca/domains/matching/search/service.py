@@ -5,7 +5,7 @@ belong to this ride, so its next step takes them again, and they expire.
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -14,8 +14,8 @@ from prometheus_client import Counter, Histogram
 
 from catraca.domains import location, rides
 from catraca.domains.matching.candidates import store as search_store
-from catraca.domains.matching.candidates.model import Cause
-from catraca.domains.matching.candidates.service import CandidateSearch
+from catraca.domains.matching.candidates.model import Cause, SearchRecord
+from catraca.domains.matching.candidates.service import CandidateSearch, OfferWish, make_offers
 from catraca.domains.matching.outcome.service import publish_end
 from catraca.domains.matching.search import store
 from catraca.domains.matching.search.model import (
@@ -34,7 +34,7 @@ from catraca.domains.matching.search.model import (
     Rules,
     step,
 )
-from catraca.domains.rides import LockedRide, RideId
+from catraca.domains.rides import LockedRide, Ride, RideId
 from catraca.events import MatchingRetry
 from catraca.platform.database import Db, outbox, timers
 from catraca.platform.database.timers import TimerKind
@@ -99,18 +99,61 @@ class Matcher:
         locked = await rides.lock_for_search(db, RideId(ride_id))
         if locked is None:
             return None
-        before = await store.read_matching(db, ride_id)
-        if before is None and not locked.ride.is_open and not locked.ride.has_run_out:
-            return StepResult(locked, None)
-        search_step = _SearchStep(self, db, locked)
-        after = await search_step.run(before, signal)
-        if after != before:
-            await store.save_matching(db, after, search_step.pickup)
-        if after.wake_at is None:
-            await timers.cancel_timer(db, MATCHING_DUE, ride_id)
-        else:
-            await timers.set_timer(db, MATCHING_DUE, ride_id, due_at=after.wake_at)
-        return StepResult(locked, after)
+        (result,) = await self._advance(db, {locked.ride.id: outbox.current_trace()}, [locked], signal)
+        return result
+
+    async def advance_searches(self, db: Db, traces: Mapping[UUID, str | None]) -> list[StepResult]:
+        """The same for several rides in one transaction; `traces` has the cause of each ride's step.
+
+        Raises `RidesCollide` if another transaction uses one of the rides or its candidates, or if a ride
+        is unknown. Then each ride needs a transaction of its own.
+        """
+        if len(traces) > 1:
+            locked = await rides.lock_all_for_search(db, [RideId(one) for one in traces])
+            return await self._advance(db, traces, locked, Recheck)
+        ((ride_id, trace),) = traces.items()
+        with outbox.caused_by(trace):
+            result = await self.advance_search(db, ride_id)
+        return [] if result is None else [result]
+
+    async def _advance(
+        self, db: Db, traces: Mapping[UUID, str | None], all_locked: Sequence[LockedRide], signal: Signal
+    ) -> list[StepResult]:
+        before = await store.read_matchings(db, traces)
+        steps = {
+            locked.ride.id: _SearchStep(
+                self, db, locked, before.get(locked.ride.id), trace=traces[locked.ride.id]
+            )
+            for locked in all_locked
+            if locked.ride.id in before or locked.ride.is_open or locked.ride.has_run_out
+        }
+        for step_of_ride in steps.values():
+            await step_of_ride.begin(signal)
+        await make_offers(
+            db,
+            self.redis,
+            [one.wish for one in steps.values() if one.wish is not None],
+            ttl=self.terms.offer_ttl,
+            lease=self.terms.offer_lease,
+        )
+        for step_of_ride in steps.values():
+            await step_of_ride.end()
+        await self._save(db, list(steps.values()))
+        return [
+            StepResult(one, steps[one.ride.id].matching if one.ride.id in steps else None)
+            for one in all_locked
+        ]
+
+    async def _save(self, db: Db, steps: Sequence["_SearchStep"]) -> None:
+        """Write searches, their records and timers, one statement each."""
+        await search_store.insert_searches(
+            db, [(one.ride_id, record) for one in steps for record in one.records]
+        )
+        await store.save_matchings(db, [(one.matching, one.pickup) for one in steps if one.has_changed])
+        due_at = {one.ride_id: one.matching.wake_at for one in steps if one.matching.wake_at is not None}
+        await timers.set_timers(db, MATCHING_DUE, due_at)
+        if closed := [one.ride_id for one in steps if one.ride_id not in due_at]:
+            await timers.cancel_timer(db, MATCHING_DUE, *closed)
 
     async def wake_searches(self, db: Db, *places: Place, but: UUID | None = None) -> None:
         """Run the longest waiting searches that reach one of the places at once, except the ride `but`."""
@@ -122,55 +165,71 @@ class Matcher:
         if woken:  # in one statement: two transactions that set the same timers one by one could deadlock
             await timers.set_timer(db, MATCHING_WAKE, *woken, due_in=timedelta(0))
 
-    async def wake_searches_near(
-        self, db: Db, driver_ids: Sequence[UUID], *, but: UUID | None = None
-    ) -> None:
-        """The same at the last known places of the first few drivers."""
-        known = [await location.last_place(db, self.redis, one) for one in driver_ids[:MAX_WOKEN]]
-        await self.wake_searches(db, *(place for place in known if place is not None), but=but)
+    async def wake_searches_near(self, db: Db, *available: Sequence[UUID], but: UUID | None = None) -> None:
+        """The same at the last known places of the first few drivers of each list."""
+        driver_ids = [one for drivers in available for one in drivers[:MAX_WOKEN]]
+        places = await location.last_places(db, self.redis, driver_ids)
+        await self.wake_searches(db, *places.values(), but=but)
 
 
 class _SearchStep:
-    """One step with all its effects, under the lock of the ride."""
+    """One step with all its effects, under the lock of the ride: `begin`, then its offers, then `end`."""
 
-    def __init__(self, matcher: Matcher, db: Db, locked: LockedRide) -> None:
+    def __init__(
+        self, matcher: Matcher, db: Db, locked: LockedRide, before: Matching | None, *, trace: str | None
+    ) -> None:
         self._matcher = matcher
         self._rules = matcher.terms.rules
         self._db = db
         self._locked = locked
-        self.pickup = Place(locked.ride.pickup_lat, locked.ride.pickup_lon)
+        self._before = before
+        self._trace = trace
+        self._end_is_unpublished = _end_is_unpublished(locked.ride, before)
         self._search: CandidateSearch | None = None
         self._cause: Cause = "begun"
+        self.pickup = Place(locked.ride.pickup_lat, locked.ride.pickup_lon)
+        self.matching = before or Matching(
+            ride_id=locked.ride.id, round=locked.ride.round, started_at=self._ride_state().since
+        )
+        # The offers that the step wants to make, if any.
+        self.wish: OfferWish | None = None
+        # The searches of this step that are complete.
+        self.records: list[SearchRecord] = []
 
-    async def run(self, matching: Matching | None, signal: Signal) -> Matching:
-        state = self._ride_state()
-        self._cause = self._cause_of(matching, signal)
-        end_is_unpublished = self._end_is_unpublished(matching)
-        if matching is None:
-            matching = Matching(
-                ride_id=self._locked.ride.id, round=self._locked.ride.round, started_at=state.since
-            )
-        events: deque[Event] = deque([signal(state)])
+    @property
+    def ride_id(self) -> UUID:
+        return self.matching.ride_id
+
+    @property
+    def has_changed(self) -> bool:
+        return self.matching != self._before
+
+    async def begin(self, signal: Signal) -> None:
+        """Let the model decide, and perform the effects up to the offers."""
+        self._cause = self._cause_of(self._before, signal)
+        with outbox.caused_by(self._trace):
+            await self._handle(signal(self._ride_state()))
+
+    async def end(self) -> None:
+        """Perform the effects that follow the offers."""
+        with outbox.caused_by(self._trace):
+            if self.wish is not None:
+                await self._handle(self._after_offers(self.wish.made))
+            if self._search is not None:
+                if self._search.outcome in ("asked", "waits_on"):  # no retry event has set the next search
+                    self._search.next_at = self.matching.next_search_at
+                self.records.append(self._search.record())
+            if self._end_is_unpublished:
+                await publish_end(self._db, self._locked, started_at=self.matching.started_at)
+
+    async def _handle(self, event: Event) -> None:
+        events = deque([event])
         while events:
-            matching, effects = step(matching, events.popleft(), self._locked.now, self._rules)
+            self.matching, effects = step(self.matching, events.popleft(), self._locked.now, self._rules)
             for effect in effects:
-                result = await self._perform(effect, matching)
+                result = await self._perform(effect, self.matching)
                 if result is not None:
                     events.append(result)
-        if self._search is not None:
-            if self._search.outcome in ("asked", "waits_on"):  # no retry event has set the next search
-                self._search.next_at = matching.next_search_at
-            await search_store.insert_search(self._db, self._locked.ride.id, self._search.record())
-        if end_is_unpublished:
-            await publish_end(self._db, self._locked, started_at=matching.started_at)
-        return matching
-
-    def _end_is_unpublished(self, matching: Matching | None) -> bool:
-        """Return True if the ride's own timer ended it before a step of matching did."""
-        ride = self._locked.ride
-        if not ride.has_run_out:
-            return False
-        return matching is None or (matching.round, matching.phase) != (ride.round, "ended")
 
     def _cause_of(self, matching: Matching | None, signal: Signal) -> Cause:
         """Return the cause to record if this step searches."""
@@ -197,7 +256,8 @@ class _SearchStep:
             case FindCandidates(radius_meters):
                 return await self._find_candidates(matching, radius_meters)
             case MakeOffers():
-                return await self._make_offers(effect, matching)
+                assert self._search is not None, "offers follow a search"
+                self.wish = OfferWish(self._search, list(effect.candidates), effect.wanted, self._trace)
             case PublishRetry():
                 await self._publish_retry(effect)
             case EndRide():
@@ -206,7 +266,7 @@ class _SearchStep:
 
     async def _find_candidates(self, matching: Matching, radius_meters: int) -> CandidatesFound:
         if self._search is not None:  # a search without candidates, followed by a wider one at once
-            await search_store.insert_search(self._db, self._locked.ride.id, self._search.record())
+            self.records.append(self._search.record())
         self._search = search = CandidateSearch(
             self._matcher.redis,
             self._db,
@@ -224,19 +284,13 @@ class _SearchStep:
         self._db.after_commit(lambda: SEARCHES.labels("some" if search.candidates else "nobody").inc())
         return CandidatesFound(self._ride_state(), search.candidates, certain=search.source == "redis")
 
-    async def _make_offers(self, effect: MakeOffers, matching: Matching) -> OffersMade:
+    def _after_offers(self, made: int) -> OffersMade:
         assert self._search is not None, "offers follow a search"
-        made = await self._search.make_offers(
-            effect.candidates,
-            wanted=effect.wanted,
-            ttl=self._matcher.terms.offer_ttl,
-            lease=self._matcher.terms.offer_lease,
-        )
         if made:
             self._search.outcome = "asked"
             is_first = not self._locked.offers
             self._locked = self._search.locked
-            waited = self._locked.now - matching.started_at
+            waited = self._locked.now - self.matching.started_at
             self._db.after_commit(lambda: _count_offers(made, waited if is_first else None))
         return OffersMade(self._ride_state(), made)
 
@@ -269,3 +323,10 @@ def _count_offers(made: int, first_after: timedelta | None) -> None:
     OFFERS.inc(made)
     if first_after is not None:
         FIRST_OFFER_SECONDS.observe(first_after.total_seconds())
+
+
+def _end_is_unpublished(ride: Ride, matching: Matching | None) -> bool:
+    """Return True if the ride's own timer ended it before a step of matching did."""
+    if not ride.has_run_out:
+        return False
+    return matching is None or (matching.round, matching.phase) != (ride.round, "ended")

@@ -1,6 +1,6 @@
 """SQL on matchings. A row is written only under the lock of its ride, which is taken first."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from uuid import UUID
 
 from catraca.domains.matching.search.model import Matching, Rules
@@ -12,28 +12,43 @@ from catraca.platform.geo import Place, cell_of
 COLUMNS = "ride_id, round, started_at, phase, search, offers, next_search_at, wake_at"
 
 
-async def read_matching(db: Db, ride_id: UUID) -> Matching | None:
-    row = await db.fetchrow(f"SELECT {COLUMNS} FROM matchings WHERE ride_id = $1", ride_id)  # noqa: S608
-    return None if row is None else Matching(**row)
+async def read_matchings(db: Db, ride_ids: Iterable[UUID]) -> dict[UUID, Matching]:
+    """Return the searches of those of these rides that have one."""
+    rows = await db.fetch(
+        f"SELECT {COLUMNS} FROM matchings WHERE ride_id = ANY ($1::uuid[])",  # noqa: S608 - a constant
+        list(ride_ids),
+    )
+    return {row["ride_id"]: Matching(**row) for row in rows}
 
 
-async def save_matching(db: Db, matching: Matching, pickup: Place) -> None:
+async def save_matchings(db: Db, matchings: Sequence[tuple[Matching, Place]]) -> None:
+    """Insert or update searches, each with the pickup of its ride."""
+    if not matchings:
+        return
+    rows = [
+        (
+            matching.ride_id,
+            matching.round,
+            matching.started_at,
+            matching.phase,
+            matching.search,
+            matching.offers,
+            matching.next_search_at,
+            matching.wake_at,
+            pickup.lat,
+            pickup.lon,
+            cell_of(pickup),
+        )
+        for matching, pickup in matchings
+    ]
     await db.execute(
         f"INSERT INTO matchings ({COLUMNS}, lat, lng, cell)"  # noqa: S608 - a constant
-        " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
-        " ON CONFLICT (ride_id) DO UPDATE SET round = $2, started_at = $3, phase = $4, search = $5,"
-        "   offers = $6, next_search_at = $7, wake_at = $8",
-        matching.ride_id,
-        matching.round,
-        matching.started_at,
-        matching.phase,
-        matching.search,
-        matching.offers,
-        matching.next_search_at,
-        matching.wake_at,
-        pickup.lat,
-        pickup.lon,
-        cell_of(pickup),
+        " SELECT * FROM unnest($1::uuid[], $2::integer[], $3::timestamptz[], $4::text[], $5::integer[],"
+        "   $6::integer[], $7::timestamptz[], $8::timestamptz[], $9::float8[], $10::float8[], $11::integer[])"
+        " ON CONFLICT (ride_id) DO UPDATE SET round = EXCLUDED.round, started_at = EXCLUDED.started_at,"
+        "   phase = EXCLUDED.phase, search = EXCLUDED.search, offers = EXCLUDED.offers,"
+        "   next_search_at = EXCLUDED.next_search_at, wake_at = EXCLUDED.wake_at",
+        *zip(*rows, strict=True),
     )
 
 

@@ -1,6 +1,6 @@
 """Make, reject, withdraw and acknowledge offers."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from uuid import UUID
@@ -17,8 +17,8 @@ from catraca.domains.rides.errors import (
 )
 from catraca.domains.rides.model import Actor, Offer, OfferId, Ride, RideId
 from catraca.domains.rides.offers import store
-from catraca.domains.rides.offers.model import BusyDriver, MadeOffers, RejectReason, SkipReason
-from catraca.domains.rides.search.model import LockedRide
+from catraca.domains.rides.offers.model import BusyDriver, MadeOffers, OfferPlan, RejectReason, SkipReason
+from catraca.domains.rides.search.model import LockedRide, RidesCollide
 from catraca.domains.rides.search.service import (
     expire_offers,
     lock_for_search,
@@ -27,10 +27,10 @@ from catraca.domains.rides.search.service import (
     update_timer,
 )
 from catraca.domains.rides.search.store import newest_offer
-from catraca.domains.rides.store import lock_ride, lock_unlocked_rides, move_ride, read_ride
+from catraca.domains.rides.store import RIDE_DUE, lock_ride, lock_unlocked_rides, move_rides, read_ride
 from catraca.events import CandidateFound, DriverRejected, OfferSent
 from catraca.events.rides import Point
-from catraca.platform.database import Db, outbox
+from catraca.platform.database import Db, outbox, timers
 from catraca.platform.ids import new_id
 
 DRIVERS_PER_EVENT = 20
@@ -57,46 +57,70 @@ async def make_offers(
     wanted = list(dict.fromkeys(driver_ids))
     skipped = await _unsuitable(db, locked, wanted)
     suitable = [driver_id for driver_id in wanted if driver_id not in skipped]
-    made, _ = await offer_ride(db, locked, suitable, ttl=ttl, actor=actor, actor_id=actor_id)
+    plan = OfferPlan(locked=locked, driver_ids=suitable, trace=outbox.current_trace())
+    ((made, _),) = await offer_rides(db, [plan], ttl=ttl, actor=actor, actor_id=actor_id)
     offered = {offer.driver_id for offer in made}
     skipped.update((driver_id, "busy") for driver_id in suitable if driver_id not in offered)
     return MadeOffers(made, skipped)
 
 
-async def offer_ride(
+async def offer_rides(
     db: Db,
-    locked: LockedRide,
-    driver_ids: Sequence[UserId],
+    plans: Sequence[OfferPlan],
     *,
     ttl: timedelta,
     actor: Actor = "system",
     actor_id: UUID | None = None,
-    distances: Mapping[UUID, float] | None = None,
-) -> tuple[list[Offer], LockedRide]:
-    """Offer a locked open ride to these suitable drivers; return the offers made, and the ride with them.
+) -> list[tuple[list[Offer], LockedRide]]:
+    """Make the planned offers of different rides; return the offers of each plan, and its ride with them.
 
-    Busy drivers get none. `distances` are the drivers' distances to the pickup, in meters.
+    Busy drivers get none. With several plans this raises `RidesCollide` if a driver is busy.
     """
-    wanted = [(OfferId(new_id()), driver_id) for driver_id in driver_ids]
-    made = await store.insert_offers(db, locked.ride.id, wanted, ttl=ttl)
-    if len(made) < len(wanted) and await _end_lapsed_offers_of(db, driver_ids):
-        offered = {offer.driver_id for offer in made}
-        missing = [(offer_id, driver_id) for offer_id, driver_id in wanted if driver_id not in offered]
-        made += await store.insert_offers(db, locked.ride.id, missing, ttl=ttl)
-    if not made:
-        return made, locked
+    if not plans:
+        return []
+    made = await _insert_offers(db, plans, ttl=ttl)
+    offered = [plan for plan in plans if made[plan.ride.id]]
+    moved = await move_rides(
+        db,
+        [plan.ride for plan in offered if plan.ride.status != "OFFERED"],
+        "OFFERED",
+        actor=actor,
+        actor_id=actor_id,
+        news="matching.candidate_found",
+    )
+    events = [(event, plan.trace) for plan in offered for event in _candidates(plan, made[plan.ride.id])]
+    await outbox.record_traced(db, events)
+    rides = {plan.ride.id: plan.ride for plan in plans} | {ride.id: ride for ride in moved}
+    after = {plan.ride.id: plan.locked.with_offers(rides[plan.ride.id], made[plan.ride.id]) for plan in plans}
+    expiries = {plan.ride.id: after[plan.ride.id].first_expiry for plan in offered}
+    await timers.set_timers(db, RIDE_DUE, {one: at for one, at in expiries.items() if at is not None})
+    return [(made[ride_id], locked) for ride_id, locked in after.items()]
+
+
+async def _insert_offers(db: Db, plans: Sequence[OfferPlan], *, ttl: timedelta) -> dict[RideId, list[Offer]]:
+    """Insert the offers; return those of each ride."""
+    wanted = [(OfferId(new_id()), plan.ride.id, driver_id) for plan in plans for driver_id in plan.driver_ids]
+    made = await store.insert_offers(db, wanted, ttl=ttl)
     if len(made) < len(wanted):
-        numbers = await store.close_gaps(db, locked.ride.id)
-        made = [replace(offer, attempt=numbers.get(offer.id, offer.attempt)) for offer in made]
-    ride = locked.ride
-    if ride.status != "OFFERED":
-        ride = await move_ride(
-            db, ride, "OFFERED", actor=actor, actor_id=actor_id, news="matching.candidate_found"
-        )
-    await outbox.record(db, *_candidates(locked, ride, made, distances or {}))
-    locked = locked.with_offers(ride, made)
-    await update_timer(db, ride, first_expiry=locked.first_expiry)
-    return made, locked
+        if len(plans) > 1:
+            raise RidesCollide
+        made = await _insert_missing(db, wanted, made, ttl=ttl)
+    return {plan.ride.id: [one for one in made if one.ride_id == plan.ride.id] for plan in plans}
+
+
+async def _insert_missing(
+    db: Db, wanted: Sequence[tuple[OfferId, RideId, UserId]], made: Sequence[Offer], *, ttl: timedelta
+) -> list[Offer]:
+    """Expire lapsed offers of the drivers, insert the missing offers of one ride, and close the gaps."""
+    offers = list(made)
+    if await _end_lapsed_offers_of(db, [driver_id for _, _, driver_id in wanted]):
+        offered = {offer.driver_id for offer in made}
+        missing = [one for one in wanted if one[2] not in offered]
+        offers += await store.insert_offers(db, missing, ttl=ttl)
+    if not offers or len(offers) == len(wanted):
+        return offers
+    numbers = await store.close_gaps(db, offers[0].ride_id)
+    return [replace(offer, attempt=numbers.get(offer.id, offer.attempt)) for offer in offers]
 
 
 async def _end_lapsed_offers_of(db: Db, driver_ids: Sequence[UserId]) -> bool:
@@ -128,12 +152,10 @@ async def _unsuitable(db: Db, locked: LockedRide, driver_ids: Sequence[UserId]) 
     return reasons
 
 
-def _candidates(
-    locked: LockedRide, ride: Ride, offers: Sequence[Offer], distances: Mapping[UUID, float]
-) -> list[CandidateFound]:
-    rejections = locked.drivers_with("REJECTED", limit=DRIVERS_PER_EVENT)
-    timeouts = locked.drivers_with("EXPIRED", limit=DRIVERS_PER_EVENT)
-    blurred = ride.blurred()
+def _candidates(plan: OfferPlan, offers: Sequence[Offer]) -> list[CandidateFound]:
+    ride, distances = plan.ride.blurred(), plan.distances
+    rejections = plan.locked.drivers_with("REJECTED", limit=DRIVERS_PER_EVENT)
+    timeouts = plan.locked.drivers_with("EXPIRED", limit=DRIVERS_PER_EVENT)
     return [
         CandidateFound(
             offer_id=offer.id,
@@ -143,7 +165,7 @@ def _candidates(
             attempt=offer.attempt,
             rider_id=ride.passenger_id,
             expires_at=offer.expires_at,
-            pickup=Point(blurred.pickup_lat, blurred.pickup_lon),
+            pickup=Point(ride.pickup_lat, ride.pickup_lon),
             distance_meters=ride.distance_meters,
             estimated_fare_cents=ride.estimated_fare_cents,
             pickup_distance_meters=round(distances[offer.driver_id])

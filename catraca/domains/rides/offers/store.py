@@ -12,7 +12,7 @@ from catraca.platform.database import Db
 
 
 async def insert_offers(
-    db: Db, ride_id: RideId, drivers: Sequence[tuple[OfferId, UserId]], *, ttl: timedelta
+    db: Db, wanted: Sequence[tuple[OfferId, RideId, UserId]], *, ttl: timedelta
 ) -> list[Offer]:
     """Insert an offer of an open ride for each free driver who has not given this ride up.
 
@@ -22,24 +22,24 @@ async def insert_offers(
         f"""
         WITH moment AS MATERIALIZED (SELECT clock_timestamp() AS at),
         wanted AS (
-          SELECT w.id, w.driver_id, row_number() OVER (ORDER BY w.place) AS place
-          FROM unnest($2::uuid[], $3::uuid[]) WITH ORDINALITY AS w (id, driver_id, place)
+          SELECT w.*, row_number() OVER (PARTITION BY w.ride_id ORDER BY w.place) AS number
+          FROM unnest($1::uuid[], $2::uuid[], $3::uuid[]) WITH ORDINALITY AS w (id, ride_id, driver_id, place)
           WHERE NOT EXISTS (SELECT FROM ride_offers o WHERE o.driver_id = w.driver_id AND o.held)
-          AND NOT EXISTS (SELECT FROM ride_offers o WHERE o.ride_id = $1 AND o.driver_id = w.driver_id
+          AND NOT EXISTS (SELECT FROM ride_offers o WHERE o.ride_id = w.ride_id AND o.driver_id = w.driver_id
             AND o.response = 'ACCEPTED'))
         INSERT INTO ride_offers (id, ride_id, driver_id, round, attempt, offered_at, expires_at)
         SELECT w.id, r.id, w.driver_id, r.round,
-          w.place + (SELECT coalesce(max(attempt), 0) FROM ride_offers WHERE ride_id = $1),
+          w.number + (SELECT coalesce(max(attempt), 0) FROM ride_offers WHERE ride_id = r.id),
           moment.at, least(moment.at + $4::interval, r.deadline_at)
-        FROM rides r CROSS JOIN wanted w CROSS JOIN moment
-        WHERE r.id = $1 AND r.status IN ('REQUESTED', 'SEARCHING', 'OFFERED') AND r.deadline_at > moment.at
+        FROM wanted w JOIN rides r ON r.id = w.ride_id CROSS JOIN moment
+        WHERE r.status IN ('REQUESTED', 'SEARCHING', 'OFFERED') AND r.deadline_at > moment.at
         -- In one order, so that two transactions with the same drivers cannot deadlock.
         ORDER BY w.driver_id
         ON CONFLICT (driver_id) WHERE held DO NOTHING RETURNING {COLUMNS}
         """,  # noqa: S608 - constants only
-        ride_id,
-        [offer_id for offer_id, _ in drivers],
-        [driver_id for _, driver_id in drivers],
+        [offer_id for offer_id, _, _ in wanted],
+        [ride_id for _, ride_id, _ in wanted],
+        [driver_id for _, _, driver_id in wanted],
         ttl,
     )
     return in_order(rows)

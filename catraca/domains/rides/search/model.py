@@ -8,6 +8,10 @@ from uuid import UUID
 from catraca.domains.rides.model import Offer, Response, Ride
 
 
+class RidesCollide(Exception):
+    """Other transactions use some of these rides or drivers: handle each ride in its own transaction."""
+
+
 @dataclass(frozen=True, slots=True)
 class LockedRide:
     """A ride that this transaction has locked, its offers of all rounds in order, and the database's time."""
@@ -25,6 +29,11 @@ class LockedRide:
     def first_expiry(self) -> datetime | None:
         """When the first live offer expires."""
         return min((offer.expires_at for offer in self.offers if offer.response is None), default=None)
+
+    @property
+    def has_lapsed_offers(self) -> bool:
+        """True if an offer's time is over and the offer is not ended yet."""
+        return self.first_expiry is not None and self.first_expiry <= self.now
 
     @property
     def answers(self) -> dict[UUID, Response | None]:

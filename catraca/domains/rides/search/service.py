@@ -3,7 +3,7 @@
 Matching ends a search at its deadline. A ride's own timer ends it a little later if matching did not.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Literal
 from uuid import UUID
@@ -11,8 +11,15 @@ from uuid import UUID
 from catraca.domains.rides.flags.service import flag_ride
 from catraca.domains.rides.model import Actor, Offer, Ride, RideId
 from catraca.domains.rides.search import store
-from catraca.domains.rides.search.model import LockedRide
-from catraca.domains.rides.store import RIDE_DUE, RideChange, lock_ride, move_ride, seconds_since_start
+from catraca.domains.rides.search.model import LockedRide, RidesCollide
+from catraca.domains.rides.store import (
+    RIDE_DUE,
+    RideChange,
+    lock_ride,
+    lock_rides_at_once,
+    move_ride,
+    seconds_since_start,
+)
 from catraca.domains.rides.tracks.store import take_track
 from catraca.events import DriverTimeout, OfferCanceled, RideCancelled
 from catraca.platform.database import Db, outbox, timers
@@ -25,12 +32,28 @@ async def lock_for_search(db: Db, ride_id: RideId) -> LockedRide | None:
     ride = await lock_ride(db, ride_id)
     if ride is None:
         return None
-    locked = LockedRide(ride, *await store.read_offers(db, ride_id))
-    if locked.first_expiry is not None and locked.first_expiry <= locked.now:
+    (locked,) = await _with_offers(db, [ride])
+    if locked.has_lapsed_offers:
         ride = await expire_offers(db, ride)
         await update_timer(db, ride)
-        locked = LockedRide(ride, *await store.read_offers(db, ride_id))
+        (locked,) = await _with_offers(db, [ride])
     return locked
+
+
+async def lock_all_for_search(db: Db, ride_ids: Sequence[RideId]) -> list[LockedRide]:
+    """The same for several rides, in two statements. Never waits for another transaction.
+
+    Raises `RidesCollide` if a ride is locked, is unknown or has lapsed offers.
+    """
+    locked = await _with_offers(db, await lock_rides_at_once(db, ride_ids))
+    if len(locked) < len(set(ride_ids)) or any(one.has_lapsed_offers for one in locked):
+        raise RidesCollide
+    return locked
+
+
+async def _with_offers(db: Db, rides: Sequence[Ride]) -> list[LockedRide]:
+    at, offers = await store.read_offers(db, [ride.id for ride in rides])
+    return [LockedRide(ride, at, [one for one in offers if one.ride_id == ride.id]) for ride in rides]
 
 
 async def begin_search(db: Db, ride: Ride, *, news: str) -> Ride:
@@ -59,7 +82,8 @@ async def end_search(db: Db, ride: Ride, *, searched: bool = False) -> LockedRid
         reason="expired" if never_searched else "no_drivers_available",
         offer_reason="no_drivers_available",
     )
-    return LockedRide(ride, *await store.read_offers(db, ride.id))
+    (ended,) = await _with_offers(db, [ride])
+    return ended
 
 
 async def close_ride(

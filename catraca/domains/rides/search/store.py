@@ -1,6 +1,6 @@
 """The offers of one ride, as its search needs them. The ride's row is locked when they change."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
 from catraca.domains.people import UserId
@@ -11,12 +11,12 @@ COLUMNS = "id, ride_id, driver_id, round, attempt, offered_at, expires_at, respo
 OFFERS = "SELECT " + COLUMNS + " FROM ride_offers"  # noqa: S608 - constants only
 
 
-async def read_offers(db: Db, ride_id: RideId) -> tuple[datetime, list[Offer]]:
-    """Return the database's time, and the ride's offers of all rounds in order."""
+async def read_offers(db: Db, ride_ids: Collection[RideId]) -> tuple[datetime, list[Offer]]:
+    """Return the database's time, and the offers of all rounds of these rides, those of each in order."""
     rows = await db.fetch(
         "SELECT moment.at, o.* FROM (SELECT clock_timestamp() AS at) AS moment"  # noqa: S608 - constants only
-        f" LEFT JOIN ({OFFERS} WHERE ride_id = $1) AS o ON true ORDER BY o.attempt",
-        ride_id,
+        f" LEFT JOIN ({OFFERS} WHERE ride_id = ANY ($1::uuid[])) AS o ON true ORDER BY o.attempt",
+        list(ride_ids),
     )
     at = rows[0]["at"]
     if rows[0]["id"] is None:
