@@ -8,6 +8,7 @@ from uuid import UUID
 from bench.matching.fixtures import delete_rides, new_passengers, request_rides
 from bench.matching.load import MatchResult
 from bench.processor import servers_worked
+from catraca.domains.location import release_drivers
 from catraca.domains.people import UserId
 from catraca.domains.rides import RideId
 from catraca.domains.rides.acceptance.model import Attempt
@@ -45,8 +46,17 @@ async def match_rides(settings: Settings, *, count: int) -> MatchResult:
         finally:
             life.stopping.set()
             await asyncio.gather(*running)
+        await _release_drivers(parts)
         await delete_rides(parts.database, asked)
         return MatchResult(taken, {"dispatcher": worked, **servers})
+
+
+async def _release_drivers(parts: Parts) -> None:
+    """Release the drivers' locks, which otherwise outlive the deleted rides."""
+    async with parts.database.connection() as db:
+        offers = await db.fetch("SELECT ride_id, driver_id FROM ride_offers")
+    for offer in offers:
+        await release_drivers(parts.redis, [offer["driver_id"]], ride_id=offer["ride_id"])
 
 
 async def _accept_all(parts: Parts, asked: Sequence[RideId]) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catraca.platform.leases import Lease, acquire_lease, release_lease
+from catraca.platform.leases import Lease, acquire_lease, acquire_leases, read_holder, release_lease
 from catraca.platform.redis_client import RedisAway, RedisClient, RedisLimits
 from tests.servers import Stack, until
 from tests.support.examples import examples
@@ -55,6 +55,21 @@ async def test_second_holder_is_refused_until_the_release(redis: RedisClient, ke
     assert await release_lease(redis, key, holder="ana") is True
     assert await release_lease(redis, key, holder="ana") is False
     assert (await acquire(redis, key, "bia")).fence > first.fence
+
+
+async def test_leases_of_one_call_have_their_own_holders(redis: RedisClient, key: str) -> None:
+    free, held, own = (f"{key} {number}" for number in range(3))
+    await acquire(redis, held, "ana")
+    before = await acquire(redis, own, "caio")
+    wanted = {held: "bia", free: "bia", own: "caio"}
+    refused, fresh, renewed = await acquire_leases(redis, wanted, ttl=HOUR)
+    assert refused is None
+    assert fresh is not None
+    assert fresh.fence > before.fence
+    assert renewed is not None
+    assert (renewed.fence, renewed.renewed) == (before.fence, True)
+    assert renewed.expires_at > before.expires_at
+    assert [await read_holder(redis, one) for one in wanted] == ["ana", "bia", "caio"]
 
 
 async def test_renewal_never_shortens_and_keeps_the_fence(redis: RedisClient, key: str) -> None:

@@ -3,6 +3,7 @@
 from catraca.platform.bus.handlers import (
     Arrival,
     EventHandlers,
+    HandleAlone,
     QueueHandlers,
     Unreadable,
     batch_handlers,
@@ -25,6 +26,7 @@ __all__ = [
     "BusAway",
     "Delivery",
     "EventHandlers",
+    "HandleAlone",
     "Headers",
     "Message",
     "PublishFailed",

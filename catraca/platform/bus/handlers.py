@@ -28,6 +28,7 @@ each event once, however often the event is delivered. It never commits, and rai
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, Self, TypeAlias, TypeVar, TypeVarTuple
+from uuid import UUID
 
 import msgspec
 import structlog
@@ -70,6 +71,14 @@ class Unreadable(Exception):
 
 # What decoding a body can raise.
 DECODING_FAULTS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
+
+class HandleAlone(Exception):
+    """These messages of a batch need a transaction each. The others are written first, together."""
+
+    def __init__(self, message_ids: Collection[UUID]) -> None:
+        super().__init__(f"{len(message_ids)} messages")
+        self.message_ids = message_ids
 
 
 class UnknownKey(Exception):
@@ -154,10 +163,7 @@ class EventHandlers(QueueHandlers[Call, *Needs], Generic[*Needs]):
     def together(
         self, *kinds: type[E]
     ) -> Callable[[ArrivalsFunction[E, *Needs]], ArrivalsFunction[E, *Needs]]:
-        """Decorate the function for all events of these types in a batch.
-
-        It may raise for any reason if it cannot handle them together: smaller batches follow, at last of one.
-        """
+        """Decorate the function for all events of these types in a batch; it may raise `HandleAlone`."""
 
         def add(function: ArrivalsFunction[E, *Needs]) -> ArrivalsFunction[E, *Needs]:
             self._add(kinds, function)

@@ -6,13 +6,14 @@ keeps its messages and waits. Messages are acknowledged after the commit.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import TypeVar
+from uuid import UUID
 
 import structlog
 from prometheus_client import Counter, Histogram
 
-from catraca.platform.bus.handlers import Unreadable
+from catraca.platform.bus.handlers import HandleAlone, Unreadable
 from catraca.platform.bus.message import Delivery
 from catraca.platform.bus.outage_retry import OutageRetry, Stopped
 from catraca.platform.bus.topology import Queue, Topology
@@ -98,6 +99,8 @@ class DeliverySettler:
             except Exception as error:  # noqa: BLE001 - any error of a handler is a message fault
                 if len(part) == 1:
                     await self.fault(part[0], error)
+                elif isinstance(error, HandleAlone):
+                    parts += _parts_with_alone(part, error.message_ids)
                 else:  # the first half first, to keep the order
                     half = (len(part) + 1) // 2
                     parts += [part[half:], part[:half]]
@@ -173,6 +176,12 @@ async def _apply_current(part: Sequence[Delivery], apply: Apply) -> Sequence[Del
     if current:
         await apply(current)
     return current
+
+
+def _parts_with_alone(part: Sequence[Delivery], alone: Collection[UUID]) -> list[list[Delivery]]:
+    """Each of the `alone` messages by itself, and the others together; the last part is applied first."""
+    others = [delivery for delivery in part if delivery.message.id not in alone]
+    return [[delivery] for delivery in reversed(part) if delivery.message.id in alone] + [others]
 
 
 def _is_stale(delivery: Delivery) -> bool:

@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 from pamqp.commands import Basic
 
-from catraca.platform.bus import Message, Queue
+from catraca.platform.bus import HandleAlone, Message, Queue
 from catraca.platform.bus.handlers import Unreadable
 from catraca.platform.database import Db
 from catraca.platform.errors import NotFound
@@ -219,3 +219,23 @@ async def test_bad_row_is_retried_with_others_then_dead_lettered(world: World) -
     (letter,) = await world.buried(1)
     assert letter.headers.retries == 1
     assert letter.headers.retry_reason == letter.headers.reason == asyncpg.DivisionByZeroError.__name__
+
+
+async def test_messages_to_handle_alone_come_after_the_others(world: World) -> None:
+    queue = batched(world, batch=4)
+    await world.open(queue)
+    messages = [world.message() for _ in range(4)]
+    first, second, third, fourth = (message.id for message in messages)
+    await world.publish(*messages)
+    attempts: list[list[UUID]] = []
+
+    async def write(_db: Db, batch: Sequence[Message]) -> Mapping[int, Exception]:
+        attempts.append(ids(batch))
+        if len(batch) > 1 and first in ids(batch):
+            raise HandleAlone({first, third})
+        return {}
+
+    async with world.batching(queue, write):
+        await world.until_applied(queue, 4)
+    assert await world.ids(queue) == [second, fourth, first, third]
+    assert attempts == [[first, second, third, fourth], [second, fourth], [first], [third]]

@@ -9,7 +9,8 @@ from uuid import UUID
 
 import pytest
 
-from catraca.platform.bus import Message, Queue, outage_retry
+from catraca.platform.bus import Message, Queue, QueueHandlers, outage_retry
+from catraca.platform.bus.handlers import EventReader
 from catraca.platform.bus.postgres import subscription
 from catraca.platform.database import Db
 from catraca.platform.errors import DatabaseUnavailable
@@ -248,3 +249,26 @@ async def test_transient_messages_do_not_pile_up_during_an_outage(world: World) 
         assert prepared <= queue.prefetch + 100
         turnstile.open()
         await until(lambda: prepared == 2050)
+
+
+async def test_a_message_to_handle_alone_is_a_batch_of_its_own(world: World) -> None:
+    queue, written = batched(world, batch=3), Written()
+
+    async def prepare(message: Message) -> Message:
+        return message
+
+    handlers = QueueHandlers[Message](
+        queue=queue.name,
+        keys=None,
+        prepare=prepare,
+        write=written.write,
+        check=EventReader().check,
+        is_alone=lambda message: message.headers.seq == 0,
+    )
+    await world.open(queue)
+    messages = [world.message(seq=seq) for seq in (1, 0, 0, 2, 3, 4)]
+    await world.publish(*messages)
+    async with world.running(queue, handlers):
+        await until(lambda: len(written.batches) == 4)
+    first, alone, also_alone, *others = [message.id for message in messages]
+    assert written.batches == [[first], [alone], [also_alone], others]

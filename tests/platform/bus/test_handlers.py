@@ -1,13 +1,14 @@
 """How a domain declares its handlers of events."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
-from catraca.events import UserCreated
-from catraca.platform.bus import EventHandlers, Message
+from catraca.events import UserCreated, UserRejected
+from catraca.platform.bus import Arrival, EventHandlers, Message, message_handlers
 from catraca.platform.bus.handlers import UnknownKey, Unreadable
 from catraca.platform.database import Db
 from catraca.platform.event import encode, key_of
@@ -85,6 +86,50 @@ async def test_a_handler_of_anything_gets_the_message_unread() -> None:
     sent = message("whatever", b"\xff")
     await run(handles, sent)
     assert seen == [sent]
+    assert handles.keys is None
+
+
+async def test_handler_of_several_events_is_called_once_for_a_batch() -> None:
+    handles = EventHandlers[()]("some_queue")
+    seen: list[Sequence[Arrival[UserCreated]]] = []
+
+    @handles.together(UserCreated)
+    async def welcome(_db: Db, arrivals: Sequence[Arrival[UserCreated]]) -> None:
+        seen.append(arrivals)
+
+    events = [UserCreated(user_id=uuid4(), roles=()) for _ in range(3)]
+    sent = [message("user.created", encode(event)) for event in events]
+    await handles.write(NO_DATABASE, [await handles.prepare(one) for one in sent])
+    assert seen == [list(zip(events, sent, strict=True))]
+
+
+async def test_events_for_one_at_a_time_stay_alone_beside_others() -> None:
+    handles, plain = EventHandlers[()]("some_queue"), EventHandlers[()]("some_queue")
+
+    @handles.together(UserCreated)
+    async def welcome(_db: Db, _arrivals: Sequence[Arrival[UserCreated]]) -> None: ...
+
+    @plain(UserRejected)
+    @handles(UserRejected)
+    async def reject(_db: Db, _event: UserRejected, _message: Message) -> None: ...
+
+    created = message("user.created", encode(UserCreated(user_id=uuid4(), roles=())))
+    rejected = message("user.rejected", encode(UserRejected(user_id=uuid4(), reason="id_taken")))
+    assert not handles.is_alone(await handles.prepare(created))
+    assert handles.bind().is_alone(await handles.prepare(rejected))
+    assert not plain.is_alone(await plain.prepare(rejected))
+
+
+async def test_messages_of_any_key_are_written_in_one_call() -> None:
+    seen: list[Sequence[str]] = []
+
+    async def write(_db: Db, keys: Sequence[str]) -> None:
+        seen.append(keys)
+
+    handles = message_handlers("some_queue", prepare=lambda one: one.key, write=write)
+    sent = [message("whatever", b"\xff"), message("user.created", b"")]
+    await handles.write(NO_DATABASE, [await handles.prepare(one) for one in sent])
+    assert seen == [["whatever", "user.created"]]
     assert handles.keys is None
 
 

@@ -13,7 +13,7 @@ from catraca.platform.database import Database, DatabaseLimits, Db, timer_runner
 from catraca.platform.database import transactions as database_module
 from catraca.platform.database.invariants import check_invariants
 from catraca.platform.database.timer_runner import TimerRunner
-from catraca.platform.database.timers import TimerHandlers, TimerKind, cancel_timer, set_timer
+from catraca.platform.database.timers import TimerHandlers, TimerKind, cancel_timer, set_timer, set_timers
 from tests.servers import Stack, until
 from tests.support.timer_world import (
     LATER,
@@ -70,6 +70,17 @@ async def test_timer_can_be_due_at_a_database_time(database: Database, kind: Tim
         moment: datetime = await db.fetchval("SELECT clock_timestamp() + interval '1 day'")
         await set_timer(db, kind, subject, due_at=moment)
     assert (await waiting_timers(database, kind))[subject]["due_at"] == moment
+
+
+async def test_timers_of_one_call_have_their_own_times(database: Database, kind: TimerKind) -> None:
+    async with database.transaction() as db:
+        moment: datetime = await db.fetchval("SELECT clock_timestamp() + interval '1 day'")
+        due_at = {uuid4(): moment + timedelta(hours=hours) for hours in range(3)}
+        await set_timers(db, kind, dict.fromkeys(due_at, moment))
+        await set_timers(db, kind, due_at)
+        await set_timers(db, kind, {})
+    waiting = await waiting_timers(database, kind)
+    assert {subject: row["due_at"] for subject, row in waiting.items()} == due_at
 
 
 async def test_due_in_counts_from_the_call_not_from_begin(database: Database, kind: TimerKind) -> None:

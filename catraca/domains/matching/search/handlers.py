@@ -1,14 +1,13 @@
 """Reacts to events about rides, offers and drivers. An event only starts a step, which reads the state."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from uuid import UUID
 
 from prometheus_client import Histogram
 
 from catraca.domains import location, people, rides
 from catraca.domains.matching.outcome.service import Match, confirm_matches, release_drivers
-from catraca.domains.matching.search.service import Matcher
+from catraca.domains.matching.search.service import Matcher, StepResult
 from catraca.events import (
     DriverAccepted,
     DriverEnteredCommunity,
@@ -25,7 +24,7 @@ from catraca.events import (
     RideReassigning,
     RideRequested,
 )
-from catraca.platform.bus import Arrival, EventHandlers, Message
+from catraca.platform.bus import Arrival, EventHandlers, HandleAlone, Message
 from catraca.platform.clock import now
 from catraca.platform.database import Db
 from catraca.platform.geo import Place
@@ -49,7 +48,7 @@ HANDLERS = (starts, retries, ends, availability, ride_updates)
 async def start_searches(
     db: Db, arrivals: Sequence[Arrival[RideRequested | RideReassigning]], matcher: Matcher
 ) -> None:
-    await matcher.advance_searches(db, _traces(arrivals))
+    await _advance_all(db, arrivals, matcher)
     for event, _ in arrivals:
         _observe_lag(starts, event.timestamp)
 
@@ -107,7 +106,7 @@ async def wake_near_idle_driver(db: Db, event: DriverIdle, message: Message, mat
 
 @ride_updates.together(DriverAccepted)
 async def confirm(db: Db, arrivals: Sequence[Arrival[DriverAccepted]], matcher: Matcher) -> None:
-    results = {one.locked.ride.id: one for one in await matcher.advance_searches(db, _traces(arrivals))}
+    results = {one.locked.ride.id: one for one in await _advance_all(db, arrivals, matcher)}
     matches = [
         Match(event, result.locked, result.started_at, message.headers.trace)
         for event, message in arrivals
@@ -141,11 +140,18 @@ async def release_previous_driver(db: Db, event: RideReassigning, message: Messa
     await matcher.wake_searches_near(db, [event.previous_driver_id], but=event.ride_id)
 
 
-def _traces(
-    arrivals: Iterable[tuple[RideRequested | RideReassigning | DriverAccepted, Message]],
-) -> dict[UUID, str | None]:
-    """The rides of these events, with the request that caused each."""
-    return {event.ride_id: message.headers.trace for event, message in arrivals}
+async def _advance_all(
+    db: Db,
+    arrivals: Sequence[tuple[RideRequested | RideReassigning | DriverAccepted, Message]],
+    matcher: Matcher,
+) -> list[StepResult]:
+    """Take the next step of each event's ride."""
+    traces = {event.ride_id: message.headers.trace for event, message in arrivals}
+    try:
+        return await matcher.advance_searches(db, traces)
+    except rides.RidesCollide as collision:
+        colliding = {message.id for event, message in arrivals if event.ride_id in collision.ride_ids}
+        raise HandleAlone(colliding) from collision
 
 
 def _observe_lag(handles: EventHandlers[Matcher], event_at: datetime) -> None:

@@ -105,8 +105,7 @@ class Matcher:
     async def advance_searches(self, db: Db, traces: Mapping[UUID, str | None]) -> list[StepResult]:
         """The same for several rides in one transaction; `traces` has the cause of each ride's step.
 
-        Raises `RidesCollide` if another transaction uses one of the rides or its candidates, or if a ride
-        is unknown. Then each ride needs a transaction of its own.
+        Raises `RidesCollide` if some of them need a transaction of their own; the caller then rolls back.
         """
         if len(traces) > 1:
             locked = await rides.lock_all_for_search(db, [RideId(one) for one in traces])

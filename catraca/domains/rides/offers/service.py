@@ -74,7 +74,7 @@ async def offer_rides(
 ) -> list[tuple[list[Offer], LockedRide]]:
     """Make the planned offers of different rides; return the offers of each plan, and its ride with them.
 
-    Busy drivers get none. With several plans this raises `RidesCollide` if a driver is busy.
+    Busy drivers get none. With several plans this raises `RidesCollide` for rides with a busy driver.
     """
     if not plans:
         return []
@@ -103,7 +103,8 @@ async def _insert_offers(db: Db, plans: Sequence[OfferPlan], *, ttl: timedelta) 
     made = await store.insert_offers(db, wanted, ttl=ttl)
     if len(made) < len(wanted):
         if len(plans) > 1:
-            raise RidesCollide
+            offered = {offer.driver_id for offer in made}
+            raise RidesCollide({ride_id for _, ride_id, driver_id in wanted if driver_id not in offered})
         made = await _insert_missing(db, wanted, made, ttl=ttl)
     return {plan.ride.id: [one for one in made if one.ride_id == plan.ride.id] for plan in plans}
 

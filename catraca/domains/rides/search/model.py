@@ -1,6 +1,6 @@
 """A ride during its search."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -9,7 +9,11 @@ from catraca.domains.rides.model import Offer, Response, Ride
 
 
 class RidesCollide(Exception):
-    """Other transactions use some of these rides or drivers: handle each ride in its own transaction."""
+    """These of several rides need a transaction each: other transactions use them or their drivers."""
+
+    def __init__(self, ride_ids: Collection[UUID]) -> None:
+        super().__init__(f"{len(ride_ids)} rides")
+        self.ride_ids = ride_ids
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,11 +43,12 @@ async def lock_for_search(db: Db, ride_id: RideId) -> LockedRide | None:
 async def lock_all_for_search(db: Db, ride_ids: Sequence[RideId]) -> list[LockedRide]:
     """The same for several rides, in two statements. Never waits for another transaction.
 
-    Raises `RidesCollide` if a ride is locked, is unknown or has lapsed offers.
+    Raises `RidesCollide` for rides that are locked, are unknown or have lapsed offers.
     """
     locked = await _with_offers(db, await lock_rides_at_once(db, ride_ids))
-    if len(locked) < len(set(ride_ids)) or any(one.has_lapsed_offers for one in locked):
-        raise RidesCollide
+    ready = {one.ride.id for one in locked if not one.has_lapsed_offers}
+    if colliding := set(ride_ids) - ready:
+        raise RidesCollide(colliding)
     return locked
 
 

@@ -34,6 +34,21 @@ async def test_committed_change_has_its_event_and_wakes_the_relay(
     assert msgspec.json.decode(message.body, type=SampleEvent).word == "olá"
 
 
+async def test_events_of_one_statement_keep_their_traces(database: Database) -> None:
+    subject, other = uuid4(), uuid4()
+    traced = [(subject, "r1"), (other, None), (subject, "r2")]
+    async with database.transaction() as db:
+        with outbox.caused_by("another request"):
+            await outbox.record_traced(db, [(SampleEvent(subject_id=one), trace) for one, trace in traced])
+            await outbox.record_traced(db, [])
+    headers = [outbox.message_of(row).headers for row in await waiting(database)]
+    assert {(one.aggregate_id, one.seq, one.trace) for one in headers} == {
+        (subject, 1, "r1"),
+        (other, 1, None),
+        (subject, 2, "r2"),
+    }
+
+
 async def record_and_fail(db: Db) -> None:
     await outbox.record(db, SampleEvent(subject_id=uuid4()))
     raise KeyError
