@@ -10,7 +10,7 @@ import msgspec
 
 from bench.processor import note
 
-MATCHES_A_SECOND = 60
+MATCHES_A_SECOND = 200
 
 
 class MatchResult(msgspec.Struct, frozen=True):
