@@ -44,6 +44,8 @@ class Relay:
         self._database = database
         self._transport = transport
         self._start = outbox.FIRST_AGGREGATE
+        # False if the last batch had every event that could be sent.
+        self._has_more = False
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Send until `stopping` is set. Claimed events are then still sent, or released."""
@@ -52,14 +54,14 @@ class Relay:
             while not stopping.is_set():
                 woken.clear()
                 try:
-                    sent = await self.send_batch()
+                    await self.send_batch()
                 except (Refusal, BusAway) as error:
                     pause_seconds = min(LONGEST_PAUSE_SECONDS, pause_seconds * 2 + FIRST_PAUSE_SECONDS)
                     log.warning("relay_pauses", reason=type(error).__name__, seconds=pause_seconds)
                     await within(pause_seconds * random.uniform(0.5, 1), stopping)  # noqa: S311
                     continue
                 pause_seconds = 0.0
-                if not sent:
+                if not self._has_more:
                     await within(POLL_SECONDS, woken, stopping)
 
     async def send_batch(self) -> int:
@@ -104,11 +106,15 @@ class Relay:
         return len(events)
 
     async def _next_after_last(self, take: Callable[..., Awaitable[Sequence[Row]]]) -> Sequence[Row]:
-        """Start after the last aggregate of the previous batch, so that a busy one does not block others."""
-        events = await take(start=self._start)
-        if not events and self._start != outbox.FIRST_AGGREGATE:
-            events = await take(start=outbox.FIRST_AGGREGATE)
-        self._start = _behind(events[-1]["aggregate_id"]) if events else outbox.FIRST_AGGREGATE
+        """Start after the last aggregate of a full batch, so that a busy one does not block others."""
+        start = self._start
+        events = await take(start=start)
+        if not events and start != outbox.FIRST_AGGREGATE:
+            start = outbox.FIRST_AGGREGATE
+            events = await take(start=start)
+        is_full = len(events) >= BATCH
+        self._has_more = is_full or start != outbox.FIRST_AGGREGATE
+        self._start = _behind(events[-1]["aggregate_id"]) if is_full else outbox.FIRST_AGGREGATE
         return events
 
 

@@ -95,6 +95,33 @@ async def test_a_relay_pauses_while_the_database_is_away(
         await until(lambda: is_all_sent(database))
 
 
+async def test_relay_looks_once_for_each_wake_up(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "POLL_SECONDS", 3600)
+    batches: list[int] = []
+
+    class CountingRelay(Relay):
+        async def send_batch(self) -> int:
+            batches.append(await super().send_batch())
+            return batches[-1]
+
+    async with running(CountingRelay(database, Recorder())):
+        await until(lambda: batches == [0])
+        for _ in range(3):
+            await record(database, SampleEvent(subject_id=uuid4()))
+            await until(lambda: is_all_sent(database))
+    assert batches == [0, 1, 1, 1]
+
+
+async def test_relay_continues_after_a_full_batch(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "POLL_SECONDS", 3600)
+    monkeypatch.setattr(module, "BATCH", 2)
+    await record(database, *(SampleEvent(subject_id=uuid4()) for _ in range(5)))
+    async with running(Relay(database, Recorder())):
+        await until(lambda: is_all_sent(database))
+
+
 @pytest.mark.parametrize("order", [(1, 2), (2, 1)])
 async def test_relay_retries_after_a_deadlock(
     stack: Stack, database: Database, order: tuple[int, int]
