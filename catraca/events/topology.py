@@ -80,6 +80,7 @@ DISPATCHER = (
         does="Starts a matching.",
         batch=16,
         prefetch=64,
+        plans_once=True,
     ),
     Queue(
         name="matching_retry_queue",
@@ -112,6 +113,7 @@ DISPATCHER = (
         does="Confirms a match and releases the other drivers; releases the driver when the ride ends.",
         batch=16,
         prefetch=64,
+        plans_once=True,
     ),
 )
 

@@ -25,7 +25,7 @@ from catraca.platform.bus.outcome import (
 from catraca.platform.bus.topology import Queue, Topology
 from catraca.platform.bus.transport import Subscription, Transport
 from catraca.platform.clock import monotonic_seconds
-from catraca.platform.database import Database, Db
+from catraca.platform.database import Database, Db, GenericPlans
 
 T = TypeVar("T")
 
@@ -58,6 +58,7 @@ class QueueWorker(Generic[T]):
         # In parallel, two events of one aggregate could overtake each other.
         self._writers = 1 if queue.single_active else queue.concurrency
         self._slots = slots or asyncio.Semaphore(self._writers)
+        self._hooks = GenericPlans() if queue.plans_once else None
         self._stopping = asyncio.Event()
         self._buffer = BatchBuffer[T](
             queue.batch,
@@ -165,7 +166,7 @@ class QueueWorker(Generic[T]):
 
         async with self._slots:
             began = monotonic_seconds()
-            admitted = await self._database.run(work)
+            admitted = await self._database.run(work, self._hooks)
         name = self._queue.name
         HANDLER_SECONDS.labels(name).observe(monotonic_seconds() - began)
         BATCH_SIZES.labels(name).observe(len(deliveries))

@@ -44,6 +44,8 @@ class Queue:
     concurrency: int = 4
     # Messages that one process holds, in work and waiting.
     prefetch: int = 16
+    # The handlers' statements have one good plan each, so PostgreSQL need not plan them for every call.
+    plans_once: bool = False
     # Only one consumer of all processes is active, so it gets the events of an aggregate in order.
     single_active: bool = False
     # The inbox ignores repeats. Off only for handlers that are safe to repeat by themselves.
