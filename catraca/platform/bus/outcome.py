@@ -99,11 +99,9 @@ class DeliverySettler:
             except Exception as error:  # noqa: BLE001 - any error of a handler is a message fault
                 if len(part) == 1:
                     await self.fault(part[0], error)
-                elif isinstance(error, HandleAlone):
-                    parts += _parts_with_alone(part, error.message_ids)
-                else:  # the first half first, to keep the order
-                    half = (len(part) + 1) // 2
-                    parts += [part[half:], part[:half]]
+                else:
+                    alone = error.message_ids if isinstance(error, HandleAlone) else ()
+                    parts += reversed(_smaller_parts(part, alone))
             else:
                 await self._subscription.done(applied)
                 await self._settle_skipped(part, applied)
@@ -178,10 +176,13 @@ async def _apply_current(part: Sequence[Delivery], apply: Apply) -> Sequence[Del
     return current
 
 
-def _parts_with_alone(part: Sequence[Delivery], alone: Collection[UUID]) -> list[list[Delivery]]:
-    """Each of the `alone` messages by itself, and the others together; the last part is applied first."""
+def _smaller_parts(part: Sequence[Delivery], alone: Collection[UUID]) -> list[Sequence[Delivery]]:
+    """The two halves; or, if some messages are to be handled `alone`, the others and then each of these."""
     others = [delivery for delivery in part if delivery.message.id not in alone]
-    return [[delivery] for delivery in reversed(part) if delivery.message.id in alone] + [others]
+    if len(others) < len(part):
+        return [others, *([delivery] for delivery in part if delivery.message.id in alone)]
+    half = (len(part) + 1) // 2
+    return [part[:half], part[half:]]
 
 
 def _is_stale(delivery: Delivery) -> bool:

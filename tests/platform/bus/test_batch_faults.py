@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import aiormq
 import asyncpg
@@ -239,3 +239,19 @@ async def test_messages_to_handle_alone_come_after_the_others(world: World) -> N
         await world.until_applied(queue, 4)
     assert await world.ids(queue) == [second, fourth, first, third]
     assert attempts == [[first, second, third, fourth], [second, fourth], [first], [third]]
+
+
+async def test_batch_that_names_no_message_of_its_own_is_halved(world: World) -> None:
+    queue = batched(world, batch=2)
+    await world.open(queue)
+    messages = [world.message(), world.message()]
+    await world.publish(*messages)
+
+    async def write(_db: Db, batch: Sequence[Message]) -> Mapping[int, Exception]:
+        if len(batch) > 1:
+            raise HandleAlone({uuid4()})
+        return {}
+
+    async with world.batching(queue, write):
+        await world.until_applied(queue, 2)
+    assert await world.ids(queue) == ids(messages)

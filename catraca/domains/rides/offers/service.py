@@ -103,8 +103,8 @@ async def _insert_offers(db: Db, plans: Sequence[OfferPlan], *, ttl: timedelta) 
     made = await store.insert_offers(db, wanted, ttl=ttl)
     if len(made) < len(wanted):
         if len(plans) > 1:
-            offered = {offer.driver_id for offer in made}
-            raise RidesCollide({ride_id for _, ride_id, driver_id in wanted if driver_id not in offered})
+            offered = {offer.id for offer in made}
+            raise RidesCollide({ride_id for offer_id, ride_id, _ in wanted if offer_id not in offered})
         made = await _insert_missing(db, wanted, made, ttl=ttl)
     return {plan.ride.id: [one for one in made if one.ride_id == plan.ride.id] for plan in plans}
 
