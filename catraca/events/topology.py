@@ -78,8 +78,8 @@ DISPATCHER = (
         binds=("ride.requested", "ride.reassigning"),
         role="dispatcher",
         does="Starts a matching.",
-        batch=16,
-        prefetch=64,
+        batch=8,
+        prefetch=32,
         plans_once=True,
     ),
     Queue(
@@ -111,8 +111,8 @@ DISPATCHER = (
         binds=("matching.driver_accepted", "ride.completed", "ride.cancelled", "ride.reassigning"),
         role="dispatcher",
         does="Confirms a match and releases the other drivers; releases the driver when the ride ends.",
-        batch=16,
-        prefetch=64,
+        batch=8,
+        prefetch=32,
         plans_once=True,
     ),
 )
