@@ -2,8 +2,8 @@
 
 import hashlib
 import re
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 from uuid import UUID
@@ -19,6 +19,7 @@ from catraca.platform.errors import (
     IdempotencyKeyReused,
 )
 
+REPLAYED: Final = {"idempotency-replayed": "true"}
 KEY_SHAPE: Final = re.compile(r"[\x21-\x7e]{1,255}")
 
 
@@ -56,18 +57,22 @@ class Claim:
         self._roles = frozenset(roles)
         digest = hashlib.sha256(f"{principal_id} {method} {route} {key}".encode()).digest()
         # The principal first: one range of the primary key then holds all rows of a person.
-        self._scope = principal_id.bytes + digest[:16]
-        self._lock = int.from_bytes(digest[:8], signed=True)
-        self._fingerprint = hashlib.sha256(request).digest()
+        self.scope = principal_id.bytes + digest[:16]
+        self.lock = int.from_bytes(digest[:8], signed=True)
+        self.fingerprint = hashlib.sha256(request).digest()
         self._response: StoredResponse | None = None
         self.repeated = False
+
+    @property
+    def stored_roles(self) -> str:
+        return " ".join(sorted(self._roles))
 
     def begin_sql(self) -> str:
         self._response = None  # from a first attempt, if the transaction is retried
         # Two statements: the second must see what the last holder of the lock committed.
         return (
-            f"SELECT pg_advisory_xact_lock({self._lock:d});"  # noqa: S608
-            f" SELECT FROM idempotency_keys WHERE scope = '\\x{self._scope.hex()}'"
+            f"SELECT pg_advisory_xact_lock({self.lock:d});"  # noqa: S608
+            f" SELECT FROM idempotency_keys WHERE scope = '\\x{self.scope.hex()}'"
         )
 
     def begun(self, tag: str) -> None:
@@ -81,9 +86,9 @@ class Claim:
         if self._response is None:
             return ""
         values = (
-            " ".join(sorted(self._roles)).encode(),
-            self._scope,
-            self._fingerprint,
+            self.stored_roles.encode(),
+            self.scope,
+            self.fingerprint,
             msgspec.json.encode(self._response.headers),
             self._response.body,
         )
@@ -98,16 +103,63 @@ class Claim:
         """The response to the first request. Refuses another request, and a token with fewer roles."""
         row = await db.fetchrow(
             "SELECT roles, fingerprint, status, headers, body FROM idempotency_keys WHERE scope = $1",
-            self._scope,
+            self.scope,
         )
         if row is None:  # pruned after the check
             raise IdempotencyKeyInUse
         if row["roles"] is None or not self._roles.issuperset(row["roles"]):
             raise Forbidden
-        if row["fingerprint"] != self._fingerprint:
+        if row["fingerprint"] != self.fingerprint:
             raise IdempotencyKeyReused
         headers = msgspec.json.decode(row["headers"], type=dict[str, str])
         return StoredResponse(row["status"], headers, row["body"])
+
+
+async def respond_once(
+    db: Db, claim: Claim | None, work: Callable[[], Awaitable[StoredResponse]]
+) -> StoredResponse:
+    """The stored response if the key was used before; else run `work` and store its response."""
+    if claim is None:
+        return await work()
+    if claim.repeated:
+        stored = await claim.stored_response(db)
+        return replace(stored, headers=stored.headers | REPLAYED)
+    response = await work()
+    claim.keep(response)
+    return response
+
+
+async def lock_unused_keys(db: Db, claims: Collection[Claim]) -> set[Claim]:
+    """Lock the keys of several requests without waiting; returns those that are locked and were not used."""
+    if not claims:
+        return set()
+    by_scope = {claim.scope: claim for claim in claims}
+    rows = await db.fetch(
+        "SELECT scope FROM unnest($1::bytea[], $2::bigint[]) AS c (scope, lock)"
+        " WHERE pg_try_advisory_xact_lock(lock)"
+        "   AND NOT EXISTS (SELECT FROM idempotency_keys k WHERE k.scope = c.scope)",
+        list(by_scope),
+        [claim.lock for claim in by_scope.values()],
+    )
+    return {by_scope[row["scope"]] for row in rows}
+
+
+async def store_responses(db: Db, responses: Sequence[tuple[Claim, StoredResponse]]) -> None:
+    """Store the responses to several requests in the transaction of their effects."""
+    if not responses:
+        return
+    await db.execute(
+        "INSERT INTO idempotency_keys (status, roles, scope, fingerprint, headers, body)"
+        " SELECT status, string_to_array(roles, ' '), scope, fingerprint, headers, body"
+        " FROM unnest($1::int[], $2::text[], $3::bytea[], $4::bytea[], $5::bytea[], $6::bytea[])"
+        "   AS r (status, roles, scope, fingerprint, headers, body)",
+        [response.status for _, response in responses],
+        [claim.stored_roles for claim, _ in responses],
+        [claim.scope for claim, _ in responses],
+        [claim.fingerprint for claim, _ in responses],
+        [msgspec.json.encode(response.headers) for _, response in responses],
+        [response.body for _, response in responses],
+    )
 
 
 async def forget_responses(db: Db, principal_id: UUID) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
 from uuid import UUID, uuid4
 
@@ -10,13 +10,22 @@ import httpx
 import pytest
 
 from catraca.platform.database import Database
-from catraca.platform.database.idempotency import prune_idempotency_keys
+from catraca.platform.database.idempotency import (
+    Claim,
+    StoredResponse,
+    lock_unused_keys,
+    prune_idempotency_keys,
+    store_responses,
+)
+from catraca.platform.errors import Forbidden
 from catraca.roles.parts import open_parts
 from catraca.settings import Settings
 from tests.conftest import bearer, free_port, listening
 from tests.servers import Stack, on_one_stack, until
 from tests.storms.idempotency import effects_of, kill_server_among_repeats, post
 from tests.support import effects
+
+WHO = uuid4()
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +53,34 @@ async def test_repeat_gets_the_first_response_unchanged(
     assert "idempotency-replayed" not in first.headers
     assert again.headers["idempotency-replayed"] == "true"
     assert len(await effects_of(database, label)) == 1
+
+
+def claim_of(key: str, roles: Sequence[str] = ("passenger",)) -> Claim:
+    return Claim(principal_id=WHO, roles=roles, method="POST", route="r", key=key, request=b"{}")
+
+
+async def test_responses_stored_together_are_replayed(database: Database) -> None:
+    keys = [str(uuid4()) for _ in range(2)]
+    responses = {key: StoredResponse(201, {"etag": key}, key.encode()) for key in keys}
+    async with database.transaction() as db:
+        claims = {key: claim_of(key) for key in keys}
+        assert await lock_unused_keys(db, claims.values()) == set(claims.values())
+        await store_responses(db, [(claims[key], responses[key]) for key in keys])
+    for key in keys:
+        again = claim_of(key)
+        async with database.transaction(again) as db:
+            assert again.repeated
+            assert await again.stored_response(db) == responses[key]
+    async with database.transaction() as db:
+        assert await lock_unused_keys(db, [claim_of(key) for key in keys]) == set()
+        with pytest.raises(Forbidden):
+            await claim_of(keys[0], roles=()).stored_response(db)
+
+
+async def test_keys_in_use_are_left_out_without_waiting(database: Database) -> None:
+    key, new = str(uuid4()), claim_of(str(uuid4()))
+    async with database.transaction(claim_of(key)), database.transaction() as db:
+        assert await lock_unused_keys(db, [claim_of(key), new]) == {new}
 
 
 async def test_requests_without_a_key_are_independent(client: httpx.AsyncClient, database: Database) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import AsyncIterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
 
 import pytest
@@ -48,6 +48,15 @@ def kind() -> TimerKind:
 async def apart(stack: Stack) -> AsyncIterator[Database]:
     async with database_apart(stack) as database:
         yield database
+
+
+async def test_timers_set_together_are_due_at_their_own_times(database: Database, kind: TimerKind) -> None:
+    start = datetime(2060, 1, 1, tzinfo=UTC)
+    due_at = {uuid4(): start + timedelta(hours=number) for number in range(3)}
+    async with database.transaction() as db:
+        await timers.set_timers(db, kind, due_at)
+    found = await waiting_timers(database, kind)
+    assert {subject: row["due_at"] for subject, row in found.items()} == due_at
 
 
 async def test_timer_fires_once_and_never_early(database: Database, kind: TimerKind) -> None:
