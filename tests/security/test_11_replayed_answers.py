@@ -14,7 +14,7 @@ from fastapi.routing import APIRoute
 from catraca.platform.auth import ROLES
 from catraca.platform.database import Database
 from catraca.platform.http.caller import needs_caller
-from catraca.platform.http.route import SAFE_METHODS, UnitOfWork
+from catraca.platform.http.route import SAFE_METHODS, Gathered, UnitOfWork
 from catraca.roles.api import ROUTERS
 from tests.conftest import bearer
 from tests.domains.people.person import Person
@@ -34,7 +34,7 @@ def storing_routes() -> set[str]:
     return {
         f"{method} {route.path_format}"
         for route in routes
-        if isinstance(route, UnitOfWork) and needs_caller(route.dependant)
+        if isinstance(route, (UnitOfWork, Gathered)) and needs_caller(route.dependant)
         for method in route.methods - SAFE_METHODS
         if not getattr(route.endpoint, "stores_no_response", False)
     }

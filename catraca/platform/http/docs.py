@@ -15,7 +15,7 @@ from pydantic.json_schema import JsonSchemaMode
 from catraca.platform.errors import NotFound
 from catraca.platform.http.caller import needs_caller
 from catraca.platform.http.problems import document_problems
-from catraca.platform.http.route import SAFE_METHODS, CheckedRoute, UnitOfWork, make_router
+from catraca.platform.http.route import SAFE_METHODS, CheckedRoute, Gathered, UnitOfWork, make_router
 
 DESCRIPTION = """ Rides on demand, community rides and appointments: many clients compete for one thing, and
 exactly one gets it.
@@ -160,7 +160,7 @@ def _operations(document: dict[str, Any], app: FastAPI) -> Iterator[tuple[Checke
 
 def _stores_responses(route: CheckedRoute) -> bool:
     """True if a repeat with the same idempotency key gets the stored response."""
-    changes = isinstance(route, UnitOfWork) and not route.methods <= SAFE_METHODS
+    changes = isinstance(route, (UnitOfWork, Gathered)) and not route.methods <= SAFE_METHODS
     return (
         changes and needs_caller(route.dependant) and not getattr(route.endpoint, "stores_no_response", False)
     )

@@ -205,6 +205,33 @@ async def _surroundings(
         yield
 
 
+class Gathered(CheckedRoute):
+    """For routes whose service decides several requests in one transaction, which it begins itself.
+
+    The endpoint gets the request's use of its key (`KeyClaim`) and returns a response that the service has
+    stored for it.
+    """
+
+    def wrap(self, handle: Handler) -> Handler:
+        route = self.name
+
+        async def run(request: Request) -> Response:
+            strict = StrictRequest(request.scope, request.receive)
+            strict.state.claim = _claim(request, route, await strict.body())
+            return await handle(strict)
+
+        return run
+
+
+def stored_json(status: int, answer: BaseModel) -> StoredResponse:
+    body = answer.model_dump_json(by_alias=True).encode()
+    return StoredResponse(status, {"content-type": "application/json"}, body)
+
+
+def response_of(stored: StoredResponse) -> Response:
+    return Response(stored.body, stored.status, stored.headers)
+
+
 @asynccontextmanager
 async def _expensive_place(request: Request) -> AsyncGenerator[None]:
     """One of the few places for expensive work, until the block ends."""
@@ -256,6 +283,14 @@ async def _open_db(request: Request) -> Db:
 
 OpenDb = Annotated[Db, Depends(_open_db)]
 """The request's connection: in a transaction on routes that change, outside of one on routes that read."""
+
+
+async def _key_claim(request: Request) -> Claim | None:
+    return request.state.claim
+
+
+KeyClaim = Annotated[Claim | None, Depends(_key_claim)]
+"""On `Gathered` routes: the request's use of its idempotency key, if it has one."""
 
 
 async def _transact(request: Request) -> Transact:
