@@ -215,10 +215,9 @@ class Gathered(CheckedRoute):
     def wrap(self, handle: Handler) -> Handler:
         route = self.name
 
-        async def run(request: Request) -> Response:
-            strict = StrictRequest(request.scope, request.receive)
-            strict.state.claim = _claim(request, route, await strict.body())
-            return await handle(strict)
+        async def run(request: JsonRequest) -> Response:
+            request.state.claim = _claim(request, route, await request.json_body())
+            return await handle(request)
 
         return run
 
