@@ -100,6 +100,10 @@ class NewSession:
     begins: Seconds
     finishes: Seconds
 
+    @property
+    def subject_nos(self) -> set[SubjectNo]:
+        return {self.worker_no} if self.room_no is None else {self.worker_no, self.room_no}
+
 
 @dataclass(frozen=True, slots=True)
 class HoldLimits:

@@ -1,7 +1,7 @@
 """Seats, locks, access and events of appointments, as all features above use them."""
 
-from collections.abc import Collection
-from datetime import timedelta
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
@@ -30,7 +30,7 @@ from catraca.domains.scheduling.availability.model import (
     least_booked,
 )
 from catraca.domains.scheduling.availability.service import alternatives_to, around, slots_as_data
-from catraca.domains.scheduling.availability.store import read_schedule
+from catraca.domains.scheduling.availability.store import ScheduleQuestion, read_schedules
 from catraca.domains.scheduling.calendar_math.spans import Seconds, Span
 from catraca.domains.scheduling.errors import (
     ClientBusy,
@@ -53,7 +53,7 @@ from catraca.events.appointments import AppointmentEvent
 from catraca.platform.auth import Principal
 from catraca.platform.database import Db, outbox, timers
 from catraca.platform.database.timers import TimerKind
-from catraca.platform.errors import Busy, NotFound
+from catraca.platform.errors import Busy, NotFound, Refusal
 from catraca.platform.ids import new_id
 
 REMINDER_DUE = TimerKind("scheduling.reminder_due")
@@ -98,6 +98,7 @@ async def reserve_seat(
     """
     schedule = await read_schedule_around(db, request)
     agenda = choose_agenda(schedule, request)
+    session = agenda.sessions.get(request.starts)
     seat = NewSeat(
         id=AppointmentId(new_id()),
         client=client,
@@ -107,13 +108,12 @@ async def reserve_seat(
         hold=hold,
         series_id=series_id,
     )
-    session = agenda.sessions.get(request.starts)
     if session is not None:
         await close_expired_holds(db, {session.id})
         seated = await store.insert_seat(db, session.id, seat)
     else:
         new = await make_session(db, schedule, agenda, request.starts)
-        seated = await store.insert_seat_and_session(db, new, seat)
+        seated = next(iter(await store.insert_seats_and_sessions(db, [(new, seat)])), None)
     if seated is not None:
         return seated
     await _check_limits(db, seat)
@@ -158,27 +158,54 @@ async def check_client_free(
 
 async def read_schedule_around(db: Db, request: BookingRequest) -> ServiceSchedule:
     """Read all that decides about a booking, in one statement. The caller has locked the agendas."""
-    schedule = await read_schedule(
-        db, request.service_id, request.worker_id, around(request.starts), idle_before=request.starts
+    (found,) = (await read_schedules_around(db, [request])).values()
+    if isinstance(found, Refusal):
+        raise found
+    return found
+
+
+async def read_schedules_around(
+    db: Db, requests: Collection[BookingRequest]
+) -> dict[BookingRequest, ServiceSchedule | Refusal]:
+    """The same for several requests; a refusal if the service cannot be booked."""
+    schedules = await read_schedules(
+        db,
+        [
+            ScheduleQuestion(one.service_id, one.worker_id, around(one.starts), idle_before=one.starts)
+            for one in requests
+        ],
     )
-    if schedule is None:
-        raise NotFound
-    if schedule.service.terms.retired:
-        raise ServiceRetired
-    return schedule
+    return {
+        request: NotFound()
+        if schedule is None
+        else ServiceRetired()
+        if schedule.service.terms.retired
+        else schedule
+        for request, schedule in zip(requests, schedules, strict=True)
+    }
 
 
 def choose_agenda(schedule: ServiceSchedule, request: BookingRequest) -> Agenda:
     """The agenda to book in. Refused with SlotTaken if the time was a slot, else with SlotNotOffered."""
-    conflicts = {agenda.worker.id: schedule.conflicts(agenda, request.starts) for agenda in schedule.agendas}
-    free = [agenda for agenda in schedule.agendas if not conflicts[agenda.worker.id]]
-    if free:
-        return least_booked(free)
-    if any(TAKEN.issuperset(found) for found in conflicts.values()):
-        raise slot_taken(schedule, request.starts)
-    faults: list[Conflict] = sorted({conflict for found in conflicts.values() for conflict in found})
+    agenda = find_agenda(schedule, request)
+    if agenda is None:
+        raise refusal_of(schedule, request)
+    return agenda
+
+
+def find_agenda(schedule: ServiceSchedule, request: BookingRequest) -> Agenda | None:
+    free = [agenda for agenda in schedule.agendas if not schedule.conflicts(agenda, request.starts)]
+    return least_booked(free) if free else None
+
+
+def refusal_of(schedule: ServiceSchedule, request: BookingRequest) -> SlotTaken | SlotNotOffered:
+    """The refusal of a time that no agenda has, with the nearest alternatives."""
+    conflicts = [schedule.conflicts(agenda, request.starts) for agenda in schedule.agendas]
+    if any(TAKEN.issuperset(found) for found in conflicts):
+        return slot_taken(schedule, request.starts)
+    faults: list[Conflict] = sorted({conflict for found in conflicts for conflict in found})
     alternatives = slots_as_data(alternatives_to(schedule, request.starts))
-    raise SlotNotOffered(faults=faults or ["no_worker"], alternatives=alternatives)
+    return SlotNotOffered(faults=faults or ["no_worker"], alternatives=alternatives)
 
 
 def slot_taken(schedule: ServiceSchedule, starts: Seconds) -> SlotTaken:
@@ -187,19 +214,22 @@ def slot_taken(schedule: ServiceSchedule, starts: Seconds) -> SlotTaken:
 
 async def make_session(db: Db, schedule: ServiceSchedule, agenda: Agenda, starts: Seconds) -> NewSession:
     """A session to claim, in the first free room. Expired holds in its time are closed."""
-    room_no = schedule.free_room(starts)
-    claim = schedule.claim(starts)
-    nos = {agenda.worker.no} if room_no is None else {agenda.worker.no, room_no}
-    if expired := schedule.expired_sessions(nos, claim):
+    session = plan_session(schedule, agenda, starts)
+    if expired := schedule.expired_sessions(session.subject_nos, session.claim):
         # Sessions that another transaction is closing are skipped: the claim waits for it.
         await close_expired_holds(db, expired, skip_locked=True)
+    return session
+
+
+def plan_session(schedule: ServiceSchedule, agenda: Agenda, starts: Seconds) -> NewSession:
+    """A session to claim, in the first free room. Expired holds may be in its time."""
     return NewSession(
         id=SessionId(new_id()),
         worker_no=agenda.worker.no,
-        room_no=room_no,
+        room_no=schedule.free_room(starts),
         service_id=schedule.service.id,
         capacity=schedule.service.terms.capacity,
-        claim=claim,
+        claim=schedule.claim(starts),
         begins=starts,
         finishes=starts + schedule.duration,
     )
@@ -345,13 +375,15 @@ def event_fields(appointment: Appointment) -> dict[str, Any]:
     }
 
 
-async def publish(db: Db, event: AppointmentEvent, *, outcome: str) -> None:
-    await outbox.record(db, event)
-    count_outcome(db, outcome)
+async def publish(
+    db: Db, *events: AppointmentEvent, outcome: str, traces: Sequence[str | None] | None = None
+) -> None:
+    await outbox.record(db, *events, traces=traces)
+    count_outcome(db, outcome, len(events))
 
 
-def count_outcome(db: Db, outcome: str) -> None:
-    db.after_commit(lambda: OUTCOMES.labels(outcome).inc())
+def count_outcome(db: Db, outcome: str, times: int = 1) -> None:
+    db.after_commit(lambda: OUTCOMES.labels(outcome).inc(times))
 
 
 async def set_reminder(db: Db, appointment: Appointment, before: timedelta) -> None:
@@ -361,3 +393,12 @@ async def set_reminder(db: Db, appointment: Appointment, before: timedelta) -> N
         await timers.set_timer(db, REMINDER_DUE, appointment.id, due_at=due_at)
     else:
         await timers.cancel_timer(db, REMINDER_DUE, appointment.id)
+
+
+async def set_first_reminders(db: Db, booked: Collection[Appointment], before: timedelta) -> None:
+    """Set the reminders of new appointments, as `set_reminder` does."""
+    due_at: dict[UUID, datetime] = {
+        one.id: one.starts_at - before for one in booked if one.starts_at - before > one.changed_at
+    }
+    if due_at:
+        await timers.set_timers(db, REMINDER_DUE, due_at)

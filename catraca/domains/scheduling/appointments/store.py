@@ -4,7 +4,7 @@ The constraint `no_two_claims_overlap` decides which booking gets a time. Caller
 first, so that bookings do not wait for each other at the constraint, where they could deadlock.
 """
 
-from collections.abc import AsyncGenerator, Collection, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
 from uuid import UUID
 
@@ -148,67 +148,78 @@ async def lock_for_booking(
 # Appointments that a client has, or will have, unless an operator made them.
 OWN = "status IN ('HELD', 'BOOKED', 'CONFIRMED') AND NOT made_by_operator"
 # Those that count for the limits of a client.
-UPCOMING = f"{OWN} AND starts_at > clock_timestamp() AND coalesce(expires_at, 'infinity') > clock_timestamp()"
+UPCOMING = f"""
+    {OWN} AND coalesce(expires_at, 'infinity') > clock_timestamp()
+    -- A subselect is evaluated once, so that an index can use it.
+    AND starts_at > (SELECT clock_timestamp())
+"""
 
-# Claims all the time of a session ($1: rows of `claims` as JSON), or returns no `session`. An order and
-# DO NOTHING, so that two such statements cannot deadlock.
+# Inserts `times`, rows of `claims`; those that overlap another row are left out. An order and DO NOTHING, so
+# that two such statements cannot deadlock.
 CLAIM = """
-    claimed AS (
-      INSERT INTO claims
-      SELECT * FROM json_populate_recordset(NULL::claims, $1::json) ORDER BY subject_no
-      ON CONFLICT ON CONSTRAINT no_two_claims_overlap DO NOTHING RETURNING *),
-    session AS (
-      SELECT *, 1 AS seat_no FROM claimed WHERE kind = 'session'
-        AND (SELECT count(*) FROM claimed) = json_array_length($1::json))
+    INSERT INTO claims SELECT * FROM times ORDER BY subject_no
+    ON CONFLICT ON CONSTRAINT no_two_claims_overlap DO NOTHING RETURNING *
 """
 # The first free seat of a session `c`; NULL if there is none.
 FREE_SEAT = """
     (SELECT min(n) FROM generate_series(1, c.capacity) AS n
      WHERE NOT EXISTS (SELECT FROM appointments WHERE session_id = c.id AND seat_no = n)) AS seat_no
 """
-# Inserts the client on the seat of `session`; a hold only if the client has a number left for it, and within
-# the client's limits ($13, of them $14 in series) if no operator makes it. `no_client_is_in_two_places` is
-# one of the conflicts.
+# Inserts clients on the seats ($2, as JSON) of `session`; a hold only if the client has a number left for it,
+# and within the client's limits if no operator makes it. `no_client_is_in_two_places` is one conflict.
 _SEAT = f"""
     seated AS (
       INSERT INTO appointments AS a (id, client_id, client_name, client_contact, status, session_id,
         seat_no, service_id, worker_no, starts_at, ends_at, capacity, local_starts_at, time_zone,
         tzdata_version, expires_at, hold_no, made_by_operator, series_id)
-      SELECT $2::uuid, $3::uuid, $4::text, $5::text,
-        CASE WHEN $9::interval IS NULL THEN 'BOOKED' ELSE 'HELD' END,
+      SELECT w.id, w.client_id, w.client_name, w.client_contact,
+        CASE WHEN w.hold_for IS NULL THEN 'BOOKED' ELSE 'HELD' END,
         session.id, session.seat_no, session.service_id, session.subject_no, session.begins_at,
-        session.finishes_at, session.capacity, $6::timestamp, $7::text, $8::text,
-        CASE WHEN $9 IS NOT NULL THEN least(clock_timestamp() + $9, session.begins_at) END, hold.no,
-        $11::boolean, $12::uuid
-      FROM session CROSS JOIN (
-        SELECT min(n) AS no FROM generate_series(1, $10::int) AS n
-        WHERE NOT EXISTS (SELECT FROM appointments WHERE client_id = $3 AND hold_no = n)) AS hold
-      WHERE session.seat_no IS NOT NULL AND ($9 IS NULL OR hold.no IS NOT NULL)
-        AND ($11 OR (
-          SELECT count(*) < $13::int
-            AND ($12 IS NULL OR count(*) FILTER (WHERE series_id IS NOT NULL) < $14::int)
-          FROM appointments WHERE client_id = $3 AND {UPCOMING}))
+        session.finishes_at, session.capacity, w.local_starts_at, w.time_zone, w.tzdata_version,
+        CASE WHEN w.hold_for IS NOT NULL THEN least(clock_timestamp() + w.hold_for, session.begins_at) END,
+        hold.no, w.made_by_operator, w.series_id
+      FROM session JOIN json_to_recordset($2::json) AS w (
+        id uuid, session_id uuid, client_id uuid, client_name text, client_contact text,
+        local_starts_at timestamp, time_zone text, tzdata_version text, hold_for interval, max_holds int,
+        made_by_operator boolean, series_id uuid, max_upcoming int, max_in_series int)
+        ON w.session_id = session.id
+      CROSS JOIN LATERAL (
+        SELECT min(n) AS no FROM generate_series(1, w.max_holds) AS n
+        WHERE NOT EXISTS (SELECT FROM appointments WHERE client_id = w.client_id AND hold_no = n)) AS hold
+      WHERE session.seat_no IS NOT NULL AND (w.hold_for IS NULL OR hold.no IS NOT NULL)
+        AND (w.made_by_operator OR (
+          SELECT count(*) < w.max_upcoming
+            AND (w.series_id IS NULL OR count(*) FILTER (WHERE series_id IS NOT NULL) < w.max_in_series)
+          FROM appointments WHERE client_id = w.client_id AND {UPCOMING}))
       ON CONFLICT DO NOTHING RETURNING *)
 """  # noqa: S608
 
 
-async def insert_seat_and_session(db: Db, session: NewSession, seat: NewSeat) -> Appointment | None:
-    """Claim the time and insert the client's seat; None if the time is taken or a limit is reached.
+async def insert_seats_and_sessions(
+    db: Db, wanted: Sequence[tuple[NewSession, NewSeat]]
+) -> list[Appointment]:
+    """Claim the time of sessions and insert a client's seat in each; all, or none.
 
-    If None, undo: the time may have been claimed.
+    If none, undo: a time is taken or a limit is reached, but other times may have been claimed.
     """
-    row = await db.fetchrow(
+    rows = await db.fetch(
         f"""
-        WITH {CLAIM}, {_SEAT}
+        WITH times AS (SELECT * FROM json_populate_recordset(NULL::claims, $1::json)),
+        claimed AS ({CLAIM}),
+        session AS (SELECT *, 1 AS seat_no FROM claimed WHERE kind = 'session'),
+        {_SEAT}
         SELECT {COLUMNS},
           -- Not by `claims`: a statement does not see the rows that it inserts.
-          (SELECT r.id FROM claimed c JOIN subjects r ON r.no = c.subject_no WHERE c.kind = 'room') AS room_id
+          (SELECT r.id FROM claimed c JOIN subjects r ON r.no = c.subject_no
+           WHERE c.session_id = a.session_id) AS room_id
         FROM seated {WITH_WORKER}
+        WHERE (SELECT count(*) FROM claimed) = json_array_length($1::json)
+          AND (SELECT count(*) FROM seated) = json_array_length($2::json)
         """,  # noqa: S608
-        session_claims(session),
-        *_seat_values(seat),
+        session_claims(session for session, _ in wanted),
+        _seats((session.id, seat) for session, seat in wanted),
     )
-    return None if row is None else appointment_of(row)
+    return appointments_of(rows)
 
 
 async def insert_seat(db: Db, session_id: SessionId, seat: NewSeat) -> Appointment | None:
@@ -221,50 +232,63 @@ async def insert_seat(db: Db, session_id: SessionId, seat: NewSeat) -> Appointme
         {SELECTED} FROM seated {WITH_WORKER}
         """,  # noqa: S608
         session_id,
-        *_seat_values(seat),
+        _seats([(session_id, seat)]),
     )
     return None if row is None else appointment_of(row)
 
 
-def session_claims(session: NewSession) -> str:
-    """The rows of `claims` that a session needs, as JSON."""
-    own: dict[str, object] = {
-        "id": session.id,
-        "subject_no": session.worker_no,
-        "starts_at": to_datetime(session.claim[0]),
-        "ends_at": to_datetime(session.claim[1]),
-        "kind": "session",
-        "service_id": session.service_id,
-        "begins_at": to_datetime(session.begins),
-        "finishes_at": to_datetime(session.finishes),
-        "capacity": session.capacity,
-    }
-    rows = [own]
-    if session.room_no is not None:
-        span = {name: own[name] for name in ("starts_at", "ends_at")}
+def session_claims(sessions: Iterable[NewSession]) -> str:
+    """The rows of `claims` that sessions need, as JSON."""
+    rows: list[dict[str, object]] = []
+    for session in sessions:
+        span = {"starts_at": to_datetime(session.claim[0]), "ends_at": to_datetime(session.claim[1])}
         rows.append(
-            {"id": new_id(), "subject_no": session.room_no, "kind": "room", "session_id": session.id, **span}
+            {
+                "id": session.id,
+                "subject_no": session.worker_no,
+                "kind": "session",
+                "service_id": session.service_id,
+                "begins_at": to_datetime(session.begins),
+                "finishes_at": to_datetime(session.finishes),
+                "capacity": session.capacity,
+                **span,
+            }
         )
+        if session.room_no is not None:
+            rows.append(
+                {
+                    "id": new_id(),
+                    "subject_no": session.room_no,
+                    "kind": "room",
+                    "session_id": session.id,
+                    **span,
+                }
+            )
     return msgspec.json.encode(rows).decode()
 
 
-def _seat_values(seat: NewSeat) -> tuple[object, ...]:
-    """The parameters of `_SEAT` from $2 on."""
-    return (
-        seat.id,
-        seat.client.id,
-        seat.client.name,
-        seat.client.contact,
-        wall_clock(seat.time_zone, seat.starts),
-        seat.time_zone,
-        TZDATA_VERSION,
-        seat.hold and seat.hold.ttl,
-        seat.hold.max_holds if seat.hold else 0,
-        seat.limits is None,
-        seat.series_id,
-        seat.limits.upcoming if seat.limits else 0,
-        seat.limits.in_series if seat.limits else 0,
-    )
+def _seats(seats: Iterable[tuple[SessionId, NewSeat]]) -> str:
+    """The seats as JSON, for `_SEAT`."""
+    rows = [
+        {
+            "id": seat.id,
+            "session_id": session_id,
+            "client_id": seat.client.id,
+            "client_name": seat.client.name,
+            "client_contact": seat.client.contact,
+            "local_starts_at": wall_clock(seat.time_zone, seat.starts),
+            "time_zone": seat.time_zone,
+            "tzdata_version": TZDATA_VERSION,
+            "hold_for": seat.hold and seat.hold.ttl,
+            "max_holds": seat.hold.max_holds if seat.hold else 0,
+            "made_by_operator": seat.limits is None,
+            "series_id": seat.series_id,
+            "max_upcoming": seat.limits and seat.limits.upcoming,
+            "max_in_series": seat.limits and seat.limits.in_series,
+        }
+        for session_id, seat in seats
+    ]
+    return msgspec.json.encode(rows).decode()
 
 
 async def release_seat(

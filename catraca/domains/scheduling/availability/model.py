@@ -1,7 +1,7 @@
 """Which times can be booked: slots, and the conflicts of a single time with their details. Pure."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from functools import cached_property, reduce
 from heapq import merge as merge_sorted
@@ -95,6 +95,13 @@ class Agenda:
     def free(self) -> list[Span]:
         """Working time without the busy time."""
         return subtract(self.open_hours, self.busy)
+
+    def with_claims(self, claimed: Sequence[Span]) -> "Agenda":
+        """The agenda after this time was claimed, too."""
+        claimed_seconds = sum(end - start for start, end in claimed)
+        return replace(
+            self, busy=merge([*self.busy, *claimed]), booked_seconds=self.booked_seconds + claimed_seconds
+        )
 
     def grid(self, within: Span, step: Seconds, *, backwards: bool = False) -> Iterator[Seconds]:
         """The points of all shifts' grids in a span, each once, ascending or descending."""
@@ -219,6 +226,19 @@ class ServiceSchedule:
             for hold in self.expired_holds
             if hold.subject_no in nos and hold.span[0] < span[1] and hold.span[1] > span[0]
         }
+
+    def with_claims(self, claims: Mapping[SubjectNo, Sequence[Span]]) -> "ServiceSchedule":
+        """The schedule after these subjects' time was claimed, too."""
+        if not any(agenda.worker.no in claims for agenda in self.agendas) and not (
+            self.rooms and claims.keys() & self.rooms.keys()
+        ):
+            return self
+        agendas = [
+            agenda.with_claims(claims[agenda.worker.no]) if agenda.worker.no in claims else agenda
+            for agenda in self.agendas
+        ]
+        rooms = self.rooms and {no: merge([*busy, *claims.get(no, ())]) for no, busy in self.rooms.items()}
+        return replace(self, agendas=agendas, rooms=rooms)
 
     @property
     def duration(self) -> Seconds:

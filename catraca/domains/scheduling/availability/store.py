@@ -3,7 +3,9 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Final
+from itertools import groupby
+from operator import itemgetter
+from typing import Final, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -51,7 +53,8 @@ _CLAIMED = """claim_box(s.no, {first}::timestamptz - v.buffer_before_minutes * i
           {last}::timestamptz + (v.duration_minutes + v.buffer_after_minutes) * interval '1 minute')"""
 _CLAIMS_WITHIN = f"""
         FROM claims
-        WHERE claim_box(subject_no, starts_at, ends_at) && {_CLAIMED.format(first="$3", last="$4")}"""
+        WHERE claim_box(subject_no, starts_at, ends_at)
+          && {_CLAIMED.format(first="q.first", last="q.last")}"""
 _CLAIMS_AT = f"""
         FROM (
           SELECT DISTINCT ON (claims.id, claims.subject_no) claims.* FROM unnest($6::timestamptz[]) AS starts
@@ -61,7 +64,7 @@ _CLAIMS_AT = f"""
 
 
 def _schedule(claims: str) -> str:
-    """One row for each worker and room of the service; one row without a subject if there is none."""
+    """For each question, a row for each worker and room of the service; without any, one row with none."""
     return f"""
     WITH expired AS MATERIALIZED (
       SELECT id, session_id FROM appointments
@@ -71,7 +74,8 @@ def _schedule(claims: str) -> str:
       SELECT session_id FROM expired
       EXCEPT SELECT a.session_id FROM expired JOIN appointments a USING (session_id)
       WHERE a.id NOT IN (SELECT id FROM expired))
-    SELECT s.kind, {WORKER}, (SELECT epoch_s(clock_timestamp())) AS now, v.id AS service_id, {_TERMS},
+    SELECT q.place, s.kind, {WORKER}, (SELECT epoch_s(clock_timestamp())) AS now,
+      v.id AS service_id, {_TERMS},
       CASE WHEN s.kind = 'worker' THEN (
         SELECT json_agg(json_build_array(weekday, start_minute, end_minute, valid_from, valid_to))::text
         FROM worker_rules r WHERE r.subject_no = s.no) END AS rules,
@@ -79,20 +83,23 @@ def _schedule(claims: str) -> str:
       CASE WHEN s.kind = 'worker' THEN (
         SELECT json_agg(json_build_array(day, start_minute, end_minute))::text
         FROM worker_overrides o WHERE o.subject_no = s.no
-          AND o.day >= ($3::timestamptz AT TIME ZONE 'UTC')::date - {UTC_DAYS_BEFORE}
-          AND o.day <= (($4::timestamptz + v.duration_minutes * interval '1 minute') AT TIME ZONE 'UTC')::date
+          AND o.day >= (q.first AT TIME ZONE 'UTC')::date - {UTC_DAYS_BEFORE}
+          AND o.day <= ((q.last + v.duration_minutes * interval '1 minute') AT TIME ZONE 'UTC')::date
             + {UTC_DAYS_AFTER}) END AS overrides,
       claimed.*
-    FROM services v
-    LEFT JOIN (service_subjects ss JOIN subjects s ON s.no = ss.subject_no
-        AND (s.kind = 'room' OR NOT s.retired AND ($2::uuid IS NULL OR s.id = $2)))
+    FROM unnest($1::uuid[], $2::uuid[], $3::timestamptz[], $4::timestamptz[], $5::timestamptz[])
+      WITH ORDINALITY AS q (service_id, worker_id, first, last, idle_before, place)
+    JOIN services v ON v.id = q.service_id
+    LEFT JOIN (service_subjects ss JOIN subjects s ON s.no = ss.subject_no)
       ON ss.service_id = v.id
+        AND (s.kind = 'room' OR NOT s.retired AND (q.worker_id IS NULL OR s.id = q.worker_id))
     LEFT JOIN LATERAL (
       SELECT array_agg(epoch_s(starts_at)::bigint) FILTER (WHERE NOT is_expired) AS busy_starts,
         array_agg(epoch_s(ends_at)::bigint) FILTER (WHERE NOT is_expired) AS busy_ends,
         sum(epoch_s(finishes_at) - epoch_s(begins_at)) FILTER (WHERE NOT is_expired)::bigint
           AS booked_seconds,
-        max(epoch_s(finishes_at)) FILTER (WHERE NOT is_expired AND finishes_at <= $5)::bigint AS idle_since,
+        max(epoch_s(finishes_at)) FILTER (WHERE NOT is_expired AND finishes_at <= q.idle_before)::bigint
+          AS idle_since,
         array_agg(epoch_s(starts_at)::bigint) FILTER (WHERE is_expired) AS expired_starts,
         array_agg(epoch_s(ends_at)::bigint) FILTER (WHERE is_expired) AS expired_ends,
         array_agg(coalesce(session_id, id)) FILTER (WHERE is_expired) AS expired_ids,
@@ -106,11 +113,21 @@ def _schedule(claims: str) -> str:
             WHERE a.session_id = claims.id AND a.id NOT IN (SELECT id FROM expired)) END AS seats_taken
         {claims}) AS c
     ) AS claimed ON true
-    WHERE v.id = $1 ORDER BY s.no
+    ORDER BY q.place, s.no
 """  # noqa: S608
 
 
 _SCHEDULE_WITHIN, _SCHEDULE_AT = _schedule(_CLAIMS_WITHIN), _schedule(_CLAIMS_AT)
+
+
+class ScheduleQuestion(NamedTuple):
+    """The schedule of a service for starts in a span, of one worker or all."""
+
+    service_id: ServiceId
+    worker_id: SubjectId | None
+    within: Span
+    # `idle_since` of an agenda is the end of its last session before this.
+    idle_before: Seconds
 
 
 async def read_schedule(
@@ -119,33 +136,38 @@ async def read_schedule(
     """The schedule for starts in a span, of one worker or all; None if there is no such service.
 
     A worker whose stored data cannot be read is left out, logged and counted: the others can be booked.
-    `idle_since` of an agenda is the end of its last session before `idle_before`.
     """
-    rows = await db.fetch(
-        _SCHEDULE_WITHIN,
-        service_id,
-        worker_id,
-        to_datetime(within[0]),
-        to_datetime(within[1]),
-        to_datetime(idle_before),
-    )
-    return _schedule_of(rows, within)
+    (schedule,) = await read_schedules(db, [ScheduleQuestion(service_id, worker_id, within, idle_before)])
+    return schedule
+
+
+async def read_schedules(db: Db, questions: Sequence[ScheduleQuestion]) -> list[ServiceSchedule | None]:
+    """The same for several questions, in their order, in one statement."""
+    rows = await db.fetch(_SCHEDULE_WITHIN, *_parameters(questions))
+    by_place = {place: list(found) for place, found in groupby(rows, key=itemgetter("place"))}
+    return [
+        _schedule_of(by_place.get(place, ()), question.within)
+        for place, question in enumerate(questions, start=1)
+    ]
 
 
 async def read_schedule_at(
     db: Db, service_id: ServiceId, worker_id: SubjectId | None, starts: Sequence[Seconds]
 ) -> ServiceSchedule | None:
     """The same for single starts, sorted, in one statement: it decides about these starts only."""
-    rows = await db.fetch(
-        _SCHEDULE_AT,
-        service_id,
-        worker_id,
-        to_datetime(starts[0]),
-        to_datetime(starts[-1]),
-        to_datetime(starts[0]),
-        [to_datetime(one) for one in starts],
-    )
+    question = ScheduleQuestion(service_id, worker_id, (starts[0], starts[-1]), starts[0])
+    rows = await db.fetch(_SCHEDULE_AT, *_parameters([question]), [to_datetime(one) for one in starts])
     return _schedule_of(rows, (starts[0], starts[-1] + 1))
+
+
+def _parameters(questions: Sequence[ScheduleQuestion]) -> list[list[object]]:
+    return [
+        [question.service_id for question in questions],
+        [question.worker_id for question in questions],
+        [to_datetime(question.within[0]) for question in questions],
+        [to_datetime(question.within[1]) for question in questions],
+        [to_datetime(question.idle_before) for question in questions],
+    ]
 
 
 def _schedule_of(rows: Sequence[Row], within: Span) -> ServiceSchedule | None:

@@ -1,5 +1,6 @@
 """Changes of appointments. Each is safe to repeat, and each publishes an event."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from uuid import UUID
@@ -24,6 +25,7 @@ from catraca.domains.scheduling.appointments.service import (
     lock_appointments,
     lock_for_party,
     publish,
+    set_first_reminders,
     set_reminder,
 )
 from catraca.domains.scheduling.appointments.store import lock_session, read_appointment
@@ -94,18 +96,22 @@ async def book(
         held, is_new = await book_hold(db, hold_id, request, client)
         if held is not None:
             if is_new:
-                await publish_booked(db, held, rules)
+                await publish_booked(db, held, rules=rules)
             return held
     await appointments.lock_for_booking(db, request, client)
     limits = None if by_operator else rules.limits
     booked = await appointments.reserve_seat(db, request, client, limits=limits)
-    await publish_booked(db, booked, rules)
+    await publish_booked(db, booked, rules=rules)
     return booked
 
 
-async def publish_booked(db: Db, booked: Appointment, rules: BookingRules) -> None:
-    await publish(db, AppointmentBooked(**event_fields(booked)), outcome="booked")
-    await set_reminder(db, booked, rules.reminder)
+async def publish_booked(
+    db: Db, *booked: Appointment, rules: BookingRules, traces: Sequence[str | None] | None = None
+) -> None:
+    """Publish the events of new appointments and set their reminders."""
+    events = (AppointmentBooked(**event_fields(one)) for one in booked)
+    await publish(db, *events, outcome="booked", traces=traces)
+    await set_first_reminders(db, booked, rules.reminder)
 
 
 # Reschedule and swap

@@ -46,8 +46,12 @@ async def vacate_seat(db: Db, appointment_id: AppointmentId, session_id: Session
 async def claim_session(db: Db, session: NewSession) -> bool:
     """False if part of the time is taken: then undo, as the rest may have been claimed."""
     return await db.fetchval(
-        f"WITH {CLAIM} SELECT EXISTS (SELECT FROM session)",  # noqa: S608
-        session_claims(session),
+        f"""
+        WITH times AS (SELECT * FROM json_populate_recordset(NULL::claims, $1::json)),
+        claimed AS ({CLAIM})
+        SELECT count(*) = json_array_length($1::json) FROM claimed
+        """,  # noqa: S608
+        session_claims([session]),
     )
 
 

@@ -122,8 +122,7 @@ async def book_series(
     failed = await _explain(db, request, worker.id, refused)
     if not booked or (failed and not skip_failed):
         raise SeriesTaken(failed=[one.as_data() for one in failed])
-    for one in booked:
-        await publish_booked(db, one, rules)
+    await publish_booked(db, *booked, rules=rules)
     return Series(id=series_id, appointments=await store.read_series(db, series_id), failed=failed)
 
 

@@ -57,6 +57,22 @@ def on_monday(hours: Hours = NINE_TO_NOON, **more: Any) -> Agenda:
     return agenda(hours, (WITHIN[0], WITHIN[1] + DAY), **more)
 
 
+def test_claims_that_are_added_block_workers_and_rooms() -> None:
+    room = SubjectNo(9)
+    found = diary(on_monday(), now=EARLIER, rooms={room: [span("09:00", "10:00")]})
+    for no in (worker().no, room):
+        added = found.with_claims({no: [span("11:00", "12:00")]})
+        assert shown(added) == ["10:00"]
+    assert shown(found) == ["10:00", "10:30", "11:00"]
+    assert found.with_claims({SubjectNo(8): [span("11:00", "12:00")]}) is found
+
+
+def test_workers_with_added_claims_are_chosen_later() -> None:
+    first, second = on_monday(), on_monday(no=2)
+    found = diary([first, second]).with_claims({first.worker.no: [span("09:00", "10:00")]})
+    assert least_booked(found.agendas).worker == second.worker
+
+
 def test_slots_begin_and_end_within_the_shift() -> None:
     assert shown(diary(on_monday(), now=EARLIER)) == ["09:00", "09:30", "10:00", "10:30", "11:00"]
 
