@@ -12,6 +12,7 @@ from catraca.domains.location.commands import socket_commands
 from catraca.domains.notifications.sockets.routes import SocketParts
 from catraca.domains.people.email_changes.model import EmailCodes
 from catraca.domains.rides.acceptance.service import Acceptance
+from catraca.domains.scheduling.booking_batches.service import Bookings
 from catraca.platform.http.app import Application, HttpParts, create_app
 from catraca.platform.http.caller_middleware import CallerLimits
 from catraca.platform.http.health import Health
@@ -65,6 +66,7 @@ def build_app(parts: Parts, health: Health, routers: Sequence[APIRouter] = ROUTE
         database=parts.database,
         origins=settings.http.cors_origins,
     )
+    scheduling = scheduling_parts(parts)
     http = HttpParts(
         database=parts.database,
         authenticator=authentication.authenticator,
@@ -91,7 +93,8 @@ def build_app(parts: Parts, health: Health, routers: Sequence[APIRouter] = ROUTE
             recorder,
             CommunityParts(fences),
             geofence_parts(parts, fences, limiter),
-            scheduling_parts(parts),
+            scheduling,
+            Bookings(scheduling.database, scheduling.queues, scheduling.rules),
             sockets,
             push_parts(settings),
             ReplayParts(replay_targets(parts.topology)),

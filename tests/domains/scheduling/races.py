@@ -49,10 +49,12 @@ async def by_hand(clinic: Clinic) -> AsyncIterator[Db]:
         yield db
 
 
-def wish_for(clinic: Clinic, clock: str) -> BookingRequest:
+def wish_for(
+    clinic: Clinic, clock: str, *, service_id: UUID | None = None, worker_id: UUID | None = None
+) -> BookingRequest:
     return BookingRequest(
-        service_id=ServiceId(clinic.service_id),
-        worker_id=SubjectId(clinic.worker_id),
+        service_id=ServiceId(service_id or clinic.service_id),
+        worker_id=SubjectId(worker_id or clinic.worker_id),
         starts=to_seconds(moment(clinic.at(clock))),
     )
 
@@ -81,7 +83,7 @@ async def started(clinic: Clinic, request: Coroutine[Any, Any, T]) -> "asyncio.T
     return task
 
 
-async def until_blocked_by(clinic: Clinic, db: Db, task: "asyncio.Task[Any]") -> None:
+async def until_blocked_by(clinic: Clinic, db: Db, task: "asyncio.Future[Any]") -> None:
     """Wait until the request is blocked by this transaction, or has ended."""
     pid = await db.fetchval("SELECT pg_backend_pid()")
 

@@ -10,7 +10,6 @@ from catraca.domains.scheduling.appointments.service import find_worker_id
 from catraca.domains.scheduling.availability.schemas import SLOT_NOT_OFFERED, SLOT_TAKEN
 from catraca.domains.scheduling.booking import service
 from catraca.domains.scheduling.booking.schemas import (
-    AppointmentIn,
     AppointmentPage,
     CancelAppointmentIn,
     RescheduleIn,
@@ -25,7 +24,6 @@ from catraca.domains.scheduling.shared.routes import (
     TimeCursor,
     queue_of,
     read_cursor,
-    requested_worker_queue,
 )
 from catraca.platform.forms import Moment, PageLimit
 from catraca.platform.http.caller import Caller, Operator
@@ -36,27 +34,6 @@ ONE = "/appointments/{appointment_id:uuid}"
 
 router = make_router(prefix="/v1/scheduling", route_class=UnitOfWork)
 appointment_queue = queue_of("appointment_id", find_worker_id)
-
-
-@router.post(
-    "/appointments",
-    tags=TAGS,
-    summary="Book an appointment",
-    status_code=201,
-    responses={**problems(401, 403, 404), **SLOT_TAKEN, **SLOT_NOT_OFFERED},
-)
-@within(requested_worker_queue)
-async def book_appointment(body: AppointmentIn, db: OpenDb, caller: Caller, parts: Parts) -> AppointmentOut:
-    """Of several requests for one time one succeeds; the others get the nearest `alternatives`."""
-    booked = await service.book_for(
-        db,
-        caller,
-        body.to_request(),
-        body.to_client(),
-        rules=parts.rules,
-        hold_id=None if body.hold_id is None else AppointmentId(body.hold_id),
-    )
-    return AppointmentOut.model_validate(booked)
 
 
 @router.get("/appointments", tags=TAGS, summary="List appointments", responses=problems(401, 403, 422))

@@ -38,6 +38,11 @@ class BookingRules:
     limits: ClientLimits
 
 
+def queue_key(service_id: UUID | None, worker_id: UUID | None) -> str:
+    """The queue of a worker's agenda; without a worker, of bookings with any worker of a service."""
+    return f"lock:service:{service_id}" if worker_id is None else f"lock:worker:{worker_id}"
+
+
 @dataclass(frozen=True, slots=True)
 class Names:
     """Names of services, and of workers and rooms, by id."""

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from enum import Enum
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, cast
 from uuid import UUID
 
 from fastapi import Depends, Query, Request
@@ -16,7 +16,7 @@ from fastapi import Depends, Query, Request
 from catraca.domains.scheduling.calendar_math.spans import Seconds
 from catraca.domains.scheduling.calendar_math.zones import zone_names
 from catraca.domains.scheduling.errors import TimeZoneUnknown
-from catraca.domains.scheduling.shared.model import BookingRules, SubjectId
+from catraca.domains.scheduling.shared.model import BookingRules, SubjectId, queue_key
 from catraca.platform.database import Database, Db
 from catraca.platform.http.route import Around, wired
 from catraca.platform.key_queues import KeyQueues
@@ -54,14 +54,17 @@ def _queue(find_queue: FindQueue) -> Around:
 
 
 async def _worker_in_path(request: Request, database: Database) -> str | None:
-    return _queue_key("worker", request.path_params["worker_id"])
+    return queue_key(None, request.path_params["worker_id"])
 
 
 async def _requested_worker(request: Request, database: Database) -> str | None:
+    """None if the ids are not valid, which the route refuses later."""
     body = await body_of(request)
-    if body.get("worker_id") is not None:
-        return _queue_key("worker", body["worker_id"])
-    return _queue_key("service", body.get("service_id"))
+    service_id, worker_id = body.get("service_id"), body.get("worker_id")
+    try:
+        return queue_key(UUID(str(service_id)), None if worker_id is None else UUID(str(worker_id)))
+    except ValueError:
+        return None
 
 
 async def body_of(request: Request) -> dict[str, Any]:
@@ -76,7 +79,7 @@ def queue_of(path_parameter: str, find_worker_id: Callable[[Db, UUID], Awaitable
     async def find(request: Request, database: Database) -> str | None:
         async with database.connection() as db:
             worker_id = await find_worker_id(db, UUID(str(request.path_params[path_parameter])))
-        return _queue_key("worker", worker_id)
+        return None if worker_id is None else queue_key(None, worker_id)
 
     return _queue(find)
 
@@ -85,13 +88,6 @@ worker_queue = _queue(_worker_in_path)
 """The queue of the worker in the path."""
 requested_worker_queue = _queue(_requested_worker)
 """The queue of the worker in the body; of the service, if the body names no worker."""
-
-
-def _queue_key(kind: Literal["worker", "service"], value: object) -> str | None:
-    try:
-        return f"lock:{kind}:{UUID(str(value))}"
-    except ValueError:
-        return None
 
 
 # Costs

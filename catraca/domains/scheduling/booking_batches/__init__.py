@@ -1,0 +1,1 @@
+"""Book an appointment: bookings that arrive together are made in one transaction."""
