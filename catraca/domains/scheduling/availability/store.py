@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import date
+from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
 from typing import Final, NamedTuple
@@ -215,7 +216,7 @@ def _agendas_of(rows: Sequence[Row], worked: Span) -> tuple[list[Agenda], list[S
 
 def _agenda_of(row: Row, worked: Span) -> Agenda:
     worker = worker_of(row)
-    rules = [WeeklyRule(*rule) for rule in _decode_rules(row["rules"])] if row["rules"] else []
+    rules = _rules_of(row["rules"]) if row["rules"] else ()
     overrides = by_day(_decode_overrides(row["overrides"])) if row["overrides"] else {}
     return Agenda(
         worker,
@@ -226,6 +227,12 @@ def _agenda_of(row: Row, worked: Span) -> Agenda:
         row["booked_seconds"] or 0,
         row["idle_since"] or 0,
     )
+
+
+# Workers have the same hours at every request, and many have the hours of others.
+@lru_cache(maxsize=4096)
+def _rules_of(text: str) -> Sequence[WeeklyRule]:
+    return [WeeklyRule(*rule) for rule in _decode_rules(text)]
 
 
 def _busy(row: Row) -> Sequence[Span]:

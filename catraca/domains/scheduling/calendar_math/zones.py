@@ -78,6 +78,8 @@ def wall_clock(name: str, moment: Seconds) -> datetime:
     return local_time(name, moment).replace(tzinfo=None, fold=0)
 
 
+# One request needs it for many workers in a few zones.
+@lru_cache(maxsize=1024)
 def days_later(name: str, moment: Seconds, days: int) -> Seconds:
     """The same local time some days later. With a clock change, a day is not 24 hours."""
     local = wall_clock(name, moment) + timedelta(days=days)
