@@ -266,7 +266,15 @@ def nearest(slots: Iterable[Slot], to: Seconds, *, limit: int) -> list[Slot]:
 
 def least_booked(agendas: Iterable[Agenda]) -> Agenda:
     """The agenda with the least booked time; of equals, the one that has been idle longest."""
-    return min(agendas, key=lambda agenda: (agenda.booked_seconds, agenda.idle_since, agenda.worker.no))
+    return min(agendas, key=_load)
+
+
+def least_booked_first(agendas: Iterable[Agenda]) -> list[Agenda]:
+    return sorted(agendas, key=_load)
+
+
+def _load(agenda: Agenda) -> tuple[Seconds, Seconds, SubjectNo]:
+    return agenda.booked_seconds, agenda.idle_since, agenda.worker.no
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
