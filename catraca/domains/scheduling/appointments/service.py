@@ -1,6 +1,6 @@
 """Seats, locks, access and events of appointments, as all features above use them."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
@@ -379,10 +379,8 @@ def event_fields(appointment: Appointment) -> dict[str, Any]:
     }
 
 
-async def publish(
-    db: Db, *events: AppointmentEvent, outcome: str, traces: Sequence[str | None] | None = None
-) -> None:
-    await outbox.record(db, *events, traces=traces)
+async def publish(db: Db, *events: AppointmentEvent, outcome: str) -> None:
+    await outbox.record(db, *events)
     count_outcome(db, outcome, len(events))
 
 

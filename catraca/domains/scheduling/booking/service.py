@@ -21,6 +21,7 @@ from catraca.domains.scheduling.appointments.service import (
     REMINDER_DUE,
     audit_operator,
     client_for,
+    count_outcome,
     event_fields,
     lock_appointments,
     lock_for_party,
@@ -50,7 +51,7 @@ from catraca.events import (
     AppointmentRescheduled,
 )
 from catraca.platform.auth import Principal
-from catraca.platform.database import Db, timers
+from catraca.platform.database import Db, outbox, timers
 from catraca.platform.errors import Busy, Forbidden
 
 get_appointment = appointments.get_for_party
@@ -108,9 +109,16 @@ async def book(
 async def publish_booked(
     db: Db, *booked: Appointment, rules: BookingRules, traces: Sequence[str | None] | None = None
 ) -> None:
-    """Publish the events of new appointments and set their reminders."""
-    events = (AppointmentBooked(**event_fields(one)) for one in booked)
-    await publish(db, *events, outcome="booked", traces=traces)
+    """Publish the events of new appointments and set their reminders.
+
+    `traces` are the ids of the requests that booked them. Default: the request that is being served.
+    """
+    traces = traces or [outbox.current_trace()] * len(booked)
+    events = [
+        (AppointmentBooked(**event_fields(one)), trace) for one, trace in zip(booked, traces, strict=True)
+    ]
+    await outbox.record_traced(db, events)
+    count_outcome(db, "booked", len(events))
     await set_first_reminders(db, booked, rules.reminder)
 
 
