@@ -46,15 +46,17 @@ async def match_rides(settings: Settings, *, count: int) -> MatchResult:
         finally:
             life.stopping.set()
             await asyncio.gather(*running)
-        await _release_drivers(parts)
+        await _release_drivers(parts, asked)
         await delete_rides(parts.database, asked)
         return MatchResult(taken, {"dispatcher": worked, **servers})
 
 
-async def _release_drivers(parts: Parts) -> None:
+async def _release_drivers(parts: Parts, asked: Sequence[RideId]) -> None:
     """Release the drivers' locks, which otherwise outlive the deleted rides."""
     async with parts.database.connection() as db:
-        offers = await db.fetch("SELECT ride_id, driver_id FROM ride_offers")
+        offers = await db.fetch(
+            "SELECT ride_id, driver_id FROM ride_offers WHERE ride_id = ANY ($1::uuid[])", asked
+        )
     for offer in offers:
         await release_drivers(parts.redis, [offer["driver_id"]], ride_id=offer["ride_id"])
 
