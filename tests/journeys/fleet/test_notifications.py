@@ -85,7 +85,7 @@ class Party:
                 self.id,
             )
         assert [row["seq"] for row in rows] == list(range(1, len(self.received) + 1))
-        frames = [Notification(**row).frame() for row in rows]
+        frames = [Notification(**row).frame().decode() for row in rows]
         received = [one for one in self.device.received if one.startswith('{"seq"')]
         differ = [
             number for number, (one, row) in enumerate(zip(received, frames, strict=True)) if one != row
