@@ -88,13 +88,20 @@ def _measure_rows(chosen: Sequence[Row], options: argparse.Namespace, stage: Sta
     loads = {row: row.loads() for row in chosen}
     rates: dict[Row, tuple[list[Rate], list[Rate]]] = {row: ([], []) for row in chosen}
     turns = [row for _ in range(options.rounds) for row in chosen]
-    for row in track(turns, description="Measuring", console=Console(stderr=True)):
-        for load, found in zip(loads[row], rates[row], strict=True):
-            per_second = load.per_second(
-                seconds=options.seconds, connections=CONNECTIONS, folder=stage.folder
-            )
-            found.append(Rate(per_second, take_noted()))
-    return {row: Done(Result.of(row, *rates[row]), *loads[row]) for row in chosen}
+    console = Console(stderr=True)
+    for row in track(turns, description="Measuring", console=console):
+        if row not in rates:
+            continue
+        try:
+            for load, found in zip(loads[row], rates[row], strict=True):
+                per_second = load.per_second(
+                    seconds=options.seconds, connections=CONNECTIONS, folder=stage.folder
+                )
+                found.append(Rate(per_second, take_noted()))
+        except RuntimeError as error:  # the row is left out, so that the others are not lost
+            console.print(f"[red]{row.name}: {error}")
+            del rates[row]
+    return {row: Done(Result.of(row, *rates[row]), *loads[row]) for row in rates}
 
 
 def _parts(stage: Stage, seconds: int) -> Table:

@@ -43,7 +43,10 @@ class HttpLoad:
             path.write_text(self.script)
             command += ["-s", str(path)]
         with noting(folder, self.url):
-            output = subprocess.run([*command, self.url], check=True, capture_output=True, text=True).stdout
+            done = subprocess.run([*command, self.url], check=False, capture_output=True, text=True)
+        if done.returncode:  # the script has no more requests, for example
+            raise RuntimeError(f"wrk failed: {done.stderr.strip()}")
+        output = done.stdout
         if wrong := re.search(r"Non-2xx or 3xx responses: (\d+)|Socket errors: .*", output):
             raise RuntimeError(f"{self.url}: {wrong[0]}")
         found = re.search(r"Requests/sec:\s+([\d.]+)", output)

@@ -13,7 +13,7 @@ from bench.wrk import HttpLoad
 
 PATH = "/v1/scheduling/appointments"
 # More than the server can answer.
-BOOKINGS_A_SECOND = 2500
+BOOKINGS_A_SECOND = 6000
 CROWD = 200
 # One line per request: the client's token and the body. Each request has its own key.
 SCRIPT = """
