@@ -64,7 +64,14 @@ _CLAIMS_AT = f"""
         ) AS claims"""  # noqa: S608
 
 
-def _schedule(claims: str) -> str:
+_QUESTIONS = """unnest($1::uuid[], $2::uuid[], $3::timestamptz[], $4::timestamptz[], $5::timestamptz[])
+      WITH ORDINALITY AS q (service_id, worker_id, first, last, idle_before, place)"""
+# PostgreSQL plans a statement on arrays for every call, which takes longer than reading one agenda.
+_ONE_QUESTION = """(SELECT $1::uuid, $2::uuid, $3::timestamptz, $4::timestamptz, $5::timestamptz, 1)
+      AS q (service_id, worker_id, first, last, idle_before, place)"""
+
+
+def _schedule(claims: str, questions: str) -> str:
     """For each question, a row for each worker and room of the service; without any, one row with none."""
     return f"""
     WITH expired AS MATERIALIZED (
@@ -88,8 +95,7 @@ def _schedule(claims: str) -> str:
           AND o.day <= ((q.last + v.duration_minutes * interval '1 minute') AT TIME ZONE 'UTC')::date
             + {UTC_DAYS_AFTER}) END AS overrides,
       claimed.*
-    FROM unnest($1::uuid[], $2::uuid[], $3::timestamptz[], $4::timestamptz[], $5::timestamptz[])
-      WITH ORDINALITY AS q (service_id, worker_id, first, last, idle_before, place)
+    FROM {questions}
     JOIN services v ON v.id = q.service_id
     LEFT JOIN (service_subjects ss JOIN subjects s ON s.no = ss.subject_no)
       ON ss.service_id = v.id
@@ -118,7 +124,9 @@ def _schedule(claims: str) -> str:
 """  # noqa: S608
 
 
-_SCHEDULE_WITHIN, _SCHEDULE_AT = _schedule(_CLAIMS_WITHIN), _schedule(_CLAIMS_AT)
+_SCHEDULES_WITHIN = _schedule(_CLAIMS_WITHIN, _QUESTIONS)
+_SCHEDULE_WITHIN = _schedule(_CLAIMS_WITHIN, _ONE_QUESTION)
+_SCHEDULE_AT = _schedule(_CLAIMS_AT, _ONE_QUESTION)
 
 
 class ScheduleQuestion(NamedTuple):
@@ -130,6 +138,16 @@ class ScheduleQuestion(NamedTuple):
     # `idle_since` of an agenda is the end of its last session before this.
     idle_before: Seconds
 
+    def parameters(self) -> tuple[object, ...]:
+        first, last = self.within
+        return (
+            self.service_id,
+            self.worker_id,
+            to_datetime(first),
+            to_datetime(last),
+            to_datetime(self.idle_before),
+        )
+
 
 async def read_schedule(
     db: Db, service_id: ServiceId, worker_id: SubjectId | None, within: Span, *, idle_before: Seconds
@@ -138,13 +156,16 @@ async def read_schedule(
 
     A worker whose stored data cannot be read is left out, logged and counted: the others can be booked.
     """
-    (schedule,) = await read_schedules(db, [ScheduleQuestion(service_id, worker_id, within, idle_before)])
-    return schedule
+    question = ScheduleQuestion(service_id, worker_id, within, idle_before)
+    return _schedule_of(await db.fetch(_SCHEDULE_WITHIN, *question.parameters()), within)
 
 
 async def read_schedules(db: Db, questions: Sequence[ScheduleQuestion]) -> list[ServiceSchedule | None]:
     """The same for several questions, in their order, in one statement."""
-    rows = await db.fetch(_SCHEDULE_WITHIN, *_parameters(questions))
+    if not questions:
+        return []
+    parameters = [list(column) for column in zip(*(one.parameters() for one in questions), strict=True)]
+    rows = await db.fetch(_SCHEDULES_WITHIN, *parameters)
     by_place = {place: list(found) for place, found in groupby(rows, key=itemgetter("place"))}
     return [
         _schedule_of(by_place.get(place, ()), question.within)
@@ -157,18 +178,8 @@ async def read_schedule_at(
 ) -> ServiceSchedule | None:
     """The same for single starts, sorted, in one statement: it decides about these starts only."""
     question = ScheduleQuestion(service_id, worker_id, (starts[0], starts[-1]), starts[0])
-    rows = await db.fetch(_SCHEDULE_AT, *_parameters([question]), [to_datetime(one) for one in starts])
+    rows = await db.fetch(_SCHEDULE_AT, *question.parameters(), [to_datetime(one) for one in starts])
     return _schedule_of(rows, (starts[0], starts[-1] + 1))
-
-
-def _parameters(questions: Sequence[ScheduleQuestion]) -> list[list[object]]:
-    return [
-        [question.service_id for question in questions],
-        [question.worker_id for question in questions],
-        [to_datetime(question.within[0]) for question in questions],
-        [to_datetime(question.within[1]) for question in questions],
-        [to_datetime(question.idle_before) for question in questions],
-    ]
 
 
 def _schedule_of(rows: Sequence[Row], within: Span) -> ServiceSchedule | None:
