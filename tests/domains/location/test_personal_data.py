@@ -41,6 +41,8 @@ async def test_erased_driver_is_removed_from_both_stores(town: Town) -> None:
 async def test_patrol_removes_erased_drivers_from_redis(town: Town) -> None:
     driver_id = await town.new_driver()
     async with redis_frozen(town):
+        # Known to be away: a command that was sent would run as soon as Redis continues.
+        assert not await town.parts.redis.is_up()
         assert (await erase(town, driver_id)).status_code == 204
     assert len(await left_in_redis(town, driver_id)) == 3
     await town.patrol().check_all()

@@ -10,7 +10,7 @@ import pytest
 
 from catraca.platform.clock import monotonic_seconds
 from catraca.platform.http.health import Health
-from catraca.platform.http.rate_limits import BUCKETS_KEPT, LocalBuckets, RateLimit, RateLimiter
+from catraca.platform.http.rate_limits import BUCKETS_KEPT, Hit, LocalBuckets, RateLimit, RateLimiter
 from catraca.platform.redis_client import RedisClient, RedisLimits
 from catraca.roles.api import build_app
 from catraca.roles.parts import Parts
@@ -45,8 +45,8 @@ async def test_burst_is_exact_with_uneven_steps(redis: RedisClient) -> None:
         verdicts = [await limiter.hit(f"bucket {limit}", limit) for _ in range(limit.count + 1)]
         assert verdicts.index(next(filter(None, verdicts))) == limit.count
         local = LocalBuckets()
-        assert [local.hit("a", limit) for _ in range(limit.count)] == [None] * limit.count
-        assert local.hit("a", limit) is not None
+        assert [local.hit(Hit.of(b"a", limit)) for _ in range(limit.count)] == [None] * limit.count
+        assert local.hit(Hit.of(b"a", limit)) is not None
 
 
 @pytest.mark.parametrize("is_shared", [True, False], ids=["Redis", "one process"])
@@ -56,7 +56,7 @@ async def test_cost_counts_as_many_requests(redis: RedisClient, is_shared: bool)
     async def hit(bucket: str, cost: int) -> float | None:
         if is_shared:
             return await limiter.hit(bucket, RateLimit(10, 3600), cost=cost)
-        return local.hit(bucket, RateLimit(10, 3600), cost=cost)
+        return local.hit(Hit.of(bucket.encode(), RateLimit(10, 3600), cost=cost))
 
     assert [await hit("a", 4), await hit("a", 4)] == [None, None]
     wait_seconds = await hit("a", 4)
@@ -106,14 +106,56 @@ async def test_all_processes_share_one_bucket(server: PrivateRedis, redis: Redis
 
 
 async def test_concurrent_hits_share_round_trips(server: PrivateRedis, redis: RedisClient) -> None:
-    limiter, limit = RateLimiter(redis, key=KEY), RateLimit(1000, 60)
+    limiter, limit = RateLimiter(redis, key=KEY), RateLimit(7, 60)
     await limiter.hit("warm", limit)
     await server.command("CONFIG", "RESETSTAT")
-    buckets = [f"bucket {number % 10}" for number in range(200)]
+    buckets = [f"bucket {number % 40}" for number in range(200)]
     assert await asyncio.gather(*(limiter.hit(bucket, limit) for bucket in buckets)) == [None] * 200
+    assert await _scripts_run(server) == 1
+
+
+async def _scripts_run(server: PrivateRedis) -> int:
     stats = await server.command("INFO", "commandstats")
     assert isinstance(stats, dict)
-    assert stats["cmdstat_evalsha"]["calls"] == 1
+    return stats.get("cmdstat_evalsha", {"calls": 0})["calls"]
+
+
+async def test_bucket_with_much_room_is_counted_later_and_together(
+    server: PrivateRedis, redis: RedisClient
+) -> None:
+    limiter, other = RateLimiter(redis, key=KEY), RateLimiter(redis, key=KEY)
+    limit = RateLimit(80, 3600)
+    await limiter.hit("warm", limit, counts=False)
+    await server.command("CONFIG", "RESETSTAT")
+    # An eighth of the limit, in two buckets.
+    assert [await limiter.hit(f"{number % 2}", limit) for number in range(20)] == [None] * 20
+    assert await _scripts_run(server) == 0
+    await until(lambda: _is_full(other, "0", limit, cost=71))
+    assert not await _is_full(other, "0", limit, cost=70)
+    assert await _is_full(other, "1", limit, cost=71)
+
+
+async def test_small_limit_is_exact_across_processes(redis: RedisClient) -> None:
+    limit = RateLimit(50, 3600)
+    limiters = [RateLimiter(redis, key=KEY) for _ in range(4)]
+    hits = (limiter.hit("a", limit) for _ in range(20) for limiter in limiters)
+    assert (await asyncio.gather(*hits)).count(None) == 50
+
+
+async def _is_full(limiter: RateLimiter, bucket: str, limit: RateLimit, *, cost: int) -> bool:
+    return await limiter.hit(bucket, limit, counts=False, cost=cost) is not None
+
+
+async def test_process_asks_when_the_bucket_has_little_room(redis: RedisClient) -> None:
+    limiter, other = RateLimiter(redis, key=KEY), RateLimiter(redis, key=KEY)
+    limit = RateLimit(80, 3600)
+    assert await other.hit("a", limit, cost=80) is None
+    passed = [await limiter.hit("a", limit) for _ in range(12)]
+    # What the process did not know: at most an eighth passes until it asks.
+    assert passed[:10] == [None] * 10
+    assert None not in passed[10:]
+    await asyncio.gather(*(limiter.hit("a", limit) for _ in range(3)))
+    assert await limiter.hit("a", limit) is not None
 
 
 async def test_each_process_counts_alone_while_redis_is_away(
@@ -122,9 +164,10 @@ async def test_each_process_counts_alone_while_redis_is_away(
     limiter = RateLimiter(redis, key=KEY)
     assert await limiter.hit("a", FEW) is None
     await server.stop()
-    verdicts = [await limiter.hit("a", FEW) for _ in range(5)]
-    assert verdicts[:3] == [None, None, None]
-    assert None not in verdicts[3:]
+    # The process knows the request that Redis has counted.
+    verdicts = [await limiter.hit("a", FEW) for _ in range(4)]
+    assert verdicts[:2] == [None, None]
+    assert None not in verdicts[2:]
     await server.start()
     await until(redis.is_up)
     assert await limiter.hit("a", FEW) is None  # a flushed Redis starts again
@@ -151,7 +194,7 @@ async def test_keys_in_redis_have_no_personal_data_and_expire(
 async def test_clock_set_back_or_smaller_limit_locks_no_caller_out(
     server: PrivateRedis, redis: RedisClient
 ) -> None:
-    limiter, narrow = RateLimiter(redis, key=KEY), RateLimit(10, 1)
+    limiter, narrow = RateLimiter(redis, key=KEY), RateLimit(7, 1)
     await limiter.hit("a", narrow)
     keys = await server.command("KEYS", "*")
     assert isinstance(keys, list)
@@ -171,14 +214,18 @@ async def test_changed_limit_starts_with_an_empty_bucket(redis: RedisClient) -> 
 
 
 def test_local_buckets_are_bounded_and_drop_the_least_recent() -> None:
-    buckets, once = LocalBuckets(), RateLimit(1, 3600)
-    assert buckets.hit("first", once) is None
+    buckets = LocalBuckets()
+
+    def passes(bucket: str) -> bool:
+        return buckets.hit(Hit.of(bucket.encode(), RateLimit(1, 3600))) is None
+
+    assert passes("first")
     for number in range(BUCKETS_KEPT - 1):
-        buckets.hit(str(number), once)
-    assert buckets.hit("first", once) is not None  # still kept, and now the most recent
-    buckets.hit("one more", once)
-    assert buckets.hit("first", once) is not None
-    assert buckets.hit("0", once) is None  # dropped
+        passes(str(number))
+    assert not passes("first")  # still kept, and now the most recent
+    passes("one more")
+    assert not passes("first")
+    assert passes("0")  # dropped
     assert len(buckets._empty_at) == BUCKETS_KEPT
 
 

@@ -28,7 +28,7 @@ from catraca.platform.errors import Busy, Refusal, RequestInvalid, Unauthenticat
 from catraca.platform.http.caller import Caller
 from catraca.platform.http.problems import localized_detail, problems, public_data
 from catraca.platform.http.proxies import caller_of
-from catraca.platform.http.rate_limits import LocalBuckets, RateLimit, RateLimiter
+from catraca.platform.http.rate_limits import Hit, LocalBuckets, RateLimit, RateLimiter
 from catraca.platform.http.route import (
     OpenDb,
     UnitOfWork,
@@ -187,7 +187,7 @@ async def _read_messages(websocket: WebSocket, session: Session, parts: SocketPa
         frame = event.get("text")
         if frame is None:
             await session.end(UNSUPPORTED, BinaryNotSpoken.code)
-        elif parts.messages.hit(str(session.user_id), MESSAGES) is not None:
+        elif parts.messages.hit(Hit.of(session.user_id.bytes, MESSAGES)) is not None:
             await session.end(TOO_MANY, TooManyMessages.code)
         elif not await _run_message(session, frame, parts.commands):
             malformed += 1
