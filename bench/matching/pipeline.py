@@ -62,7 +62,7 @@ async def _release_drivers(parts: Parts, asked: Sequence[RideId]) -> None:
 
 
 async def _accept_all(parts: Parts, asked: Sequence[RideId]) -> None:
-    accepting = Acceptance(parts.database, parts.redis)
+    accepting = Acceptance(parts.database)
     tried: dict[UUID, asyncio.Task[object]] = {}
     while True:
         async with parts.database.connection() as db:

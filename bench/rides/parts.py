@@ -31,7 +31,7 @@ AUTHENTICATION = "authentication and account lookup"
 # A sample counts for the innermost function whose file is listed here; authentication includes its callees.
 FILES = {
     AUTHENTICATION: ("platform/auth", "roles/api/authentication"),
-    "Redis: rate limits and hints": ("/redis/", "platform/redis_client", "http/rate_limits", "/limits/"),
+    "Redis: rate limits": ("/redis/", "platform/redis_client", "http/rate_limits", "/limits/"),
     "database": ("/asyncpg/", "platform/database/", "/store"),
     "HTTP": ("/uvicorn/", "/starlette/", "/fastapi/", "/pydantic", "platform/http/", "/routes", "/schemas"),
     "decision and events": (

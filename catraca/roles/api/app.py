@@ -87,7 +87,7 @@ def build_app(parts: Parts, health: Health, routers: Sequence[APIRouter] = ROUTE
             onboarding_parts(settings, parts.bus),
             tariff_of(settings.fares),
             ride_terms(settings),
-            Acceptance(parts.database, parts.redis),
+            Acceptance(parts.database),
             location_parts(parts),
             presence,
             recorder,

@@ -13,7 +13,6 @@ from catraca.domains.rides.acceptance.model import AcceptedRide
 from catraca.domains.rides.acceptance.service import Acceptance
 from catraca.platform.database import Database, DatabaseLimits, Db
 from catraca.platform.errors import Busy
-from catraca.platform.redis_client import RedisClient
 from catraca.roles.parts import Parts
 from tests.domains.rides.attempts import all_at_once, attempt_at, codes, waiting_for_locks
 from tests.domains.rides.desk import Desk
@@ -26,7 +25,7 @@ HASTY = DatabaseLimits(lock_seconds=0.3)
 @pytest.fixture
 def acceptance(database: Database) -> Acceptance:
     """Without Redis, so that simultaneous attempts go into one statement."""
-    return Acceptance(database, RedisClient(None))
+    return Acceptance(database)
 
 
 @asynccontextmanager
@@ -172,9 +171,7 @@ async def test_database_refusal_reaches_every_attempt_of_a_batch(desk: Desk, sta
     ride_id, drivers = await desk.offered(2)
     full = await Database.open(stack.database_url, limits=DatabaseLimits(connections=1, acquire_seconds=0.6))
     async with full.connection():
-        outcomes = await all_at_once(
-            Acceptance(full, RedisClient(None)), *(attempt_at(ride_id, driver) for driver in drivers)
-        )
+        outcomes = await all_at_once(Acceptance(full), *(attempt_at(ride_id, driver) for driver in drivers))
     await full.close()
     assert all(isinstance(outcome, Busy) for outcome in outcomes)
     assert await desk.attempts(ride_id) == []

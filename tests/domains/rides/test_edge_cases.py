@@ -12,12 +12,11 @@ import pytest
 
 from catraca.domains.rides.acceptance.service import Acceptance
 from catraca.platform.database import Database
-from catraca.platform.redis_client import RedisClient
 from catraca.roles.parts import Parts
 from tests.conftest import bearer
 from tests.domains.rides.attempts import all_at_once, attempt_at, codes, waiting_for_locks
 from tests.domains.rides.desk import Desk
-from tests.domains.rides.hint_desk import HintDesk
+from tests.domains.rides.redis_desk import RedisDesk
 from tests.servers import Stack, until
 from tests.storms.commit_gate import CommitGate, open_gate
 from tests.support.http import line_to, served
@@ -55,29 +54,29 @@ async def about_to_be_accepted(desk: Desk, ride_id: UUID) -> AsyncIterator[None]
         yield
 
 
-async def test_1_lost_redis_keys_give_no_second_winner(hint_desk: HintDesk, desk: Desk) -> None:
+async def test_1_lost_redis_keys_give_no_second_winner(redis_desk: RedisDesk, desk: Desk) -> None:
     """Redis loses all keys during the first accept; a second driver accepts through another API."""
-    ride_id, (first_id, second_id) = await hint_desk.offered(2)
-    async with about_to_be_accepted(hint_desk, ride_id):
-        first = asyncio.create_task(hint_desk.accept(ride_id, first_id))
-        await until(lambda: waiting_for_locks(hint_desk))
-        await hint_desk.server.command("FLUSHALL")
+    ride_id, (first_id, second_id) = await redis_desk.offered(2)
+    async with about_to_be_accepted(redis_desk, ride_id):
+        first = asyncio.create_task(redis_desk.accept(ride_id, first_id))
+        await until(lambda: waiting_for_locks(redis_desk))
+        await redis_desk.server.command("FLUSHALL")
         second = asyncio.create_task(desk.accept(ride_id, second_id))
 
         async def both_wait() -> bool:
-            return await waiting_for_locks(hint_desk) == 2
+            return await waiting_for_locks(redis_desk) == 2
 
         await until(both_wait)
     assert ((await first).status_code, (await second).status_code) == (200, 409)
-    assert (await hint_desk.read(ride_id))["driver_id"] == str(first_id)
+    assert (await redis_desk.read(ride_id))["driver_id"] == str(first_id)
 
 
-async def test_1_stale_redis_key_does_not_block_the_ride(hint_desk: HintDesk) -> None:
-    """The hint names a driver whose transaction was rolled back."""
-    ride_id, (first_id, second_id) = await hint_desk.offered(2)
-    await hint_desk.set_hint(ride_id, first_id)
-    assert (await hint_desk.accept(ride_id, second_id)).status_code == 200
-    assert (await hint_desk.accept(ride_id, first_id)).status_code == 409
+async def test_1_key_of_another_driver_in_redis_blocks_no_ride(redis_desk: RedisDesk) -> None:
+    """The specification's cache names a driver whose transaction was rolled back; nothing reads it."""
+    ride_id, (first_id, second_id) = await redis_desk.offered(2)
+    await redis_desk.server.command("SET", f"ride:{ride_id}:accepted_by", str(first_id))
+    assert (await redis_desk.accept(ride_id, second_id)).status_code == 200
+    assert (await redis_desk.accept(ride_id, first_id)).status_code == 409
 
 
 async def test_2_death_before_commit_changes_nothing(gate: BehindGate, desk: Desk) -> None:
@@ -130,7 +129,7 @@ async def test_commit_gate_stops_the_transaction_that_decides(gate: BehindGate, 
 
 async def test_3_one_of_two_simultaneous_drivers_wins(desk: Desk) -> None:
     ride_id, drivers = await desk.offered(2)
-    acceptance = Acceptance(desk.database, RedisClient(None))
+    acceptance = Acceptance(desk.database)
     outcomes = await all_at_once(acceptance, *(attempt_at(ride_id, driver) for driver in drivers))
     assert Counter(codes(outcomes)) == {"AcceptedRide": 1, "ride_already_accepted": 1}
     first, second = await desk.attempts(ride_id)

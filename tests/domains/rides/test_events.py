@@ -23,7 +23,6 @@ from catraca.events import (
     RideRequested,
     RideStarted,
 )
-from catraca.platform.redis_client import RedisClient
 from tests.conftest import bearer
 from tests.domains.rides.attempts import all_at_once, attempt_at
 from tests.domains.rides.desk import EVENTS_SQL, WAY, Desk, moment
@@ -187,7 +186,7 @@ async def test_every_event_has_round_and_number(desk: Desk) -> None:
 async def test_two_wins_in_one_statement_publish_both_events(desk: Desk) -> None:
     offered = [await desk.offered(2) for _ in range(2)]
     attempts = [attempt_at(ride, driver) for ride, drivers in offered for driver in drivers]
-    await all_at_once(Acceptance(desk.database, RedisClient(None)), *attempts)
+    await all_at_once(Acceptance(desk.database), *attempts)
     per_ride = await asyncio.gather(*(desk.events(ride) for ride, _ in offered))
     for (ride_id, (winner_id, loser_id)), events in zip(offered, per_ride, strict=True):
         (accepted,) = (event for event in events if isinstance(event, RideAccepted))

@@ -1,4 +1,4 @@
-"""The hint in Redis only chooses the way; the database decides."""
+"""What a process remembers of taken rides only chooses the way; the database decides. Redis is not needed."""
 
 import asyncio
 from collections import Counter
@@ -6,12 +6,17 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from catraca.domains.rides.acceptance.service import Acceptance
-from catraca.platform.redis_client import RedisClient
+from catraca.domains.rides.acceptance import service
+from catraca.domains.rides.acceptance.service import STEERED, Acceptance
+from catraca.platform.database import Database
 from tests.domains.rides.attempts import all_at_once, attempt_at, codes
 from tests.domains.rides.desk import Desk
-from tests.domains.rides.hint_desk import HintDesk, steered
-from tests.servers import until
+from tests.domains.rides.redis_desk import RedisDesk
+
+
+def steered(way: str) -> float:
+    """The number of attempts that went this way so far."""
+    return STEERED.labels(way)._value.get()
 
 
 async def one_wins(desk: Desk, ride_id: UUID, drivers: list[UUID]) -> None:
@@ -23,154 +28,103 @@ async def one_wins(desk: Desk, ride_id: UUID, drivers: list[UUID]) -> None:
     assert (await desk.event_keys(ride_id)).count("ride.accepted") == 1
 
 
-async def test_hint_steers_later_attempts_aside(hint_desk: HintDesk) -> None:
-    ride_id, (winner_id, loser_id) = await hint_desk.offered(2)
-    assert (await hint_desk.accept(ride_id, winner_id)).status_code == 200
-    await hint_desk.until_hinted(ride_id)
-    assert await hint_desk.read_hint(ride_id) == str(winner_id)
+async def test_later_attempts_at_a_taken_ride_are_steered_aside(desk: Desk) -> None:
+    ride_id, (winner_id, loser_id) = await desk.offered(2)
+    assert (await desk.accept(ride_id, winner_id)).status_code == 200
     aside, back = steered("aside"), steered("aside_and_back")
-    lost = await hint_desk.accept(ride_id, loser_id)
+    lost = await desk.accept(ride_id, loser_id)
     assert (lost.status_code, lost.json()["code"]) == (409, "ride_already_accepted")
     assert (steered("aside") - aside, steered("aside_and_back") - back) == (1, 0)
-    assert len(await hint_desk.attempts(ride_id)) == 2
+    assert len(await desk.attempts(ride_id)) == 2
 
 
-async def test_attempt_steered_aside_can_get_every_outcome(hint_desk: HintDesk) -> None:
-    """The hint does not decide the outcome."""
-    ride_id, (winner_id, late_id) = await hint_desk.offered(2)
-    await hint_desk.let_lapse(ride_id, late_id)
-    await hint_desk.settle(ride_id)
-    first = await hint_desk.accept(ride_id, winner_id, "k")
-    await hint_desk.until_hinted(ride_id)
-    assert (await hint_desk.accept(ride_id, winner_id, "k")).content == first.content
-    assert (await hint_desk.accept(ride_id, winner_id, "other")).json()["accepted_by_you"] is True
-    assert (await hint_desk.accept(ride_id, late_id)).status_code == 410
-    assert (await hint_desk.accept(ride_id, await hint_desk.new_driver())).status_code == 403
-    unknown = uuid4()
-    await hint_desk.set_hint(unknown, winner_id)
-    assert (await hint_desk.accept(unknown, late_id)).status_code == 404
+async def test_losing_process_remembers_the_taken_ride(desk: Desk, database: Database) -> None:
+    ride_id, drivers = await desk.offered(3)
+    assert (await desk.accept(ride_id, drivers[0])).status_code == 200
+    elsewhere, aside = Acceptance(database), steered("aside")
+    for driver_id in drivers[1:]:
+        outcomes = await all_at_once(elsewhere, attempt_at(ride_id, driver_id))
+        assert codes(outcomes) == ["ride_already_accepted"]
+    assert steered("aside") - aside == 1
 
 
-async def test_one_driver_wins_without_redis(hint_desk: HintDesk) -> None:
-    ride_id, drivers = await hint_desk.offered(10)
-    await hint_desk.server.stop()
-    await one_wins(hint_desk, ride_id, drivers)
+async def test_attempt_steered_aside_can_get_every_outcome(desk: Desk) -> None:
+    ride_id, (winner_id, late_id) = await desk.offered(2)
+    await desk.let_lapse(ride_id, late_id)
+    await desk.settle(ride_id)
+    first = await desk.accept(ride_id, winner_id, "k")
+    aside = steered("aside")
+    assert (await desk.accept(ride_id, winner_id, "k")).content == first.content
+    assert (await desk.accept(ride_id, winner_id, "other")).json()["accepted_by_you"] is True
+    assert (await desk.accept(ride_id, late_id)).status_code == 410
+    assert (await desk.accept(ride_id, await desk.new_driver())).status_code == 403
+    assert steered("aside") - aside == 4
 
 
-async def test_one_driver_wins_with_redis_frozen(hint_desk: HintDesk) -> None:
-    ride_id, drivers = await hint_desk.offered(10)
-    hint_desk.server.freeze()
-    await one_wins(hint_desk, ride_id, drivers)
-
-
-@pytest.mark.parametrize("trouble", ["away", "frozen"])
-async def test_accept_continues_when_redis_has_gone(hint_desk: HintDesk, trouble: str) -> None:
-    """The process has not noticed yet that Redis is gone, before the claim and when it sets the hint."""
-    ride_id, drivers = await hint_desk.offered(3)
-    acceptance = Acceptance(hint_desk.database, RedisClient(hint_desk.server.url))
-    if trouble == "away":
-        await hint_desk.server.stop()
-    else:
-        hint_desk.server.freeze()
-    outcomes = await all_at_once(acceptance, *(attempt_at(ride_id, driver) for driver in drivers))
-    assert Counter(codes(outcomes)) == {"AcceptedRide": 1, "ride_already_accepted": 2}
-
-
-async def test_losing_redis_during_a_burst_changes_nothing(hint_desk: HintDesk) -> None:
-    ride_id, drivers = await hint_desk.offered(30)
-    answers = asyncio.ensure_future(hint_desk.accept_all(ride_id, drivers))
-    await hint_desk.server.stop()
-    assert Counter(answer.status_code for answer in await answers) == {200: 1, 409: 29}
-    assert len(await hint_desk.attempts(ride_id)) == 30
-
-
-async def test_ride_stays_taken_after_redis_is_flushed(hint_desk: HintDesk) -> None:
-    ride_id, (winner_id, loser_id) = await hint_desk.offered(2)
-    await hint_desk.accept(ride_id, winner_id)
-    await hint_desk.until_hinted(ride_id)
-    await hint_desk.server.command("FLUSHALL")
-    claims = steered("to_the_claim")
-    assert (await hint_desk.accept(ride_id, loser_id)).status_code == 409
-    assert steered("to_the_claim") - claims == 1
-
-
-async def test_hint_on_an_open_ride_blocks_no_driver(hint_desk: HintDesk) -> None:
-    ride_id, drivers = await hint_desk.offered(5)
-    await hint_desk.set_hint(ride_id, uuid4())
+async def test_reopened_ride_is_accepted_though_it_seems_taken(desk: Desk) -> None:
+    ride_id, (winner_id, loser_id) = await desk.offered(2)
+    await desk.accept(ride_id, winner_id)
+    await desk.give_up(ride_id, winner_id)
+    await desk.offer(ride_id, loser_id)
     back = steered("aside_and_back")
-    await one_wins(hint_desk, ride_id, drivers)
-    assert steered("aside_and_back") - back >= 1
+    assert (await desk.accept(ride_id, loser_id)).status_code == 200
+    assert steered("aside_and_back") - back == 1
 
 
-async def test_hint_with_the_wrong_driver_has_no_effect(hint_desk: HintDesk) -> None:
-    ride_id, (winner_id, loser_id) = await hint_desk.offered(2)
-    await hint_desk.set_hint(ride_id, loser_id)
-    assert (await hint_desk.accept(ride_id, winner_id)).json()["driver_id"] == str(winner_id)
-    assert (await hint_desk.accept(ride_id, loser_id)).status_code == 409
+async def test_reopened_ride_that_seems_taken_has_one_winner(desk: Desk) -> None:
+    ride_id, (winner_id,) = await desk.offered()
+    await desk.accept(ride_id, winner_id)
+    await desk.give_up(ride_id, winner_id)
+    drivers = [await desk.new_driver() for _ in range(5)]
+    await desk.offer(ride_id, *drivers)
+    answers = await desk.accept_all(ride_id, drivers)
+    assert Counter(answer.status_code for answer in answers) == {200: 1, 409: 4}
 
 
-@pytest.mark.parametrize("value", ["", "nonsense"])
-async def test_hint_with_an_invalid_value_has_no_effect(hint_desk: HintDesk, value: str) -> None:
-    ride_id, (driver_id,) = await hint_desk.offered()
-    await hint_desk.server.command("SET", f"ride:{ride_id}:accepted_by", value)
-    assert (await hint_desk.accept(ride_id, driver_id)).status_code == 200
+async def test_repeated_attempt_does_not_mark_a_reopened_ride(desk: Desk, database: Database) -> None:
+    ride_id, (winner_id, loser_id) = await desk.offered(2)
+    await desk.accept(ride_id, winner_id, "k")
+    await desk.give_up(ride_id, winner_id)
+    elsewhere, claims = Acceptance(database), steered("to_the_claim")
+    repeat = attempt_at(ride_id, winner_id, "k")
+    assert codes(await all_at_once(elsewhere, repeat)) == ["AcceptedRide"]
+    await desk.offer(ride_id, loser_id)
+    assert codes(await all_at_once(elsewhere, attempt_at(ride_id, loser_id))) == ["AcceptedRide"]
+    assert steered("to_the_claim") - claims == 2
 
 
-async def test_hint_of_another_redis_type_has_no_effect(hint_desk: HintDesk) -> None:
-    ride_id, (driver_id,) = await hint_desk.offered()
-    await hint_desk.server.command("LPUSH", f"ride:{ride_id}:accepted_by", "a", "list")
-    assert (await hint_desk.accept(ride_id, driver_id)).status_code == 200
+async def test_unknown_ride_that_seems_taken_is_not_found(database: Database) -> None:
+    acceptance, ride_id = Acceptance(database), uuid4()
+    acceptance._taken[service.RideId(ride_id)] = None
+    assert codes(await all_at_once(acceptance, attempt_at(ride_id, uuid4()))) == ["ride_not_found"]
 
 
-async def test_ride_given_up_is_accepted_despite_a_stale_hint(
-    hint_desk: HintDesk,
+async def test_memory_of_taken_rides_is_bounded(
+    desk: Desk, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ride_id, (winner_id, loser_id) = await hint_desk.offered(2)
-    await hint_desk.accept(ride_id, winner_id)
-    await hint_desk.until_hinted(ride_id)
-    await hint_desk.give_up(ride_id, winner_id)
-    await hint_desk.set_hint(ride_id, winner_id)
-    await hint_desk.offer(ride_id, loser_id)
-    assert (await hint_desk.accept(ride_id, loser_id)).status_code == 200
+    monkeypatch.setattr(service, "TAKEN_RIDES_REMEMBERED", 2)
+    acceptance = Acceptance(database)
+    rides = [await desk.offered() for _ in range(3)]
+    for ride_id, (driver_id,) in rides:
+        await acceptance.accept_ride(attempt_at(ride_id, driver_id))
+    assert list(acceptance._taken) == [ride_id for ride_id, _ in rides[1:]]
 
 
-async def test_hint_is_deleted_when_a_ride_is_given_up(hint_desk: HintDesk) -> None:
-    ride_id, (winner_id, loser_id) = await hint_desk.offered(2)
-    await hint_desk.accept(ride_id, winner_id)
-    await hint_desk.until_hinted(ride_id)
-    await hint_desk.give_up(ride_id, winner_id)
-
-    async def is_deleted() -> bool:
-        return await hint_desk.read_hint(ride_id) is None
-
-    await until(is_deleted)
-    await hint_desk.offer(ride_id, loser_id)
-    claims = steered("to_the_claim")
-    assert (await hint_desk.accept(ride_id, loser_id)).status_code == 200
-    assert steered("to_the_claim") - claims == 1
+async def test_one_driver_wins_without_redis(redis_desk: RedisDesk) -> None:
+    ride_id, drivers = await redis_desk.offered(10)
+    await redis_desk.server.stop()
+    await one_wins(redis_desk, ride_id, drivers)
 
 
-async def test_repeated_attempt_sets_no_hint_on_a_reopened_ride(hint_desk: HintDesk) -> None:
-    ride_id, (winner_id, other_id) = await hint_desk.offered(2)
-    await hint_desk.accept(ride_id, winner_id)
-    await hint_desk.until_hinted(ride_id)
-    await hint_desk.give_up(ride_id, winner_id)
-    await hint_desk.server.command("FLUSHALL")
-    assert (await hint_desk.accept(ride_id, winner_id)).status_code == 200
-    # Hints are set in order: a hint on the first ride would be set before this one.
-    await hint_desk.offer(ride_id, other_id)
-    other_ride, (driver_id,) = await hint_desk.offered()
-    await hint_desk.accept(other_ride, driver_id)
-    await hint_desk.until_hinted(other_ride)
-    assert await hint_desk.read_hint(ride_id) is None
+async def test_one_driver_wins_with_redis_frozen(redis_desk: RedisDesk) -> None:
+    ride_id, drivers = await redis_desk.offered(10)
+    redis_desk.server.freeze()
+    await one_wins(redis_desk, ride_id, drivers)
 
 
-async def test_hints_work_again_when_redis_is_back(hint_desk: HintDesk) -> None:
-    ride_id, (driver_id,) = await hint_desk.offered()
-    hint_desk.server.freeze()
-    assert (await hint_desk.accept(ride_id, driver_id)).status_code == 200
-    hint_desk.server.thaw()
-    await hint_desk.redis_is_back()
-    ride_id, (driver_id,) = await hint_desk.offered()
-    await hint_desk.accept(ride_id, driver_id)
-    await hint_desk.until_hinted(ride_id)
+async def test_losing_redis_during_a_burst_changes_nothing(redis_desk: RedisDesk) -> None:
+    ride_id, drivers = await redis_desk.offered(30)
+    answers = asyncio.ensure_future(redis_desk.accept_all(ride_id, drivers))
+    await redis_desk.server.stop()
+    assert Counter(answer.status_code for answer in await answers) == {200: 1, 409: 29}
+    assert len(await redis_desk.attempts(ride_id)) == 30

@@ -13,7 +13,6 @@ from datetime import datetime
 from itertools import islice
 from uuid import UUID
 
-from catraca.domains.rides.acceptance.store import accepted_by_key
 from catraca.platform.clock import monotonic_seconds, now
 from catraca.roles.runner import all_of
 from tests.storms.callers import Caller, JsonAnswer, crowd, together, token_of
@@ -89,8 +88,6 @@ class Races:
         """Accept, cancellation, a second offer and expiry at the same instant."""
         offered = await offer_new_ride(callers[0], drivers[:1], ttl_seconds=TTL_SECONDS)
         self.rides[CONTEST].append(offered.ride_id)
-        if self.chance.random() < 0.3:  # a wrong hint in Redis must not matter
-            await self.here.redis.command("SET", accepted_by_key(offered.ride_id), str(drivers[2]))
         acts = [lambda: callers[1].accept(offered.tries[0])]
         if self.chance.random() < 0.5:
             acts.append(lambda: self._cancel(callers[2], offered))

@@ -2,16 +2,15 @@
 
 Attempts that arrive together are decided in one statement, in a transaction that has locked their rides.
 The database decides: by the lock on the ride's row, the guards in the statement, and the constraints.
-A hint in Redis only chooses the way: attempts at a ride that seems taken are recorded without the lock. If
-the ride turns out to be open, they are decided again with it.
+Attempts at a ride that this process has seen taken are recorded without the lock. If the ride turns out to
+be open again, they are decided with it.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext, suppress
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import timedelta
 from functools import partial
-from typing import Any
 from uuid import UUID
 
 from prometheus_client import Counter, Histogram
@@ -36,7 +35,6 @@ from catraca.platform.database import Database, Db, GenericPlans, outbox, timers
 from catraca.platform.errors import Busy, Refusal
 from catraca.platform.event import Event
 from catraca.platform.gather import Gather
-from catraca.platform.redis_client import RedisAway, RedisClient
 
 ACCEPTS = Counter("catraca_ride_accepts_total", "Attempts to accept a ride, by outcome.", ["outcome"])
 ACCEPT_SECONDS = Histogram(
@@ -46,7 +44,7 @@ ACCEPT_SECONDS = Histogram(
 )
 STEERED = Counter(
     "catraca_ride_accepts_steered_total",
-    "Attempts by the way the hint chose: to the claim, aside, or aside and back.",
+    "Attempts by their way: to the claim, aside as their ride seems taken, or aside and back.",
     ["way"],
 )
 
@@ -56,6 +54,7 @@ LOCK_WAITS_AT_ONCE = 3
 MAX_TRIES = 3
 # An attempt that is too late at COMMIT finds its offer expired by the second try.
 TRIES_ALONE = 2
+TAKEN_RIDES_REMEMBERED = 10_000
 
 Decide = Callable[[Db, Sequence[Attempt]], Awaitable[Mapping[UUID, AttemptResult]]]
 Attempts = Gather[Attempt, AttemptResult | None]
@@ -64,16 +63,15 @@ Attempts = Gather[Attempt, AttemptResult | None]
 class Acceptance:
     """Per-process service; safe to run in many processes."""
 
-    def __init__(self, database: Database, redis: RedisClient) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._redis = redis
-        self._hints: Gather[RideId, bool] = Gather(partial(store.seem_taken, redis))
+        # Rides that this process has seen taken; the earliest are dropped. Some may be open again.
+        self._taken: dict[RideId, None] = {}
         self._claims = self._gather(claim_rides)
         self._losers = self._gather(partial(store.decide_attempts, may_win=False))
         # Attempts at rides locked by other transactions; each ride apart, so that it delays no other.
         self._lock_waits: dict[RideId, Attempts] = {}
         self._lock_waits_limit = asyncio.Semaphore(LOCK_WAITS_AT_ONCE)
-        self._hint_tasks: set[asyncio.Task[None]] = set()
 
     async def accept_ride(self, attempt: Attempt) -> AcceptedRide:
         """Give the ride to this driver, or raise the refusal.
@@ -98,12 +96,9 @@ class Acceptance:
         assert result.outcome not in ("accepted", "open", "again")
         raise refusal_for(result.outcome, ride_status=result.ride_status)
 
-    def clear_hint(self, ride_id: RideId) -> None:
-        """Delete the hint, in the background: the ride has no driver any more."""
-        self._in_background(store.delete_hint(self._redis, ride_id))
-
     async def _decide(self, attempt: Attempt) -> AttemptResult:
-        taken = await self._seems_taken(attempt.ride_id)
+        taken = attempt.ride_id in self._taken
+        STEERED.labels("aside" if taken else "to_the_claim").inc()
         for _ in range(MAX_TRIES):
             result = await (self._losers if taken else self._claims).ask(attempt)
             if result is None and not taken:  # unknown, or locked by another transaction
@@ -112,18 +107,11 @@ class Acceptance:
                 raise RideNotFound
             if result.outcome == "open":
                 taken = False
+                self._taken.pop(attempt.ride_id, None)
                 STEERED.labels("aside_and_back").inc()
             elif result.outcome != "again":
                 return result
         raise Busy
-
-    async def _seems_taken(self, ride_id: RideId) -> bool:
-        taken = False
-        if self._redis.seems_up():
-            with suppress(RedisAway):
-                taken = await self._hints.ask(ride_id)
-        STEERED.labels("aside" if taken else "to_the_claim").inc()
-        return taken
 
     async def _wait_and_claim(self, attempt: Attempt) -> AttemptResult | None:
         if attempt.ride_id not in self._lock_waits:
@@ -142,28 +130,19 @@ class Acceptance:
         async def run(attempts: Sequence[Attempt]) -> list[AttemptResult | None]:
             async with limited:
                 results = await self._database.run(lambda db: decide(db, attempts), GenericPlans())
-            self._hint_winners(results)
+            self._remember_taken(attempts, results)
             return [results.get(attempt.id) for attempt in attempts]
 
         return Gather(run, same=_identity, apart=_driver, tries_alone=TRIES_ALONE)
 
-    def _hint_winners(self, results: Mapping[UUID, AttemptResult]) -> None:
-        winners = {
-            result.accepted.ride_id: result.accepted.driver_id
-            for result in results.values()
-            if result.win and result.accepted
-        }
-        if winners:
-            self._in_background(store.set_hints(self._redis, winners))
-
-    def _in_background(self, hint: Coroutine[Any, Any, None]) -> None:
-        async def send() -> None:
-            with suppress(RedisAway):
-                await hint
-
-        task = asyncio.create_task(send())
-        self._hint_tasks.add(task)
-        task.add_done_callback(self._hint_tasks.discard)
+    def _remember_taken(self, attempts: Sequence[Attempt], results: Mapping[UUID, AttemptResult]) -> None:
+        for attempt in attempts:
+            result = results.get(attempt.id)
+            # A repeat says nothing about the ride's present state.
+            if result and not result.repeated and (result.win or result.outcome == "ride_already_accepted"):
+                self._taken[attempt.ride_id] = None
+        while len(self._taken) > TAKEN_RIDES_REMEMBERED:
+            del self._taken[next(iter(self._taken))]
 
 
 def _identity(attempt: Attempt) -> tuple[RideId, UserId, str | None]:

@@ -1,6 +1,6 @@
-"""Deciding attempts to accept, in PostgreSQL; and the hint in Redis that a ride is taken."""
+"""Attempts to accept: decided and recorded in one statement, read, and deleted."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from uuid import UUID
 
@@ -15,9 +15,7 @@ from catraca.domains.rides.acceptance.model import (
 )
 from catraca.domains.rides.model import RideId
 from catraca.platform.database import Db, Row
-from catraca.platform.redis_client import Client, RedisClient
 
-HINT_SECONDS = 3600
 _DECIDE = """
 WITH asked AS (
   SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::text[], $6::text[],
@@ -206,33 +204,3 @@ async def prune_attempts(db: Db, *, older_than: timedelta, limit: int) -> int:
         older_than,
         limit,
     )
-
-
-def accepted_by_key(ride_id: UUID) -> str:
-    return f"ride:{ride_id}:accepted_by"
-
-
-async def seem_taken(redis: RedisClient, ride_ids: Sequence[RideId]) -> list[bool]:
-    """Return for each ride whether Redis has the hint that it is taken."""
-
-    async def read(client: Client) -> list[bytes | None]:
-        return await client.mget([accepted_by_key(ride_id) for ride_id in ride_ids])
-
-    return [value is not None for value in await redis.run(read)]
-
-
-async def set_hints(redis: RedisClient, drivers: Mapping[RideId, UUID]) -> None:
-    async def write(client: Client) -> None:
-        pipeline = client.pipeline(transaction=False)
-        for ride_id, driver_id in drivers.items():
-            pipeline.set(accepted_by_key(ride_id), str(driver_id), ex=HINT_SECONDS)
-        await pipeline.execute()
-
-    await redis.run(write)
-
-
-async def delete_hint(redis: RedisClient, ride_id: RideId) -> None:
-    async def delete(client: Client) -> None:
-        await client.delete(accepted_by_key(ride_id))
-
-    await redis.run(delete)

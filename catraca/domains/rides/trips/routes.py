@@ -6,7 +6,6 @@ from uuid import UUID
 from fastapi import Depends
 
 from catraca.domains.people import UserId
-from catraca.domains.rides.acceptance.routes import Acceptance
 from catraca.domains.rides.model import RideId, RideTerms
 from catraca.domains.rides.trips import service
 from catraca.domains.rides.trips.schemas import CancelRideIn, CompleteIn
@@ -68,9 +67,7 @@ async def complete(ride_id: UUID, db: OpenDb, caller: Caller, terms: Terms, body
 
 
 @router.post("/cancel", tags=["rides"], summary="Cancel a ride", responses=problems(401, 404, 409, 422))
-async def cancel_ride(
-    ride_id: UUID, body: CancelRideIn, db: OpenDb, caller: Caller, terms: Terms, acceptance: Acceptance
-) -> RideOut:
+async def cancel_ride(ride_id: UUID, body: CancelRideIn, db: OpenDb, caller: Caller, terms: Terms) -> RideOut:
     """Ends the ride. If its driver cancels, a search for another driver starts instead."""
     ride = await service.cancel_ride(
         db,
@@ -81,6 +78,4 @@ async def cancel_ride(
         note=body.note,
         search_timeout=terms.search_timeout,
     )
-    if ride.status == "SEARCHING":
-        db.after_commit(lambda: acceptance.clear_hint(ride.id))
     return RideOut.of(view_of(ride, UserId(caller.id), sees_all=caller.acts_for_others))
