@@ -5,13 +5,17 @@ import asyncio
 import asyncpg
 
 FEW_ROWS, MANY_ROWS = 10_000, 1_000_000
+# A million rides are 70 days. Attempts older than their retention of 90 days are deleted all the time; were
+# there hundreds of thousands of them, a measurement would be of the pruner.
+SECONDS_APART = 6
 # Each person has ten rides, and each worker two hundred appointments. Each ride has one of its six events,
 # because the others would take as long as all other rows.
 RIDES = """
     CREATE TEMP TABLE people AS
         SELECT p, uuidv7() AS passenger, uuidv7() AS driver FROM generate_series(1, {count} / 10) AS p;
     CREATE TEMP TABLE past AS
-        SELECT uuidv7() AS ride, uuidv7() AS offer, passenger, driver, now() - n * interval '1 minute' AS at
+        SELECT uuidv7() AS ride, uuidv7() AS offer, passenger, driver,
+            now() - n * interval '{apart} seconds' AS at
         FROM generate_series(1, {count}) AS n JOIN people ON p = (n + 9) / 10 ORDER BY n;
     INSERT INTO users (id, roles)
         SELECT passenger, '{{passenger}}'::text[] FROM people
@@ -62,7 +66,8 @@ APPOINTMENTS = """
 
 async def add_history(database_url: str, count: int) -> None:
     """Insert `count` finished rides and as many past appointments, with their rows in other tables."""
-    await asyncio.gather(*(_fill(database_url, each.format(count=count)) for each in (RIDES, APPOINTMENTS)))
+    scripts = [each.format(count=count, apart=SECONDS_APART) for each in (RIDES, APPOINTMENTS)]
+    await asyncio.gather(*(_fill(database_url, each) for each in scripts))
     db = await asyncpg.connect(database_url)
     try:
         await db.execute("VACUUM ANALYZE")
