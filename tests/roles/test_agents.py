@@ -1,8 +1,10 @@
 """The housekeeper's agents: gauges of queues and dead letters, and the retention pruner."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
+from itertools import count
 from uuid import uuid4
 
 import pytest
@@ -12,13 +14,15 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from catraca.events import UserCreated
 from catraca.platform.bus import Message, Topology
 from catraca.platform.bus.postgres import PostgresBus
-from catraca.platform.database import inbox, outbox
+from catraca.platform.database import Db, inbox, outbox
+from catraca.roles.agents import retention_pruner
 from catraca.roles.agents.dead_letter_gauges import DeadLetterGauges
 from catraca.roles.agents.queue_gauges import QueueGauges
 from catraca.roles.agents.retention_pruner import RetentionPruner
 from catraca.roles.parts import Parts
+from catraca.roles.runner import Life
 from catraca.settings import Settings
-from tests.servers import Stack, until
+from tests.servers import Stack, on_one_stack, until
 from tests.support.roles import own_parts, working
 
 
@@ -145,3 +149,40 @@ async def test_pruner_repeats_until_no_row_is_due(parts: Parts, monkeypatch: pyt
     await RetentionPruner(parts).prune()
     async with parts.database.connection() as db:
         assert await db.fetchval("SELECT count(*) FROM inbox WHERE consumer = 'consumer'") == 0
+
+
+@on_one_stack
+async def test_pruner_pauses_in_proportion_to_the_work(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, found, pauses = count(), iter((1, 1, 0)), list[float]()
+
+    async def prune(db: Db) -> int:
+        return next(found)
+
+    async def within(seconds: float, *_: asyncio.Event) -> bool:
+        pauses.append(seconds)
+        return False
+
+    monkeypatch.setattr(retention_pruner, "prunes_of", lambda _: {"rows": prune})
+    monkeypatch.setattr(retention_pruner, "monotonic_seconds", lambda: float(next(clock)))
+    monkeypatch.setattr(retention_pruner, "within", within)
+    await RetentionPruner(parts).prune()
+    assert pauses == [3.0, 3.0]
+
+
+@on_one_stack
+async def test_pruner_stops_between_transactions(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
+    life, runs = Life(), list[str]()
+
+    async def prune(db: Db) -> int:
+        runs.append("rows")
+        if len(runs) == 2:
+            life.stopping.set()
+        return 1
+
+    async def prune_others(db: Db) -> int:
+        runs.append("others")
+        return 0
+
+    monkeypatch.setattr(retention_pruner, "prunes_of", lambda _: {"rows": prune, "others": prune_others})
+    await RetentionPruner(parts).run(life)
+    assert runs == ["rows", "rows"]

@@ -1,5 +1,6 @@
 """Deletes rows that have passed their retention, in short transactions."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 
@@ -17,11 +18,13 @@ from catraca.domains.people.second_factor.jobs import prune_begun_factors
 from catraca.domains.rides.acceptance.service import prune_attempts
 from catraca.domains.rides.personal_data.service import erase_old_devices
 from catraca.domains.scheduling.jobs import erase_walk_ins, prune_holds
+from catraca.platform.clock import monotonic_seconds
 from catraca.platform.database import Db
 from catraca.platform.database.idempotency import prune_idempotency_keys
 from catraca.platform.database.inbox import prune_inbox
 from catraca.platform.database.outbox import prune_sent
 from catraca.platform.errors import Refusal
+from catraca.platform.pauses import within
 from catraca.roles.parts import Parts
 from catraca.roles.replay_targets import replay_targets
 from catraca.roles.runner import Life, repeat
@@ -30,6 +33,9 @@ log = structlog.get_logger()
 
 PRUNE_SECONDS = 60.0
 MOST_TRANSACTIONS = 200
+# Pause after a transaction, as a multiple of its time. Hundreds of thousands of rows can be due, after a
+# retention was shortened or the housekeeper was off; deleting them must not slow down other work.
+PAUSE_TIMES = 3
 
 # Deletes a bounded number of rows and returns how many; 0 when none is left.
 Prune = Callable[[Db], Awaitable[int]]
@@ -38,8 +44,10 @@ Prune = Callable[[Db], Awaitable[int]]
 class RetentionPruner:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
+        self._stopping = asyncio.Event()
 
     async def run(self, life: Life) -> None:
+        self._stopping = life.stopping
         await repeat(self._prune_or_postpone, PRUNE_SECONDS, life)
 
     async def _prune_or_postpone(self) -> None:
@@ -49,18 +57,24 @@ class RetentionPruner:
             log.warning("pruning_postponed", code=refusal.code)
 
     async def prune(self) -> None:
-        """Delete all that is due now. Pruners in other processes take other rows (SKIP LOCKED)."""
+        """Delete all that is due now; end early if the process stops.
+
+        Pruners in other processes take other rows (SKIP LOCKED).
+        """
         for what, prune in prunes_of(self._parts).items():
+            if self._stopping.is_set():
+                return
             if pruned := await self._repeat(prune):
                 log.info("pruned", what=what, count=pruned)
 
     async def _repeat(self, prune: Prune) -> int:
         total = 0
         for _ in range(MOST_TRANSACTIONS):
+            began = monotonic_seconds()
             pruned = await self._parts.database.run(prune)
-            if pruned == 0:
-                break
             total += pruned
+            if pruned == 0 or await within((monotonic_seconds() - began) * PAUSE_TIMES, self._stopping):
+                break
         return total
 
 
@@ -78,8 +92,9 @@ def prunes_of(parts: Parts) -> dict[str, Prune]:
         "dead_letters": partial(
             prune_dead_letters, older_than=bus.dead_letter_retention, targets=replay_targets(parts.topology)
         ),
-        "ride_attempt_devices": partial(erase_old_devices, older_than=settings.rides.attempt_retention),
         "ride_accept_attempts": partial(prune_attempts, older_than=settings.rides.attempt_retention),
+        # After the deletion: only attempts at rides that have not ended are left to read and update.
+        "ride_attempt_devices": partial(erase_old_devices, older_than=settings.rides.attempt_retention),
         "matching_searches": partial(prune_searches, older_than=settings.matching.search_retention),
         "notifications": partial(
             prune_notifications, older_than=settings.notifications.notification_retention
