@@ -5,6 +5,7 @@ import hashlib
 import os
 import pwd
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from signal import SIGINT, SIGKILL, SIGQUIT
 from tempfile import mkdtemp
@@ -36,7 +37,9 @@ SETTINGS = {
     "port": "5432",
     "unix_socket_permissions": "0700",
     "max_connections": "100",
-    "shared_buffers": "128MB",
+    # After a checkpoint, the first change of a page writes the whole page into the log. With the default of
+    # 1 GB, a burst of sign-ups among a million users causes a checkpoint every few seconds.
+    "max_wal_size": "4GB",
     "timezone": "UTC",
     "log_timezone": "UTC",
     "logging_collector": "off",
@@ -51,6 +54,14 @@ SETTINGS = {
     "log_parameter_max_length_on_error": "0",
     "log_error_verbosity": "terse",
 }
+
+MEBIBYTE = 2**20
+LEAST_BUFFERS, MOST_BUFFERS = 128 * MEBIBYTE, 1024 * MEBIBYTE
+# The limit of a container, with the second and the first version of control groups.
+MEMORY_LIMITS = (
+    Path("/sys/fs/cgroup/memory.max"),
+    Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+)
 
 INITDB_OPTIONS = (
     f"--username={NAME}",
@@ -85,7 +96,11 @@ class EmbeddedPostgres(EmbeddedServer):
         run = self._hold_run_folder(home)
         _remove_stale_files(data, run)
         _write_access_rules(data, home.account)
-        settings = SETTINGS | {"unix_socket_directories": str(run), "cluster_name": _trace(data).mark}
+        settings = SETTINGS | {
+            "shared_buffers": shared_buffers(_memory_bytes()),
+            "unix_socket_directories": str(run),
+            "cluster_name": _trace(data).mark,
+        }
         options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         child = self._launch([str(programs / "postgres"), "-D", str(data), *options], home)
         await self._until_ready(data, child.pid, limit)
@@ -131,6 +146,20 @@ class EmbeddedPostgres(EmbeddedServer):
             await connection.close()
         except (OSError, asyncpg.PostgresError) as error:
             raise self._failure(f"does not let Catraca in ({error})") from error
+
+
+def shared_buffers(memory_bytes: int) -> str:
+    """A quarter of the memory, within limits: indexes with random order should fit."""
+    return f"{min(max(memory_bytes // 4, LEAST_BUFFERS), MOST_BUFFERS) // MEBIBYTE}MB"
+
+
+def _memory_bytes() -> int:
+    """The machine's memory, or the limit of the container."""
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    for path in MEMORY_LIMITS:
+        with suppress(OSError, ValueError):  # no such file, or `max`
+            memory = min(memory, int(path.read_text()))
+    return memory
 
 
 def _url(run: Path, database: str) -> str:

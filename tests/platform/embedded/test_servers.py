@@ -5,6 +5,7 @@ import os
 import signal
 import stat
 import tempfile
+from pathlib import Path
 
 import asyncpg
 import pytest
@@ -14,6 +15,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from catraca.platform.embedded import (
     EmbeddedRedis,
     folders,
+    postgres,
     programs,
 )
 from tests.platform.embedded.stage import (
@@ -74,6 +76,29 @@ async def test_durability_is_on_despite_edited_files(stage: Stage) -> None:
         "data_checksums": "on",
         "listen_addresses": "",
     }
+
+
+@pytest.mark.parametrize(
+    ("memory_mebibytes", "expected"), [(256, "128MB"), (1024, "256MB"), (4096, "1024MB"), (65536, "1024MB")]
+)
+def test_buffers_are_a_bounded_share_of_memory(memory_mebibytes: int, expected: str) -> None:
+    assert postgres.shared_buffers(memory_mebibytes * 2**20) == expected
+
+
+async def test_memory_limit_of_a_container_counts(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit = tmp_path / "memory.max"
+    limit.write_text(f"{800 * 2**20}\n")
+    unlimited = tmp_path / "unlimited"
+    unlimited.write_text("max\n")
+    monkeypatch.setattr(postgres, "MEMORY_LIMITS", (tmp_path / "missing", unlimited, limit))
+    server = stage.postgres()
+    await server.start()
+    connection = await asyncpg.connect(server.url)
+    shown = await connection.fetchval("SHOW shared_buffers")
+    await connection.close()
+    assert shown == "200MB"
 
 
 async def test_log_has_no_personal_data(stage: Stage) -> None:
