@@ -55,8 +55,7 @@ CHECKED = {
         "driver_id online changed_at seen_at free_since idle_told lat lng position_at accuracy_meters cell"
     ),
     "drivers": (
-        "user_id vehicle plate home_community_id approval approval_reason approval_by approval_at "
-        "updated_at drives"
+        "user_id vehicle plate home_community_id approval approval_reason approval_by approval_at updated_at"
     ),
     "email_changes": "user_id id email tries created_at expires_at",
     "freed_time": "id subject_no starts_at ends_at",
@@ -118,7 +117,7 @@ CHECKED = {
     "trip_shares": "id ride_id passenger_id digest place created_at expires_at granted_at",
     "users": (
         "id name email email_folded phone language roles password_hash tokens_valid_after erased_at "
-        "created_at updated_at drives"
+        "created_at updated_at id_if_driver"
     ),
     "waitlist_entries": (
         "id service_id worker_no client_id starts_from starts_before status hold_id queued_at created_at "

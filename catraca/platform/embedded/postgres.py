@@ -39,7 +39,7 @@ SETTINGS = {
     "max_connections": "100",
     # After a checkpoint, the first change of a page writes the whole page into the log. With the default of
     # 1 GB, a burst of sign-ups among a million users causes a checkpoint every few seconds.
-    "max_wal_size": "4GB",
+    "max_wal_size": "2GB",
     "timezone": "UTC",
     "log_timezone": "UTC",
     "logging_collector": "off",

@@ -94,12 +94,12 @@ INVARIANTS: tuple[Rule, ...] = (
         sentence="Every user with a driver profile has the role driver.",
         table="drivers",
         constraint="drivers_keep_their_role",
-        definition=("FOREIGN KEY (user_id, drives) REFERENCES users(id, drives)",),
+        definition=("FOREIGN KEY (user_id) REFERENCES users(id_if_driver)",),
     ),
     Invariant(
         name="no driver without a profile",
         sentence="Every user with the role driver has a driver profile.",
-        query="SELECT u.id FROM users u WHERE u.drives AND u.erased_at IS NULL"
+        query="SELECT u.id FROM users u WHERE u.id_if_driver IS NOT NULL AND u.erased_at IS NULL"
         " AND NOT EXISTS (SELECT FROM drivers d WHERE d.user_id = u.id)",
     ),
 )
