@@ -102,7 +102,7 @@ CHECKED = {
         "community_version tier tariff asked_price_cents confirmation_id reported_meters charged_meters"
     ),
     "second_factors": "user_id secret confirmed_at last_step created_at",
-    "service_subjects": "service_id subject_no",
+    "service_subjects": "service_id subject_no kind",
     "services": (
         "id name duration_minutes buffer_before_minutes buffer_after_minutes min_notice_minutes "
         "horizon_days slot_step_minutes capacity retired created_at"

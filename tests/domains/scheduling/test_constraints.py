@@ -276,7 +276,10 @@ BREACHES = {
     "every hold has an account": dropped("appointments", "holds_are_somebodys"),
     "one room per session": "DROP INDEX one_room_a_session",
     "rooms are claimed with their session": ROOM % "{session}",
-    "claims fit their subject": "UPDATE subjects SET kind = 'room', time_zone = NULL WHERE no = {worker}",
+    "claims fit their subject": (
+        "DELETE FROM service_subjects WHERE subject_no = {worker};"
+        " UPDATE subjects SET kind = 'room', time_zone = NULL WHERE no = {worker}"
+    ),
     "the database refuses overlapping claims": dropped("claims", APART),
     "no overlapping claims": OFF % ("10 min", "-10 min"),
     "every session has a client": SESSION % ("", ""),

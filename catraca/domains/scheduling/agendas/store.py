@@ -95,7 +95,8 @@ async def find_workers(
         SELECT {WORKER} FROM subjects s
         WHERE kind = 'worker' AND (NOT retired OR $4) AND ($2::uuid IS NULL OR id > $2)
           AND ($1::uuid IS NULL
-            OR EXISTS (SELECT FROM service_subjects WHERE service_id = $1 AND subject_no = s.no))
+            OR EXISTS (SELECT FROM service_subjects
+              WHERE service_id = $1 AND kind = s.kind AND subject_no = s.no))
         ORDER BY id LIMIT $3
         """,  # noqa: S608
         service_id,
@@ -308,8 +309,8 @@ async def replace_services(db: Db, worker_no: SubjectNo, service_ids: Sequence[S
     await db.execute("DELETE FROM service_subjects WHERE subject_no = $1", worker_no)
     rows = await db.fetch(
         """
-        INSERT INTO service_subjects (service_id, subject_no)
-        SELECT id, $1 FROM services WHERE id = ANY ($2::uuid[]) ORDER BY id
+        INSERT INTO service_subjects (service_id, subject_no, kind)
+        SELECT id, $1, 'worker' FROM services WHERE id = ANY ($2::uuid[]) ORDER BY id
         RETURNING service_id
         """,
         worker_no,
@@ -327,17 +328,11 @@ async def read_services_of(db: Db, worker_no: SubjectNo) -> list[ServiceId]:
 
 async def replace_rooms(db: Db, service_id: ServiceId, room_ids: Sequence[SubjectId]) -> list[SubjectId]:
     """Set the service's rooms; returns the ids that are rooms."""
-    await db.execute(
-        """
-        DELETE FROM service_subjects USING subjects s
-        WHERE service_id = $1 AND s.no = subject_no AND s.kind = 'room'
-        """,
-        service_id,
-    )
+    await db.execute("DELETE FROM service_subjects WHERE service_id = $1 AND kind = 'room'", service_id)
     rows = await db.fetch(
         """
         WITH room AS (SELECT no, id FROM subjects WHERE id = ANY ($2::uuid[]) AND kind = 'room'),
-        added AS (INSERT INTO service_subjects (service_id, subject_no) SELECT $1, no FROM room)
+        added AS (INSERT INTO service_subjects (service_id, subject_no, kind) SELECT $1, no, 'room' FROM room)
         SELECT id FROM room ORDER BY id
         """,
         service_id,
@@ -350,7 +345,7 @@ async def read_rooms_of(db: Db, service_id: ServiceId) -> list[SubjectId]:
     rows = await db.fetch(
         """
         SELECT s.id FROM service_subjects JOIN subjects s ON s.no = subject_no
-        WHERE service_id = $1 AND s.kind = 'room' ORDER BY s.id
+        WHERE service_id = $1 AND service_subjects.kind = 'room' ORDER BY s.id
         """,
         service_id,
     )

@@ -80,9 +80,10 @@ async def lock_agendas_of(
         """
         SELECT no FROM subjects WHERE no = ANY (ARRAY(
           SELECT worker_no FROM appointments WHERE id = ANY ($1::uuid[])
-          UNION SELECT s.no FROM appointments a JOIN service_subjects ss ON ss.service_id = a.service_id
-            JOIN subjects s ON s.no = ss.subject_no AND (s.kind = 'room' OR s.id = $2)
-          WHERE a.id = ANY ($1::uuid[])))
+          UNION ALL SELECT subject_no FROM appointments a
+            JOIN service_subjects ss ON ss.service_id = a.service_id AND ss.kind = 'room'
+            WHERE a.id = ANY ($1::uuid[])
+          UNION ALL SELECT no FROM subjects WHERE id = $2))
         ORDER BY no FOR NO KEY UPDATE
         """,
         list(appointment_ids),

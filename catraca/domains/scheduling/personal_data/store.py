@@ -35,8 +35,9 @@ async def read_subjects(db: Db, user_id: UserId) -> list[SubjectNo]:
     rows = await db.fetch(
         f"""
         SELECT a.worker_no AS no FROM appointments a WHERE {_UPCOMING}
-        UNION SELECT s.no FROM appointments a JOIN service_subjects done ON done.service_id = a.service_id
-          JOIN subjects s ON s.no = done.subject_no AND s.kind = 'room' WHERE {_UPCOMING}
+        UNION SELECT done.subject_no FROM appointments a
+          JOIN service_subjects done ON done.service_id = a.service_id AND done.kind = 'room'
+          WHERE {_UPCOMING}
         UNION SELECT no FROM subjects WHERE user_id = $1
         """,  # noqa: S608
         user_id,

@@ -10,9 +10,12 @@ from uuid import UUID
 from catraca.domains.scheduling.shared.model import Names, ServiceId, SubjectId, SubjectNo
 from catraca.platform.database import Db
 
+# The rooms of services ($1), and a worker ($2), or all workers of the services.
 SUBJECTS_OF_SERVICE = """
-    SELECT s.no FROM service_subjects JOIN subjects s ON s.no = subject_no
-    WHERE service_id = ANY ($1::uuid[]) AND (s.kind = 'room' OR $2::uuid IS NULL OR s.id = $2)
+    SELECT subject_no FROM service_subjects WHERE service_id = ANY ($1::uuid[]) AND kind = 'room'
+    UNION ALL SELECT no FROM subjects WHERE id = $2::uuid
+    UNION ALL SELECT subject_no FROM service_subjects
+      WHERE service_id = ANY ($1::uuid[]) AND kind = 'worker' AND $2::uuid IS NULL
 """
 
 
