@@ -9,9 +9,17 @@ from uuid import UUID, uuid4
 import pytest
 
 from catraca.domains.scheduling.appointments.model import Appointment
-from catraca.domains.scheduling.booking_batches.service import Answer, Booking, Bookings, book_together
+from catraca.domains.scheduling.availability.service import MAX_ALTERNATIVES
+from catraca.domains.scheduling.booking_batches.service import (
+    CANDIDATES,
+    Answer,
+    Booking,
+    Bookings,
+    book_together,
+)
 from catraca.domains.scheduling.errors import SlotTaken
 from catraca.platform.auth import Principal
+from catraca.platform.database import Db
 from catraca.platform.database.idempotency import Claim, StoredResponse
 from catraca.platform.errors import NotFound, Refusal
 from catraca.platform.key_queues import KeyQueues
@@ -20,6 +28,7 @@ from tests.domains.scheduling.clinic import Clinic, moment
 from tests.domains.scheduling.races import (
     RULES,
     by_hand,
+    claims_of,
     event_names,
     lock_worker,
     until_blocked_by,
@@ -197,3 +206,104 @@ async def test_events_of_a_batch_have_their_own_requests(clinic: Clinic) -> None
         )
         assert [row["trace"] for row in rows] == [f"request-{hour}"]
         assert await event_names(clinic, appointment_id) == ["booked"]
+
+
+async def any_worker(clinic: Clinic, clock: str, *, bookings: int) -> list[Booking]:
+    """Bookings of new clients with any worker."""
+    named = [await booking_of(clinic, clock) for _ in range(bookings)]
+    return [replace(one, request=replace(one.request, worker_id=None)) for one in named]
+
+
+async def more_workers(clinic: Clinic, count: int, **more: Any) -> list[UUID]:
+    return [await clinic.worker(**more) for _ in range(count)]
+
+
+async def locked_by(db: Db) -> int:
+    """How many agendas the transaction has locked."""
+    return await db.fetchval("SELECT count(*) FROM subjects WHERE xmax = pg_current_xact_id()::xid")
+
+
+async def test_few_workers_are_locked_for_any_worker(clinic: Clinic) -> None:
+    await more_workers(clinic, 9)
+    (wanted,) = await any_worker(clinic, "09:00", bookings=1)
+    async with by_hand(clinic) as db:
+        assert [kind_of(one) for one in await book_together(db, [wanted], rules=RULES)] == ["booked"]
+        assert await locked_by(db) == CANDIDATES
+
+
+async def test_locked_workers_are_no_candidates(clinic: Clinic) -> None:
+    others = await more_workers(clinic, CANDIDATES - 1)
+    async with by_hand(clinic) as db:
+        for worker_id in [clinic.worker_id, *others[:-1]]:
+            await lock_worker(db, worker_id)
+        answers = await decided(clinic, *await any_worker(clinic, "09:00", bookings=1))
+    assert [kind_of(one) for one in answers] == ["booked"]
+    assert await claims_of(clinic, others[-1]) != []
+
+
+async def test_busy_and_retired_workers_are_no_candidates(clinic: Clinic) -> None:
+    busy, retired = await more_workers(clinic, 5), await more_workers(clinic, 5)
+    for worker_id in busy:
+        await clinic.booked(uuid4(), clinic.at("09:00"), worker_id=worker_id)
+    for worker_id in retired:
+        body = {"name": "Ana", "time_zone": "UTC", "retired": True}
+        await clinic.call("PUT", f"/workers/{worker_id}", body)
+    (wanted,) = await any_worker(clinic, "09:00", bookings=1)
+    async with by_hand(clinic) as db:
+        assert [kind_of(one) for one in await book_together(db, [wanted], rules=RULES)] == ["booked"]
+        assert await locked_by(db) == 1
+
+
+async def test_the_only_worker_at_that_hour_is_found(clinic: Clinic) -> None:
+    late = [{"weekday": weekday, "start": "12:00", "end": "18:00"} for weekday in range(1, 8)]
+    await more_workers(clinic, 3 * CANDIDATES, rules=late)
+    wanted = await any_worker(clinic, "09:00", bookings=2)
+    assert [kind_of(one) for one in await decided(clinic, *wanted)] == ["booked", "slot_taken"]
+
+
+async def test_time_of_an_expired_hold_is_found_for_any_worker(clinic: Clinic) -> None:
+    others = await more_workers(clinic, CANDIDATES)
+    hold_id = await clinic.held(uuid4(), clinic.at("09:00"))
+    for worker_id in others:
+        await clinic.booked(uuid4(), clinic.at("09:00"), worker_id=worker_id)
+    await clinic.let_lapse(hold_id)
+    booked = await clinic.booked(uuid4(), clinic.at("09:00"), worker_id=None)
+    assert booked["worker_id"] == str(clinic.worker_id)
+
+
+async def test_a_refusal_has_the_alternatives_of_all_workers(clinic: Clinic) -> None:
+    late = [{"weekday": weekday, "start": "10:00", "end": "18:00"} for weekday in range(1, 8)]
+    await more_workers(clinic, 2 * CANDIDATES, rules=late)
+    await clinic.booked(uuid4(), clinic.at("09:00"))
+    (lost,) = await decided(clinic, *await any_worker(clinic, "09:00", bookings=1))
+    assert isinstance(lost, SlotTaken)
+    slots = cast(list[dict[str, Any]], lost.data["alternatives"])
+    assert {slot["starts_at"] for slot in slots} == {moment(clinic.at("10:00"))}
+    assert len({slot["worker_id"] for slot in slots}) == MAX_ALTERNATIVES
+
+
+async def test_concurrent_bookings_use_every_worker_of_an_hour(clinic: Clinic) -> None:
+    """In three processes; a client is refused only if no worker is free."""
+    workers = {clinic.worker_id, *await more_workers(clinic, 3 * CANDIDATES - 1)}
+    wanted = await any_worker(clinic, "09:00", bookings=2 * len(workers))
+    processes = [bookings_of(clinic) for _ in range(3)]
+    answers = await asyncio.gather(
+        *(processes[number % 3].book(one) for number, one in enumerate(wanted)), return_exceptions=True
+    )
+    kinds = [type(one) for one in answers]
+    assert (kinds.count(StoredResponse), kinds.count(SlotTaken)) == (len(workers), len(workers))
+    assert [len(await claims_of(clinic, one)) for one in workers] == [1] * len(workers)
+    assert await clinic.overlaps() == []
+
+
+async def test_bookings_with_any_worker_spread_evenly(clinic: Clinic) -> None:
+    await more_workers(clinic, 3 * CANDIDATES - 1)
+    for clock in ("09:00", "10:00", "11:00"):
+        wanted = await any_worker(clinic, clock, bookings=CANDIDATES)
+        assert {kind_of(one) for one in await decided(clinic, *wanted)} == {"booked"}
+    rows = await clinic.sql(
+        "SELECT count(*) FROM claims c JOIN service_subjects ss ON ss.subject_no = c.subject_no"
+        " WHERE ss.service_id = $1 GROUP BY c.subject_no",
+        clinic.service_id,
+    )
+    assert max(row["count"] for row in rows) <= 2

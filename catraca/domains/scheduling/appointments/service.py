@@ -1,6 +1,6 @@
 """Seats, locks, access and events of appointments, as all features above use them."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
@@ -30,7 +30,7 @@ from catraca.domains.scheduling.availability.model import (
     least_booked_first,
 )
 from catraca.domains.scheduling.availability.service import alternatives_to, around, slots_as_data
-from catraca.domains.scheduling.availability.store import ScheduleQuestion, read_schedules
+from catraca.domains.scheduling.availability.store import ScheduleQuestion, only, read_schedules
 from catraca.domains.scheduling.calendar_math.spans import Seconds, Span
 from catraca.domains.scheduling.errors import (
     ClientBusy,
@@ -158,21 +158,24 @@ async def check_client_free(
 
 async def read_schedule_around(db: Db, request: BookingRequest) -> ServiceSchedule:
     """Read all that decides about a booking, in one statement. The caller has locked the agendas."""
-    (found,) = (await read_schedules_around(db, [request])).values()
+    (found,) = (await read_schedules_around(db, {request: only(request.worker_id)})).values()
     if isinstance(found, Refusal):
         raise found
     return found
 
 
 async def read_schedules_around(
-    db: Db, requests: Collection[BookingRequest]
+    db: Db, requests: Mapping[BookingRequest, Collection[SubjectId] | None]
 ) -> dict[BookingRequest, ServiceSchedule | Refusal]:
-    """The same for several requests; a refusal if the service cannot be booked."""
+    """The same for several requests, each with the workers to read; None: all of the service.
+
+    A refusal if the service cannot be booked.
+    """
     schedules = await read_schedules(
         db,
         [
-            ScheduleQuestion(one.service_id, one.worker_id, around(one.starts), idle_before=one.starts)
-            for one in requests
+            ScheduleQuestion(one.service_id, worker_ids, around(one.starts), idle_before=one.starts)
+            for one, worker_ids in requests.items()
         ],
     )
     return {

@@ -64,11 +64,12 @@ _CLAIMS_AT = f"""
         ) AS claims"""  # noqa: S608
 
 
-_QUESTIONS = """unnest($1::uuid[], $2::uuid[], $3::timestamptz[], $4::timestamptz[], $5::timestamptz[])
-      WITH ORDINALITY AS q (service_id, worker_id, first, last, idle_before, place)"""
+# Lists of ids as text: PostgreSQL has no array of arrays of different lengths.
+_QUESTIONS = """unnest($1::uuid[], $2::text[], $3::timestamptz[], $4::timestamptz[], $5::timestamptz[])
+      WITH ORDINALITY AS q (service_id, worker_ids, first, last, idle_before, place)"""
 # PostgreSQL plans a statement on arrays for every call, which takes longer than reading one agenda.
-_ONE_QUESTION = """(SELECT $1::uuid, $2::uuid, $3::timestamptz, $4::timestamptz, $5::timestamptz, 1)
-      AS q (service_id, worker_id, first, last, idle_before, place)"""
+_ONE_QUESTION = """(SELECT $1::uuid, $2::text, $3::timestamptz, $4::timestamptz, $5::timestamptz, 1)
+      AS q (service_id, worker_ids, first, last, idle_before, place)"""
 
 
 def _schedule(claims: str, questions: str) -> str:
@@ -97,9 +98,20 @@ def _schedule(claims: str, questions: str) -> str:
       claimed.*
     FROM {questions}
     JOIN services v ON v.id = q.service_id
-    LEFT JOIN (service_subjects ss JOIN subjects s ON s.no = ss.subject_no)
-      ON ss.service_id = v.id
-        AND (s.kind = 'room' OR NOT s.retired AND (q.worker_id IS NULL OR s.id = q.worker_id))
+    LEFT JOIN LATERAL (
+      SELECT s.* FROM service_subjects ss JOIN subjects s ON s.no = ss.subject_no
+      WHERE ss.service_id = v.id AND ss.kind = 'room'
+      UNION ALL
+      SELECT s.* FROM service_subjects ss JOIN subjects s ON s.no = ss.subject_no
+      WHERE ss.service_id = v.id AND ss.kind = 'worker' AND NOT s.retired AND q.worker_ids IS NULL
+      UNION ALL
+      SELECT s.* FROM subjects s
+      WHERE s.id = ANY (q.worker_ids::uuid[]) AND NOT s.retired AND EXISTS (
+        SELECT FROM service_subjects
+        WHERE service_id = v.id AND kind = 'worker' AND subject_no = s.no
+        -- Without OFFSET it would be a join with all workers of the service.
+        OFFSET 0)
+    ) AS s ON true
     LEFT JOIN LATERAL (
       SELECT array_agg(epoch_s(starts_at)::bigint) FILTER (WHERE NOT is_expired) AS busy_starts,
         array_agg(epoch_s(ends_at)::bigint) FILTER (WHERE NOT is_expired) AS busy_ends,
@@ -130,10 +142,11 @@ _SCHEDULE_AT = _schedule(_CLAIMS_AT, _ONE_QUESTION)
 
 
 class ScheduleQuestion(NamedTuple):
-    """The schedule of a service for starts in a span, of one worker or all."""
+    """The schedule of a service for starts in a span, of some workers."""
 
     service_id: ServiceId
-    worker_id: SubjectId | None
+    # None: all workers of the service.
+    worker_ids: Collection[SubjectId] | None
     within: Span
     # `idle_since` of an agenda is the end of its last session before this.
     idle_before: Seconds
@@ -142,11 +155,16 @@ class ScheduleQuestion(NamedTuple):
         first, last = self.within
         return (
             self.service_id,
-            self.worker_id,
+            None if self.worker_ids is None else f"{{{','.join(map(str, self.worker_ids))}}}",
             to_datetime(first),
             to_datetime(last),
             to_datetime(self.idle_before),
         )
+
+
+def only(worker_id: SubjectId | None) -> tuple[SubjectId] | None:
+    """The `worker_ids` of a question about one worker, or about all."""
+    return None if worker_id is None else (worker_id,)
 
 
 async def read_schedule(
@@ -156,7 +174,7 @@ async def read_schedule(
 
     A worker whose stored data cannot be read is left out, logged and counted: the others can be booked.
     """
-    question = ScheduleQuestion(service_id, worker_id, within, idle_before)
+    question = ScheduleQuestion(service_id, only(worker_id), within, idle_before)
     return _schedule_of(await db.fetch(_SCHEDULE_WITHIN, *question.parameters()), within)
 
 
@@ -177,7 +195,7 @@ async def read_schedule_at(
     db: Db, service_id: ServiceId, worker_id: SubjectId | None, starts: Sequence[Seconds]
 ) -> ServiceSchedule | None:
     """The same for single starts, sorted, in one statement: it decides about these starts only."""
-    question = ScheduleQuestion(service_id, worker_id, (starts[0], starts[-1]), starts[0])
+    question = ScheduleQuestion(service_id, only(worker_id), (starts[0], starts[-1]), starts[0])
     rows = await db.fetch(_SCHEDULE_AT, *question.parameters(), [to_datetime(one) for one in starts])
     return _schedule_of(rows, (starts[0], starts[-1] + 1))
 

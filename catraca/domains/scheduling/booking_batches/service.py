@@ -37,6 +37,7 @@ from catraca.domains.scheduling.shared.model import (
     AppointmentId,
     BookingRules,
     ClientLimits,
+    SubjectId,
     SubjectNo,
     queue_key,
 )
@@ -56,6 +57,8 @@ from catraca.platform.key_queues import KeyQueues
 
 # A transaction must be short: it locks the agendas of its bookings.
 MOST_AT_ONCE = 100
+# For a booking with any worker, this many are locked and read first, and all only if none of them is free.
+CANDIDATES = 3
 # Transactions that lock an agenda are short. After these pauses a booking waits for the lock.
 LOCKED_PAUSES_SECONDS = (0.005, 0.01, 0.02)
 
@@ -152,67 +155,83 @@ async def book_together(db: Db, bookings: Sequence[Booking], *, rules: BookingRu
     # A booking whose key was used before is special: in its own transaction it gets the stored response.
     unused = await lock_unused_keys(db, [booking.claim for booking in bookings if booking.claim])
     new = [booking for booking in bookings if booking.claim is None or booking.claim in unused]
-    states = await store.lock_without_waiting(
-        db, [(booking.request, UserId(booking.caller.id)) for booking in new], rules.limits
-    )
-    ready: list[Booking] = []
-    for booking, state in zip(new, states, strict=True):
-        if state == "ready":
-            ready.append(booking)
-        else:
-            answers[booking] = state
-    schedules = await read_schedules_around(db, {booking.request for booking in ready})
-    decisions = _decide(ready, schedules, rules.limits)
-    answers |= decisions.refusals
+    decisions = _Decisions(rules.limits)
+    if undecided := await _decide(db, new, decisions, candidates=CANDIDATES):
+        await _decide(db, undecided, decisions, candidates=None)
+    answers |= decisions.locked | decisions.refusals()
     if decisions.planned:
         answers |= await _insert(db, decisions.planned, rules)
     return list(answers.values())
 
 
-@dataclass(frozen=True, slots=True)
+async def _decide(
+    db: Db, bookings: Sequence[Booking], decisions: "_Decisions", *, candidates: int | None
+) -> list[Booking]:
+    """Lock, read and decide; returns the bookings with any worker that none of their candidates can have."""
+    locks = await store.lock_without_waiting(
+        db,
+        [(booking.request, UserId(booking.caller.id)) for booking in bookings],
+        decisions.limits,
+        candidates=candidates,
+    )
+    ready: list[Booking] = []
+    worker_ids: dict[BookingRequest, Sequence[SubjectId] | None] = {}
+    for booking, lock in zip(bookings, locks, strict=True):
+        if lock.state == "locked":
+            decisions.locked[booking] = "locked"
+        elif lock.state == "ready":
+            ready.append(booking)
+            worker_ids[booking.request] = lock.worker_ids
+    schedules = await read_schedules_around(db, worker_ids)
+    undecided: list[Booking] = []
+    for booking in ready:
+        is_partial = candidates is not None and booking.request.worker_id is None
+        if not decisions.decide(booking, schedules[booking.request], is_partial=is_partial):
+            undecided.append(booking)
+    return undecided
+
+
+@dataclass(slots=True)
 class _Decisions:
-    """Bookings that are in neither are special."""
+    """Decides bookings in their order. Bookings that are in no result are special."""
 
-    planned: dict[Booking, tuple[NewSession, NewSeat]]
-    refusals: dict[Booking, Refusal]
+    limits: ClientLimits
+    planned: dict[Booking, tuple[NewSession, NewSeat]] = field(default_factory=dict)
+    locked: dict[Booking, Answer] = field(default_factory=dict)
+    _refused: dict[Booking, ServiceSchedule | Refusal] = field(default_factory=dict)
+    # Each booking sees the time that those before it claim.
+    _claims: defaultdict[SubjectNo, list[Span]] = field(default_factory=lambda: defaultdict(list))
 
-
-def _decide(
-    bookings: Sequence[Booking],
-    schedules: Mapping[BookingRequest, ServiceSchedule | Refusal],
-    limits: ClientLimits,
-) -> _Decisions:
-    """Decide bookings in their order. Each sees the time that those before it claim."""
-    planned: dict[Booking, tuple[NewSession, NewSeat]] = {}
-    refused: list[Booking] = []
-    claims: defaultdict[SubjectNo, list[Span]] = defaultdict(list)
-    for booking in bookings:
-        found = schedules[booking.request]
+    def decide(self, booking: Booking, found: ServiceSchedule | Refusal, *, is_partial: bool) -> bool:
+        """False if no agenda of a partial schedule is free: the other workers' decide."""
         if isinstance(found, Refusal):
-            refused.append(booking)
-            continue
-        if _may_join_new_session(found, claims):
-            continue
-        schedule = found.with_claims(claims)
+            self._refused[booking] = found
+            return True
+        if _may_join_new_session(found, self._claims):
+            return True
+        schedule = found.with_claims(self._claims)
         agenda = find_agenda(schedule, booking.request)
         if agenda is None:
-            refused.append(booking)
-            continue
+            if not is_partial:
+                self._refused[booking] = found
+            return not is_partial
         session = plan_session(schedule, agenda, booking.request.starts)
         is_group = session.begins in agenda.sessions
         if is_group or schedule.expired_sessions(session.subject_nos, session.claim):
-            continue
-        planned[booking] = session, _seat(booking, session, agenda.worker.time_zone, limits)
+            return True
+        self.planned[booking] = session, _seat(booking, session, agenda.worker.time_zone, self.limits)
         for no in session.subject_nos:
-            claims[no].append(session.claim)
-    # Requests for one time share a refusal. All bookings are known now: their times are no alternatives.
-    refusals: dict[BookingRequest, Refusal] = {}
-    for request in {booking.request for booking in refused}:
-        found = schedules[request]
-        refusals[request] = (
-            found if isinstance(found, Refusal) else refusal_of(found.with_claims(claims), request)
-        )
-    return _Decisions(planned, {booking: refusals[booking.request] for booking in refused})
+            self._claims[no].append(session.claim)
+        return True
+
+    def refusals(self) -> dict[Booking, Refusal]:
+        """Requests for one time share a refusal. The times of all bookings are no alternatives."""
+        found = {booking.request: schedule for booking, schedule in self._refused.items()}
+        refusals = {
+            request: one if isinstance(one, Refusal) else refusal_of(one.with_claims(self._claims), request)
+            for request, one in found.items()
+        }
+        return {booking: refusals[booking.request] for booking in self._refused}
 
 
 def _may_join_new_session(schedule: ServiceSchedule, claims: Mapping[SubjectNo, Sequence[Span]]) -> bool:

@@ -1,62 +1,127 @@
 """Locks for several bookings at once."""
 
+from collections import Counter
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from catraca.domains.people import UserId
 from catraca.domains.scheduling.appointments.model import BookingRequest
 from catraca.domains.scheduling.appointments.store import OWN, UPCOMING
 from catraca.domains.scheduling.booking_batches.model import Undecided
 from catraca.domains.scheduling.calendar_math.zones import to_datetime
-from catraca.domains.scheduling.shared.model import ClientLimits
+from catraca.domains.scheduling.shared.model import ClientLimits, SubjectId
 from catraca.platform.database import Db
 
 
+class Lock(NamedTuple):
+    """What was locked for a booking."""
+
+    state: Literal["ready"] | Undecided
+    # None: all workers of the service.
+    worker_ids: Sequence[SubjectId] | None
+
+
 async def lock_without_waiting(
-    db: Db, wanted: Sequence[tuple[BookingRequest, UserId]], limits: ClientLimits
-) -> list[Literal["ready"] | Undecided]:
+    db: Db,
+    wanted: Sequence[tuple[BookingRequest, UserId]],
+    limits: ClientLimits,
+    *,
+    candidates: int | None,
+) -> list[Lock]:
     """Lock agendas and clients as `lock_for_booking` does, but none that another transaction has locked.
+
+    Of a booking with any worker, lock this many candidates: workers chosen at random who have no claim at
+    that time. None: lock all workers of the service. Bookings for the same time share their candidates, and
+    each adds one.
 
     Special: the client has an expired hold, too many appointments, or another one at that time.
     """
+    requests = Counter(request for request, _ in wanted)
+    places = {request: place for place, request in enumerate(requests, start=1)}
     rows = await db.fetch(
         f"""
-        WITH wanted AS MATERIALIZED (
-          SELECT w.*, w.starts_at + v.duration_minutes * interval '1 minute' AS ends_at
-          FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::timestamptz[])
-            WITH ORDINALITY AS w (service_id, worker_id, client_id, starts_at, place)
-          LEFT JOIN services v ON v.id = w.service_id),
+        WITH requests AS MATERIALIZED (
+          SELECT r.*, r.starts_at + v.duration_minutes * interval '1 minute' AS ends_at, v.capacity,
+            r.starts_at - v.buffer_before_minutes * interval '1 minute' AS claimed_from,
+            r.starts_at + (v.duration_minutes + v.buffer_after_minutes) * interval '1 minute' AS claimed_to
+          FROM unnest($1::uuid[], $2::uuid[], $3::timestamptz[], $4::int[])
+            WITH ORDINALITY AS r (service_id, worker_id, starts_at, candidates, place)
+          LEFT JOIN services v ON v.id = r.service_id),
         agendas AS MATERIALIZED (
-          SELECT w.service_id, w.worker_id, s.no
-          FROM (SELECT DISTINCT service_id, worker_id FROM wanted) AS w
-          JOIN service_subjects ss ON ss.service_id = w.service_id JOIN subjects s ON s.no = ss.subject_no
-          WHERE s.kind = 'room' OR w.worker_id IS NULL OR s.id = w.worker_id),
+          SELECT r.place, a.no, a.is_candidate
+          FROM requests r CROSS JOIN LATERAL (
+            SELECT subject_no AS no, false AS is_candidate FROM service_subjects
+            WHERE service_id = r.service_id AND kind = 'room'
+            UNION ALL
+            SELECT no, false FROM subjects WHERE id = r.worker_id
+            UNION ALL
+            SELECT subject_no, false FROM service_subjects
+            WHERE service_id = r.service_id AND kind = 'worker'
+              AND r.worker_id IS NULL AND r.candidates IS NULL
+            UNION ALL
+            -- The conditions are checked worker by worker, until there are enough. Without OFFSET they would
+            -- be joins, and checked for all workers.
+            (SELECT no, true
+             FROM (
+               SELECT subject_no AS no FROM service_subjects
+               WHERE service_id = r.service_id AND kind = 'worker' AND r.candidates IS NOT NULL
+               ORDER BY random()) AS worker
+             WHERE EXISTS (SELECT FROM subjects s WHERE s.no = worker.no AND NOT retired OFFSET 0)
+               AND (r.capacity > 1 OR NOT EXISTS (
+                 SELECT FROM claims
+                 WHERE claim_box(subject_no, starts_at, ends_at)
+                   && claim_box(worker.no, r.claimed_from, r.claimed_to)
+                 OFFSET 0))
+             LIMIT r.candidates)
+          ) AS a),
         locked AS MATERIALIZED (
-          SELECT no FROM subjects WHERE no = ANY (ARRAY(SELECT no FROM agendas))
+          SELECT no, id FROM subjects WHERE no = ANY (ARRAY(SELECT no FROM agendas))
           ORDER BY no FOR NO KEY UPDATE SKIP LOCKED),
-        unlocked AS MATERIALIZED (SELECT * FROM agendas WHERE no NOT IN (SELECT no FROM locked))
-        SELECT CASE
-          WHEN EXISTS (
-            SELECT FROM unlocked u
-            WHERE u.service_id = w.service_id AND u.worker_id IS NOT DISTINCT FROM w.worker_id)
+        found AS MATERIALIZED (
+          SELECT place, array_agg(id) FILTER (WHERE is_candidate AND id IS NOT NULL) AS candidate_ids,
+            -- One of the candidates is enough.
+            bool_or(id IS NULL AND NOT is_candidate)
+              OR bool_and(id IS NULL) FILTER (WHERE is_candidate) IS TRUE AS is_locked
+          FROM agendas LEFT JOIN locked USING (no) GROUP BY place)
+        SELECT coalesce(found.candidate_ids, '{{}}') AS candidate_ids, CASE
+          WHEN found.is_locked
             OR NOT pg_try_advisory_xact_lock(hashtextextended('scheduling.client ' || w.client_id, 0))
             THEN 'locked'
           WHEN EXISTS (
             SELECT FROM appointments WHERE client_id = w.client_id
               AND hold_no IS NOT NULL AND expires_at <= clock_timestamp())
-            OR (SELECT count(*) FROM appointments WHERE client_id = w.client_id AND {UPCOMING}) >= $5
+            OR (SELECT count(*) FROM appointments WHERE client_id = w.client_id AND {UPCOMING}) >= $7
             OR EXISTS (
               SELECT FROM appointments a WHERE {OWN} AND a.client_id = w.client_id
                 AND client_box(a.client_id, a.starts_at, a.ends_at)
-                  && client_box(w.client_id, w.starts_at, w.ends_at))
+                  && client_box(w.client_id, r.starts_at, r.ends_at))
             THEN 'special'
           ELSE 'ready' END AS state
-        FROM wanted w ORDER BY w.place
+        FROM unnest($5::uuid[], $6::int[]) WITH ORDINALITY AS w (client_id, request, place)
+        JOIN requests r ON r.place = w.request
+        LEFT JOIN found ON found.place = w.request
+        ORDER BY w.place
         """,  # noqa: S608
-        [request.service_id for request, _ in wanted],
-        [request.worker_id for request, _ in wanted],
+        [request.service_id for request in requests],
+        [request.worker_id for request in requests],
+        [to_datetime(request.starts) for request in requests],
+        [
+            None if candidates is None or request.worker_id is not None else candidates + bookings - 1
+            for request, bookings in requests.items()
+        ],
         [client_id for _, client_id in wanted],
-        [to_datetime(request.starts) for request, _ in wanted],
+        [places[request] for request, _ in wanted],
         limits.upcoming,
     )
-    return [row["state"] for row in rows]
+    return [
+        Lock(row["state"], _worker_ids(request, row["candidate_ids"], candidates))
+        for (request, _), row in zip(wanted, rows, strict=True)
+    ]
+
+
+def _worker_ids(
+    request: BookingRequest, candidate_ids: Sequence[SubjectId], candidates: int | None
+) -> Sequence[SubjectId] | None:
+    if request.worker_id is not None:
+        return (request.worker_id,)
+    return None if candidates is None else candidate_ids
