@@ -14,7 +14,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from catraca.events import UserCreated
 from catraca.platform.bus import Message, Topology
 from catraca.platform.bus.postgres import PostgresBus
-from catraca.platform.database import Db, inbox, outbox
+from catraca.platform.database import Db, outbox, retention
 from catraca.roles.agents import retention_pruner
 from catraca.roles.agents.dead_letter_gauges import DeadLetterGauges
 from catraca.roles.agents.queue_gauges import QueueGauges
@@ -139,7 +139,7 @@ async def test_pruner_deletes_rows_past_their_retention_only(parts: Parts) -> No
 
 
 async def test_pruner_repeats_until_no_row_is_due(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inbox, "PRUNED_AT_ONCE", 2)
+    monkeypatch.setattr(retention, "PRUNED_AT_ONCE", 2)
     await execute(
         parts,
         "INSERT INTO inbox (consumer, event_id, handled_at)"

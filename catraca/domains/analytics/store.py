@@ -1,10 +1,11 @@
 """Statements on analytics. Rows are locked in the order of their keys, which prevents deadlocks."""
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from uuid import UUID
 
 from catraca.domains.analytics.model import (
+    RETENTION,
     Alert,
     AlertRule,
     Cell,
@@ -17,8 +18,7 @@ from catraca.domains.analytics.model import (
 from catraca.platform.database import Db, Row
 from catraca.platform.database.conditions import Conditions
 from catraca.platform.database.invariants import ConstraintHeld, Invariant, Rule
-
-PRUNED_AT_ONCE = 5000
+from catraca.platform.database.retention import prune_rows
 
 COUNTS = "requests, reassigned, matched, failed, match_sum_ms, match_max_ms"
 ALERT = "id, region, starts_at, ends_at, matched, failed, at"
@@ -111,28 +111,14 @@ async def find_alerts(db: Db, *, before: UUID | None, limit: int) -> list[Alert]
     return [_alert(row) for row in rows]
 
 
-async def prune_demand(db: Db, *, older_than: timedelta) -> int:
-    """Delete demand older than that, a bounded number of rows; returns how many."""
-    return await db.fetchval(
-        "WITH gone AS (DELETE FROM demand WHERE ctid = ANY (ARRAY("
-        "   SELECT ctid FROM demand WHERE hour < (SELECT clock_timestamp() - $1::interval)"
-        "   ORDER BY hour LIMIT $2 FOR UPDATE SKIP LOCKED)) RETURNING 1)"
-        " SELECT count(*) FROM gone",
-        older_than,
-        PRUNED_AT_ONCE,
-    )
+async def prune_demand(db: Db) -> int:
+    """Delete old demand, a bounded number of rows; returns how many."""
+    return await prune_rows(db, "demand", aged_by="hour", older_than=RETENTION)
 
 
-async def prune_windows(db: Db, *, older_than: timedelta) -> int:
-    """Delete windows that ended before that, with their alerts, a bounded number; returns how many."""
-    return await db.fetchval(
-        "WITH gone AS (DELETE FROM match_windows WHERE ctid = ANY (ARRAY("
-        "   SELECT ctid FROM match_windows WHERE ends_at < (SELECT clock_timestamp() - $1::interval)"
-        "   ORDER BY ends_at LIMIT $2 FOR UPDATE SKIP LOCKED)) RETURNING 1)"
-        " SELECT count(*) FROM gone",
-        older_than,
-        PRUNED_AT_ONCE,
-    )
+async def prune_windows(db: Db) -> int:
+    """Delete old windows with their alerts, a bounded number; returns how many."""
+    return await prune_rows(db, "match_windows", aged_by="ends_at", older_than=RETENTION)
 
 
 def _demand(row: Row) -> Demand:

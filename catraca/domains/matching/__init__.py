@@ -2,7 +2,6 @@
 
 from catraca.domains.matching.candidates.model import Verdict
 from catraca.domains.matching.candidates.store import INVARIANTS as CANDIDATE_INVARIANTS
-from catraca.domains.matching.candidates.store import prune_searches
 from catraca.domains.matching.explain.service import Explanation, explain_ride
 from catraca.domains.matching.search.model import Rules
 from catraca.domains.matching.search.service import Matcher, Terms
@@ -20,5 +19,4 @@ __all__ = [
     "Verdict",
     "count_open_searches",
     "explain_ride",
-    "prune_searches",
 ]

@@ -11,6 +11,7 @@ from uuid import UUID
 import msgspec
 
 from catraca.platform.database import Db
+from catraca.platform.database.retention import prune_rows
 from catraca.platform.erasure import erased_document
 from catraca.platform.errors import (
     Forbidden,
@@ -190,15 +191,6 @@ async def erase_in_responses(db: Db, *about_ids: UUID) -> None:
     )
 
 
-async def prune_idempotency_keys(db: Db, *, older_than: timedelta, limit: int = 10_000) -> int:
+async def prune_idempotency_keys(db: Db, *, older_than: timedelta) -> int:
     """Delete keys older than their retention, a bounded number at a time; returns the number."""
-    return await db.fetchval(
-        # A subselect is evaluated once, the bare function for every row of the index.
-        "WITH old AS (SELECT scope FROM idempotency_keys"
-        "             WHERE created_at < (SELECT clock_timestamp() - $1::interval)"
-        "             ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED),"
-        " gone AS (DELETE FROM idempotency_keys k USING old WHERE k.scope = old.scope RETURNING 1)"
-        " SELECT count(*) FROM gone",
-        older_than,
-        limit,
-    )
+    return await prune_rows(db, "idempotency_keys", aged_by="created_at", older_than=older_than)

@@ -5,8 +5,7 @@ from datetime import timedelta
 from uuid import UUID
 
 from catraca.platform.database import Db
-
-PRUNED_AT_ONCE = 5000
+from catraca.platform.database.retention import prune_rows
 
 
 async def insert_new(db: Db, consumer: str, event_ids: Iterable[UUID]) -> set[UUID]:
@@ -26,13 +25,4 @@ async def insert_new(db: Db, consumer: str, event_ids: Iterable[UUID]) -> set[UU
 
 async def prune_inbox(db: Db, *, older_than: timedelta) -> int:
     """Delete older rows, a bounded number at a time; returns the number."""
-    return await db.fetchval(
-        # By ctid, which cannot change while the rows are locked: a join on the two-column key reads the whole
-        # table.
-        "WITH gone AS (DELETE FROM inbox WHERE ctid = ANY (ARRAY("
-        "   SELECT ctid FROM inbox WHERE handled_at < (SELECT clock_timestamp() - $1::interval)"
-        "   ORDER BY handled_at LIMIT $2 FOR UPDATE SKIP LOCKED)) RETURNING 1)"
-        " SELECT count(*) FROM gone",
-        older_than,
-        PRUNED_AT_ONCE,
-    )
+    return await prune_rows(db, "inbox", aged_by="handled_at", older_than=older_than)

@@ -18,13 +18,13 @@ import structlog
 
 from catraca.platform.bus.message import Headers, Message
 from catraca.platform.database import Db, Row
+from catraca.platform.database.retention import prune_rows
 from catraca.platform.erasure import rounded_places
 from catraca.platform.event import Event, encode, key_of
 from catraca.platform.ids import new_id
 
 WAKE_TOPIC = "outbox"
 FIRST_AGGREGATE = UUID(int=0)
-PRUNED_AT_ONCE = 5000
 _headers = msgspec.json.Encoder()
 _read_headers = msgspec.json.Decoder(Headers)
 
@@ -238,11 +238,4 @@ async def backlog(db: Db) -> tuple[int, float]:
 
 async def prune_sent(db: Db, *, older_than: timedelta) -> int:
     """Delete events sent before that, a bounded number at a time; returns the number."""
-    return await db.fetchval(
-        "WITH gone AS (DELETE FROM outbox_sent WHERE id = ANY (ARRAY("
-        "   SELECT id FROM outbox_sent WHERE sent_at < (SELECT clock_timestamp() - $1::interval)"
-        "   ORDER BY sent_at LIMIT $2 FOR UPDATE SKIP LOCKED)) RETURNING 1)"
-        " SELECT count(*) FROM gone",
-        older_than,
-        PRUNED_AT_ONCE,
-    )
+    return await prune_rows(db, "outbox_sent", aged_by="sent_at", older_than=older_than)

@@ -6,15 +6,17 @@ from functools import partial
 
 import structlog
 
-from catraca.domains.analytics.jobs import prune_demand, prune_windows
+from catraca.domains.analytics.store import prune_demand, prune_windows
 from catraca.domains.dead_letters.replay.jobs import prune_dead_letters
-from catraca.domains.geofences.confirmations.jobs import prune_confirmations
-from catraca.domains.location.sharing.service import prune_shares
-from catraca.domains.matching import prune_searches
-from catraca.domains.notifications import prune_devices, prune_notifications, prune_tickets
-from catraca.domains.people.credentials.jobs import prune_password_links, prune_sign_in_addresses
-from catraca.domains.people.email_changes.jobs import prune_email_changes
-from catraca.domains.people.second_factor.jobs import prune_begun_factors
+from catraca.domains.geofences.confirmations.store import prune_confirmations
+from catraca.domains.location.sharing.store import prune_shares
+from catraca.domains.matching.candidates.store import prune_searches
+from catraca.domains.notifications.messages.store import prune_notifications
+from catraca.domains.notifications.push.store import prune_devices
+from catraca.domains.notifications.sockets.store import prune_tickets
+from catraca.domains.people.credentials.store import prune_password_links, prune_sign_in_addresses
+from catraca.domains.people.email_changes.store import prune_email_changes
+from catraca.domains.people.second_factor.store import prune_begun_factors
 from catraca.domains.rides.acceptance.service import prune_attempts
 from catraca.domains.rides.personal_data.service import erase_old_devices
 from catraca.domains.scheduling.jobs import erase_walk_ins, prune_holds

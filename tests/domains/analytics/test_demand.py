@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from prometheus_client import REGISTRY
 
-from catraca.domains.analytics import jobs
+from catraca.domains.analytics import store
 from catraca.domains.analytics.model import RETENTION, by_hour, cell_of, fact_of, start_of
 from catraca.events import MatchingTimeout, NoDriversAvailable, RideStarted
 from catraca.events.catalogue import example_of
@@ -123,8 +123,8 @@ async def test_demand_is_pruned_after_its_retention(figures: Database) -> None:
     for moment in (old, young):
         await count(figures, *(failed(at=moment) for _ in range(10)))
     assert len(await rows(figures, "SELECT FROM demand_alerts")) == 2
-    assert [await figures.run(prune) for prune in (jobs.prune_demand, jobs.prune_windows)] == [1, 1]
-    assert [await figures.run(prune) for prune in (jobs.prune_demand, jobs.prune_windows)] == [0, 0]
+    assert [await figures.run(prune) for prune in (store.prune_demand, store.prune_windows)] == [1, 1]
+    assert [await figures.run(prune) for prune in (store.prune_demand, store.prune_windows)] == [0, 0]
     for table, moment in (("demand", "hour"), ("match_windows", "starts_at"), ("demand_alerts", "starts_at")):
         kept = await rows(figures, f"SELECT {moment} AS began FROM {table}")
         assert kept == [{"began": start_of(young, HOUR)}], table

@@ -5,10 +5,11 @@ from uuid import uuid4
 
 import pytest
 
-from catraca.domains.geofences.confirmations import jobs
+from catraca.domains.geofences.confirmations import store
 from catraca.domains.geofences.confirmations.service import CONFIRMATION_SECONDS, CONFIRMATIONS
 from catraca.domains.geofences.model import RideCreated
 from catraca.domains.people import UserId
+from catraca.platform.database import retention
 from tests.conftest import bearer
 from tests.domains.geofences.village import Village, community_rides
 
@@ -131,7 +132,7 @@ async def test_used_confirmation_never_expires(village: Village) -> None:
 
 async def test_prune_deletes_unused_confirmations_after_a_day(village: Village) -> None:
     prune = village.town.parts.database.run
-    await prune(jobs.prune_confirmations)
+    await prune(store.prune_confirmations)
     used_by, passenger_id, late_id = uuid4(), uuid4(), uuid4()
     used = await village.request_token(used_by)
     ride_id = await village.confirm_ride(used_by, used)
@@ -145,10 +146,10 @@ async def test_prune_deletes_unused_confirmations_after_a_day(village: Village) 
     await village.expire(expired)
     for token in (expired, used, overdue):
         await village.age(token, DAY - HOUR)
-    assert await prune(jobs.prune_confirmations) == 0
+    assert await prune(store.prune_confirmations) == 0
     for token in (expired, used, overdue):
         await village.age(token, HOUR)
-    assert await prune(jobs.prune_confirmations) == 1
+    assert await prune(store.prune_confirmations) == 1
     assert await village.confirmation(expired) is None
     assert (await village.confirm(passenger_id, expired)).status_code == 404
     assert await village.confirmation(live) is not None
@@ -156,16 +157,17 @@ async def test_prune_deletes_unused_confirmations_after_a_day(village: Village) 
     assert (await village.confirm(used_by, used)).json()["rideId"] == str(ride_id)
 
 
-async def test_prune_is_limited_per_call(village: Village) -> None:
+async def test_prune_is_limited_per_call(village: Village, monkeypatch: pytest.MonkeyPatch) -> None:
     run = village.town.parts.database.run
-    await run(jobs.prune_confirmations)
+    await run(store.prune_confirmations)
     passenger_id = uuid4()
     for price in range(3):
         token = await village.request_token(passenger_id, price=price)
         await village.age(token)
         await village.expire(token)
         await village.age(token, DAY)
-    assert [await run(lambda db: jobs.prune_confirmations(db, limit=2)) for _ in range(3)] == [2, 1, 0]
+    monkeypatch.setattr(retention, "PRUNED_AT_ONCE", 2)
+    assert [await run(store.prune_confirmations) for _ in range(3)] == [2, 1, 0]
 
 
 async def test_export_has_requests_and_no_tokens(village: Village) -> None:

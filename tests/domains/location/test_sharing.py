@@ -11,7 +11,8 @@ import asyncpg
 import httpx
 import pytest
 
-from catraca.domains.location.sharing.service import prune_shares, share_trip
+from catraca.domains.location.sharing.service import share_trip
+from catraca.domains.location.sharing.store import prune_shares
 from catraca.domains.rides import RideId
 from catraca.domains.rides.trips.service import cancel_ride
 from catraca.platform.auth import Principal

@@ -10,9 +10,11 @@ import msgspec
 import pytest
 
 from catraca.domains import people, rides
-from catraca.domains.notifications import INVARIANTS, prune_notifications, prune_tickets
+from catraca.domains.notifications import INVARIANTS
 from catraca.domains.notifications.messages import store
+from catraca.domains.notifications.messages.store import prune_notifications
 from catraca.domains.notifications.model import SourceEvent
+from catraca.domains.notifications.sockets.store import prune_tickets
 from catraca.domains.people.accounts.service import erase_user
 from catraca.events import CandidateFound, OfferSent, RideArriving, RideMatched, RideReassigning
 from catraca.events.catalogue import example_of

@@ -20,11 +20,15 @@ from catraca.domains.rides import RideId
 from catraca.platform.database import Db, Row
 from catraca.platform.database.event_invariants import CHECKED_EVENTS
 from catraca.platform.database.invariants import ConstraintHeld, Invariant, Rule
+from catraca.platform.database.retention import prune_rows
 from catraca.platform.erasure import rounded_places
 
 COLUMNS = (
     "id, passenger_id, asked, community_id, community_version, tier, created_at, expires_at, used_at, ride_id"
 )
+
+# After that, an expired token is answered like an unknown one.
+KEPT_FOR = timedelta(days=1)
 
 
 class OpenConfirmation(NamedTuple):
@@ -125,17 +129,9 @@ async def expire(db: Db, confirmation_id: UUID) -> Confirmation | None:
     return None if row is None else _confirmation(row)
 
 
-async def prune(db: Db, *, older_than: timedelta, limit: int) -> int:
-    """Delete confirmations that expired unused, at most `limit`. Used ones stay, for late repeats."""
-    return await db.fetchval(
-        "WITH old AS (SELECT id FROM ride_confirmations"
-        "             WHERE expired_at < (SELECT clock_timestamp() - $1::interval)"
-        "             ORDER BY expired_at LIMIT $2 FOR UPDATE SKIP LOCKED),"
-        " deleted AS (DELETE FROM ride_confirmations c USING old WHERE c.id = old.id RETURNING 1)"
-        " SELECT count(*) FROM deleted",
-        older_than,
-        limit,
-    )
+async def prune_confirmations(db: Db) -> int:
+    """Delete a bounded number that expired unused a day ago. Used ones stay, for late repeats."""
+    return await prune_rows(db, "ride_confirmations", aged_by="expired_at", older_than=KEPT_FOR)
 
 
 async def confirmations_of(db: Db, passenger_id: UserId, *, limit: int = 1000) -> list[Confirmation]:

@@ -105,8 +105,3 @@ async def _visible_ride(db: Db, ride_id: UUID, *, by: UUID, sees_all: bool, lock
 
 def _ended_long_ago(ride: Ride) -> bool:
     return ride.ended_at is not None and now() - ride.ended_at >= SHOWN_AFTER_END
-
-
-async def prune_shares(db: Db, *, limit: int = 1000) -> int:
-    """Delete links that expired or ended with the passenger's tokens, at most `limit`; returns how many."""
-    return await store.prune(db, limit=limit)

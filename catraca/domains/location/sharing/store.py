@@ -10,6 +10,7 @@ from uuid import UUID
 from catraca.domains.location.sharing.model import MAX_SHARES, Share, ShareId
 from catraca.platform.database import Db, Row
 from catraca.platform.database.invariants import ConstraintHeld, Rule
+from catraca.platform.database.retention import PRUNED_AT_ONCE
 
 SHARES = "SELECT id, ride_id, created_at, expires_at FROM trip_shares"
 WORKS = "expires_at > clock_timestamp() AND access_holds(passenger_id, granted_at)"
@@ -81,7 +82,8 @@ async def erase(db: Db, passenger_id: UUID) -> None:
     await db.execute("DELETE FROM trip_shares WHERE passenger_id = $1", passenger_id)
 
 
-async def prune(db: Db, *, limit: int) -> int:
+async def prune_shares(db: Db) -> int:
+    """Delete links that expired or ended with the passenger's tokens, a bounded number; returns how many."""
     return await db.fetchval(
         "WITH ended AS (SELECT s.id FROM trip_shares s JOIN users u ON u.id = s.passenger_id"
         "              WHERE s.expires_at <= (SELECT clock_timestamp())"
@@ -89,7 +91,7 @@ async def prune(db: Db, *, limit: int) -> int:
         "              LIMIT $1 FOR UPDATE OF s SKIP LOCKED),"
         " deleted AS (DELETE FROM trip_shares s USING ended e WHERE s.id = e.id RETURNING 1)"
         " SELECT count(*) FROM deleted",
-        limit,
+        PRUNED_AT_ONCE,
     )
 
 

@@ -11,9 +11,9 @@ from catraca.domains.matching.candidates.model import SearchRecord, SeenDriver, 
 from catraca.platform.database import Db, Row
 from catraca.platform.database.event_invariants import CHECKED_EVENTS
 from catraca.platform.database.invariants import ConstraintHeld, Invariant, Rule, TriggerHeld
+from catraca.platform.database.retention import prune_rows
 from catraca.platform.ids import new_id
 
-PRUNED_AT_ONCE = 1000
 COLUMNS = "round, search, at, radius_meters, source, cause, outcome, next_at, verdicts, seen"
 _decode_verdicts = msgspec.json.Decoder(dict[Verdict, int]).decode
 _decode_seen = msgspec.json.Decoder(list[SeenDriver]).decode
@@ -80,14 +80,7 @@ async def last_search(db: Db, ride_id: UUID, round_number: int) -> tuple[int, in
 
 async def prune_searches(db: Db, *, older_than: timedelta) -> int:
     """Delete a bounded number of older rows; return how many."""
-    return await db.fetchval(
-        "WITH gone AS (DELETE FROM matching_searches WHERE ctid = ANY (ARRAY("
-        "   SELECT ctid FROM matching_searches WHERE at < (SELECT clock_timestamp() - $1::interval)"
-        "   ORDER BY at LIMIT $2 FOR UPDATE SKIP LOCKED)) RETURNING 1)"
-        " SELECT count(*) FROM gone",
-        older_than,
-        PRUNED_AT_ONCE,
-    )
+    return await prune_rows(db, "matching_searches", aged_by="at", older_than=older_than, limit=1000)
 
 
 # The drivers that got an offer from a search of the last day; the newest searches only.

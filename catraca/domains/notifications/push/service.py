@@ -104,11 +104,6 @@ async def _export(db: Db, user_id: UUID) -> object:
 DEVICE_DATA = PersonalData("push_devices", export=_export, erase=store.delete_devices)
 
 
-async def prune_devices(db: Db, *, limit: int = 1000) -> int:
-    """Delete devices that ended with their owner's tokens, at most `limit`; returns how many."""
-    return await store.prune_ended(db, limit=limit)
-
-
 async def schedule_pushes(db: Db, numbered: Sequence[tuple[NewNotification, int]]) -> None:
     """Record one `PushDue` event for each device of each reader of these notifications and their numbers."""
     pushed = [

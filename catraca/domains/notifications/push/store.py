@@ -6,6 +6,7 @@ from datetime import datetime
 from uuid import UUID
 
 from catraca.platform.database import Db
+from catraca.platform.database.retention import PRUNED_AT_ONCE
 from catraca.platform.ids import new_id
 from catraca.platform.web_push import Subscription
 
@@ -119,12 +120,12 @@ async def delete_devices(db: Db, user_id: UUID) -> None:
     await db.execute("DELETE FROM push_subscriptions WHERE user_id = $1", user_id)
 
 
-async def prune_ended(db: Db, *, limit: int) -> int:
-    """Delete devices whose owner's tokens were revoked after they were subscribed; returns how many."""
+async def prune_devices(db: Db) -> int:
+    """Delete devices whose owner's tokens were revoked after that, a bounded number; returns how many."""
     return await db.fetchval(
         "WITH ended AS (SELECT s.id FROM push_subscriptions s JOIN users u ON u.id = s.user_id"
         "              WHERE u.tokens_valid_after > s.granted_at LIMIT $1 FOR UPDATE OF s SKIP LOCKED),"
         " deleted AS (DELETE FROM push_subscriptions s USING ended e WHERE s.id = e.id RETURNING 1)"
         " SELECT count(*) FROM deleted",
-        limit,
+        PRUNED_AT_ONCE,
     )

@@ -4,10 +4,9 @@ from datetime import datetime, timedelta
 
 from catraca.platform.auth import Principal
 from catraca.platform.database import Db
+from catraca.platform.database.retention import prune_rows
 from catraca.platform.errors import TokenRevoked
 from catraca.platform.ids import token_digest
-
-PRUNED_AT_ONCE = 5000
 
 
 async def insert_ticket(db: Db, ticket: str, principal: Principal, *, lifetime: timedelta) -> datetime:
@@ -48,10 +47,4 @@ async def use_ticket(db: Db, ticket: str) -> Principal | None:
 
 
 async def prune_tickets(db: Db) -> int:
-    return await db.fetchval(
-        "WITH gone AS (DELETE FROM ws_tickets WHERE digest = ANY (ARRAY("
-        "   SELECT digest FROM ws_tickets WHERE expires_at < (SELECT clock_timestamp())"
-        "   ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED)) RETURNING 1)"
-        " SELECT count(*) FROM gone",
-        PRUNED_AT_ONCE,
-    )
+    return await prune_rows(db, "ws_tickets", aged_by="expires_at")

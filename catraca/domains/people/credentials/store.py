@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from catraca.domains.people.credentials.model import Login
+from catraca.domains.people.credentials.model import ADDRESS_MEMORY, Login
 from catraca.domains.people.model import UserId
 from catraca.platform.database import Db, Row
 from catraca.platform.database.invariants import ConstraintHeld, Invariant, Rule
+from catraca.platform.database.retention import PRUNED_AT_ONCE, prune_rows
 
 
 async def read_login(db: Db, email_folded: str) -> Login | None:
@@ -144,17 +145,9 @@ async def delete_addresses(db: Db, user_id: UserId) -> None:
     await db.execute("DELETE FROM sign_in_addresses WHERE user_id = $1", user_id)
 
 
-async def prune_addresses(db: Db, *, older_than: timedelta, limit: int) -> int:
-    return await db.fetchval(
-        "WITH old AS (SELECT user_id, mark FROM sign_in_addresses"
-        "             WHERE seen_at <= clock_timestamp() - $1::interval"
-        "             ORDER BY seen_at LIMIT $2 FOR UPDATE SKIP LOCKED),"
-        " gone AS (DELETE FROM sign_in_addresses a USING old"
-        "          WHERE a.user_id = old.user_id AND a.mark = old.mark RETURNING 1)"
-        " SELECT count(*) FROM gone",
-        older_than,
-        limit,
-    )
+async def prune_sign_in_addresses(db: Db) -> int:
+    """Delete addresses without a recent sign-in, a bounded number; returns how many."""
+    return await prune_rows(db, "sign_in_addresses", aged_by="seen_at", older_than=ADDRESS_MEMORY)
 
 
 async def delete_unused_links(db: Db, user_id: UserId) -> None:
@@ -165,7 +158,8 @@ async def delete_links(db: Db, user_id: UserId) -> None:
     await db.execute("DELETE FROM password_links WHERE user_id = $1", user_id)
 
 
-async def prune_password_links(db: Db, *, limit: int) -> int:
+async def prune_password_links(db: Db) -> int:
+    """Delete used and expired links, a bounded number; returns how many."""
     return await db.fetchval(
         "WITH dead AS (SELECT l.token_sha256 FROM password_links l JOIN users u ON u.id = l.user_id"
         "              WHERE l.used_at IS NOT NULL OR l.expires_at <= clock_timestamp()"
@@ -174,7 +168,7 @@ async def prune_password_links(db: Db, *, limit: int) -> int:
         " gone AS (DELETE FROM password_links l USING dead"
         "          WHERE l.token_sha256 = dead.token_sha256 RETURNING 1)"
         " SELECT count(*) FROM gone",
-        limit,
+        PRUNED_AT_ONCE,
     )
 
 

@@ -10,6 +10,7 @@ from catraca.domains.people.email_changes.model import EmailChange
 from catraca.domains.people.model import UserId
 from catraca.platform.database import Db, Row
 from catraca.platform.database.invariants import ConstraintHeld, Invariant, Rule
+from catraca.platform.database.retention import prune_rows
 from catraca.platform.lines import fold_email
 
 
@@ -83,14 +84,9 @@ async def read_other_owner(db: Db, user_id: UserId, *, email: str) -> Row | None
     )
 
 
-async def prune_changes(db: Db, *, limit: int) -> int:
-    return await db.fetchval(
-        "WITH dead AS (SELECT user_id FROM email_changes WHERE expires_at <= clock_timestamp()"
-        "              ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED),"
-        " gone AS (DELETE FROM email_changes c USING dead WHERE c.user_id = dead.user_id RETURNING 1)"
-        " SELECT count(*) FROM gone",
-        limit,
-    )
+async def prune_email_changes(db: Db) -> int:
+    """Delete expired changes, a bounded number; returns how many."""
+    return await prune_rows(db, "email_changes", aged_by="expires_at")
 
 
 def _change_of(row: Row) -> EmailChange:

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from catraca.domains.people.model import UserId
-from catraca.domains.people.second_factor.model import Factor
+from catraca.domains.people.second_factor.model import BEGUN_LIFETIME, Factor
 from catraca.platform.database import Db
 from catraca.platform.database.invariants import ConstraintHeld, Invariant, Rule
+from catraca.platform.database.retention import prune_rows
 
 
 async def begin_factor(db: Db, user_id: UserId, *, sealed_secret: bytes) -> bool:
@@ -91,16 +92,10 @@ async def delete_factor(db: Db, user_id: UserId) -> bool:
     return was_on is True
 
 
-async def prune_begun_factors(db: Db, *, older_than: timedelta, limit: int) -> int:
-    return await db.fetchval(
-        "WITH stale AS (SELECT user_id FROM second_factors"
-        "   WHERE confirmed_at IS NULL AND created_at <= clock_timestamp() - $1::interval"
-        "   ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED),"
-        " gone AS (DELETE FROM second_factors f USING stale"
-        "          WHERE f.user_id = stale.user_id RETURNING 1)"
-        " SELECT count(*) FROM gone",
-        older_than,
-        limit,
+async def prune_begun_factors(db: Db) -> int:
+    """Delete factors that can no longer be confirmed, a bounded number; returns how many."""
+    return await prune_rows(
+        db, "second_factors", aged_by="created_at", older_than=BEGUN_LIFETIME, only="confirmed_at IS NULL"
     )
 
 

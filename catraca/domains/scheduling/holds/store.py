@@ -8,6 +8,7 @@ from catraca.domains.scheduling.appointments.store import READ, SELECTED, WITH_W
 from catraca.domains.scheduling.calendar_math.zones import to_datetime
 from catraca.domains.scheduling.shared.model import AppointmentId
 from catraca.platform.database import Db
+from catraca.platform.database.retention import prune_rows
 
 
 async def find_hold(
@@ -46,17 +47,10 @@ async def book_hold(db: Db, hold_id: AppointmentId) -> Appointment | None:
 
 async def delete_expired_holds(db: Db, *, older_than: timedelta, limit: int) -> int:
     """Returns how many. Offers to open waitlist entries stay: such an entry is not offered a time twice."""
-    return await db.fetchval(
-        """
-        WITH dead AS (
-          SELECT id FROM appointments h
-          WHERE status = 'EXPIRED' AND changed_at < (SELECT clock_timestamp() - $1::interval)
-            AND NOT EXISTS (SELECT FROM waitlist_entries e
-              WHERE e.id = h.waitlist_entry_id AND e.status IN ('WAITING', 'OFFERED'))
-          ORDER BY changed_at LIMIT $2 FOR UPDATE SKIP LOCKED),
-        gone AS (DELETE FROM appointments a USING dead WHERE a.id = dead.id RETURNING 1)
-        SELECT count(*) FROM gone
-        """,
-        older_than,
-        limit,
+    only = (
+        "status = 'EXPIRED' AND NOT EXISTS (SELECT FROM waitlist_entries e"
+        " WHERE e.id = waitlist_entry_id AND e.status IN ('WAITING', 'OFFERED'))"
+    )
+    return await prune_rows(
+        db, "appointments", aged_by="changed_at", older_than=older_than, only=only, limit=limit
     )

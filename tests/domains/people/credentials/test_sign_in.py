@@ -11,8 +11,8 @@ from argon2 import PasswordHasher
 from catraca.domains.people import ensure_user
 from catraca.domains.people.credentials import service, store
 from catraca.domains.people.credentials.errors import CredentialsInvalid, PasswordLinkInvalid
-from catraca.domains.people.credentials.jobs import prune_password_links, prune_sign_in_addresses
 from catraca.domains.people.credentials.model import ADDRESSES_PER_USER, AddressMarks
+from catraca.domains.people.credentials.store import prune_password_links, prune_sign_in_addresses
 from catraca.domains.people.model import UserId
 from catraca.platform.database import Database
 from catraca.platform.ids import token_digest

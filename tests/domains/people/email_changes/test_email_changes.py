@@ -7,9 +7,9 @@ from uuid import UUID, uuid4
 import httpx
 import pytest
 
-from catraca.domains.people.email_changes.jobs import prune_email_changes
 from catraca.domains.people.email_changes.model import EmailCodes
 from catraca.domains.people.email_changes.service import compose_letter
+from catraca.domains.people.email_changes.store import prune_email_changes
 from catraca.domains.people.model import UserId
 from catraca.platform.database import Database
 from catraca.platform.mail import Letter

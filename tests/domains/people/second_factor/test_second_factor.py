@@ -11,9 +11,9 @@ import pytest
 from catraca.domains.people.model import UserId
 from catraca.domains.people.second_factor import service
 from catraca.domains.people.second_factor.errors import SecondFactorElsewhere, SecondFactorWrong
-from catraca.domains.people.second_factor.jobs import prune_begun_factors
 from catraca.domains.people.second_factor.model import FactorVault, Proof
 from catraca.domains.people.second_factor.routes import _vault
+from catraca.domains.people.second_factor.store import prune_begun_factors
 from catraca.platform.database import Database
 from catraca.platform.http.rate_limits import RateLimiter
 from catraca.roles.api.domain_parts import second_factor_parts

@@ -2,7 +2,6 @@
 
 import asyncio
 from contextlib import suppress
-from datetime import timedelta
 from uuid import UUID, uuid4
 
 import pytest
@@ -85,28 +84,3 @@ async def test_rolled_back_handler_leaves_no_inbox_row(database: Database) -> No
     with pytest.raises(KeyError):
         await database.run(fail)
     assert await apply(database, "a", event) == {event}
-
-
-async def test_old_inbox_rows_are_pruned_in_bounded_batches(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(inbox, "PRUNED_AT_ONCE", 10)
-    async with database.connection() as db:
-        await db.execute(
-            "INSERT INTO inbox (consumer, event_id, handled_at)"
-            " SELECT 'a', gen_random_uuid(), now() - make_interval(hours => n)"
-            " FROM generate_series(1, 40) AS n"
-        )
-    async with database.transaction() as other:
-        await other.fetch("SELECT FROM inbox ORDER BY handled_at LIMIT 5 FOR UPDATE")
-        assert await _prune(database) == 10  # without the rows that another transaction has locked
-        assert await _prune(database) == 6
-    assert await _prune(database) == 5
-    assert await _prune(database) == 0
-    async with database.connection() as db:
-        kept = await db.fetchval("SELECT count(*) FROM inbox WHERE handled_at > now() - interval '20 hours'")
-        assert await db.fetchval("SELECT count(*) FROM inbox") == kept == 19
-
-
-async def _prune(database: Database) -> int:
-    return await database.run(lambda db: inbox.prune_inbox(db, older_than=timedelta(hours=20)))

@@ -3,7 +3,6 @@
 import asyncio
 import random
 from contextlib import suppress
-from datetime import timedelta
 from itertools import pairwise
 from uuid import UUID, uuid4
 
@@ -194,31 +193,3 @@ async def test_backlog_has_the_count_and_the_age_of_the_oldest(database: Databas
         depth, age_seconds = await outbox.backlog(db)
     assert depth == 3
     assert 3600 <= age_seconds < 3700
-
-
-async def test_old_sent_events_are_pruned_in_bounded_batches(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(outbox, "PRUNED_AT_ONCE", 10)
-    async with database.connection() as db:
-        await db.execute(
-            "INSERT INTO outbox_sent"
-            "   (id, aggregate_id, seq, exchange, routing_key, headers, body, created_at, sent_at)"
-            " SELECT gen_random_uuid(), gen_random_uuid(), 1, 'e', 'k', '{}', '{}', now(),"
-            "   now() - make_interval(hours => n) FROM generate_series(1, 40) AS n"
-        )
-    async with database.transaction() as other:
-        await other.fetch("SELECT FROM outbox_sent ORDER BY sent_at LIMIT 5 FOR UPDATE")
-        assert await _prune(database) == 10  # without the rows that another transaction has locked
-        assert await _prune(database) == 6
-    assert await _prune(database) == 5
-    assert await _prune(database) == 0
-    async with database.connection() as db:
-        kept = await db.fetchval(
-            "SELECT count(*) FROM outbox_sent WHERE sent_at > now() - interval '20 hours'"
-        )
-        assert await db.fetchval("SELECT count(*) FROM outbox_sent") == kept == 19
-
-
-async def _prune(database: Database) -> int:
-    return await database.run(lambda db: outbox.prune_sent(db, older_than=timedelta(hours=20)))
