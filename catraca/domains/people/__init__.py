@@ -14,6 +14,7 @@ from catraca.domains.people.credentials import store as _credentials
 from catraca.domains.people.credentials.service import offer_first_password
 from catraca.domains.people.drivers import store as _drivers
 from catraca.domains.people.drivers.service import approved_drivers, may_drive
+from catraca.domains.people.drivers.store import MAY_DRIVE
 from catraca.domains.people.email_changes import store as _email_changes
 from catraca.domains.people.model import User, UserId
 from catraca.domains.people.second_factor import store as _second_factor
@@ -29,6 +30,7 @@ INVARIANTS = (
 
 __all__ = [
     "INVARIANTS",
+    "MAY_DRIVE",
     "PERSONAL_DATA",
     "NewUser",
     "PersonalData",

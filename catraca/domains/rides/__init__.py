@@ -10,6 +10,7 @@ from catraca.domains.rides.offers.service import (
     open_offers,
     withdraw_offers,
 )
+from catraca.domains.rides.offers.store import MAKES_BUSY
 from catraca.domains.rides.requests.model import RideRequest
 from catraca.domains.rides.requests.service import quote_fare, refuse_request, request_ride
 from catraca.domains.rides.search.model import LockedRide, RidesCollide
@@ -31,6 +32,7 @@ from catraca.domains.rides.views.service import (
 from catraca.domains.rides.views.store import Step
 
 __all__ = [
+    "MAKES_BUSY",
     "Actor",
     "CancellationRule",
     "LockedRide",

@@ -11,6 +11,12 @@ from catraca.domains.people.model import Approval, Driver, UserId
 from catraca.platform.database import Db
 from catraca.platform.database.invariants import ConstraintHeld, Invariant, Rule
 
+# A condition on a column `driver_id`: the driver is approved, and the user is not erased.
+MAY_DRIVE = (
+    "(EXISTS (SELECT FROM drivers WHERE user_id = driver_id AND approval = 'approved')"
+    " AND EXISTS (SELECT FROM users WHERE id = driver_id AND erased_at IS NULL))"
+)
+
 
 async def insert_driver_if_new(db: Db, user_id: UUID, *, approval: Approval) -> None:
     """Add the role and the profile to a user who is not erased; what is there stays as it is."""
@@ -35,13 +41,12 @@ async def insert_approved_drivers(db: Db, drivers: Sequence[tuple[UserId, str | 
 
 
 async def read_approved(db: Db, user_ids: Iterable[UUID]) -> set[UUID]:
-    """The approved drivers among these users; erased users are left out."""
+    """The users among these who may drive."""
     rows = await db.fetch(
-        "SELECT d.user_id FROM drivers d JOIN users u ON u.id = d.user_id"
-        " WHERE d.user_id = ANY ($1::uuid[]) AND d.approval = 'approved' AND u.erased_at IS NULL",
+        f"SELECT driver_id FROM unnest($1::uuid[]) AS driver_id WHERE {MAY_DRIVE}",  # noqa: S608
         list(user_ids),
     )
-    return {row["user_id"] for row in rows}
+    return {row["driver_id"] for row in rows}
 
 
 async def update_driver(db: Db, user_id: UserId, driver: Driver) -> None:

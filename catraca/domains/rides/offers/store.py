@@ -10,6 +10,10 @@ from catraca.domains.rides.offers.model import BusyDriver
 from catraca.domains.rides.search.store import COLUMNS, in_order
 from catraca.platform.database import Db
 
+# A condition on offers: the driver has the ride or may accept it. A lapsed offer does not count: making the
+# next offer ends it first.
+MAKES_BUSY = "held AND (response = 'ACCEPTED' OR expires_at > clock_timestamp())"
+
 
 async def insert_offers(
     db: Db, wanted: Sequence[tuple[OfferId, RideId, UserId]], *, ttl: timedelta
@@ -98,10 +102,8 @@ async def answer_offer(
 
 async def busy_drivers(db: Db, driver_ids: Iterable[UUID]) -> dict[UUID, BusyDriver]:
     rows = await db.fetch(
-        "SELECT driver_id, ride_id, response IS NOT NULL AS driving FROM ride_offers"
-        " WHERE driver_id = ANY ($1::uuid[]) AND held"
-        # A lapsed offer does not count: making the next offer ends it first.
-        " AND (response = 'ACCEPTED' OR expires_at > clock_timestamp())",
+        "SELECT driver_id, ride_id, response IS NOT NULL AS driving FROM ride_offers"  # noqa: S608
+        f" WHERE driver_id = ANY ($1::uuid[]) AND {MAKES_BUSY}",
         list(driver_ids),
     )
     return {row["driver_id"]: BusyDriver(row["ride_id"], row["driving"]) for row in rows}
