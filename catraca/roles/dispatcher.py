@@ -6,13 +6,12 @@ from catraca.domains.rides.search import jobs as ride_jobs
 from catraca.domains.scheduling.jobs import scheduling_timers
 from catraca.platform.database.timer_runner import TimerRunner
 from catraca.platform.database.timers import TimerHandlers
+from catraca.roles.agents.dispatch_gauges import measure_rides, measure_timers
 from catraca.roles.agents.driver_patrol import DriverPatrol
-from catraca.roles.agents.ride_gauges import RideGauges
-from catraca.roles.agents.timer_gauges import TimerGauges
 from catraca.roles.consumers import consume
 from catraca.roles.domain_rules import client_limits, matcher_of
 from catraca.roles.parts import Parts
-from catraca.roles.runner import Life, all_of
+from catraca.roles.runner import Life, all_of, measure
 
 
 def timers_of(parts: Parts) -> tuple[TimerHandlers, ...]:
@@ -38,6 +37,6 @@ class Dispatcher:
             consume(parts, "dispatcher", life),
             TimerRunner(parts.database, timers_of(parts), parts.hands).run(life.stopping),
             DriverPatrol(parts).run(life),
-            TimerGauges(parts).run(life),
-            RideGauges(parts).run(life),
+            measure(measure_timers, parts, life),
+            measure(measure_rides, parts, life),
         )

@@ -103,6 +103,11 @@ async def repeat(job: Callable[[], Awaitable[None]], seconds: float, life: Life)
         await within(seconds, life.stopping)
 
 
+async def measure(job: Callable[["Parts"], Awaitable[None]], parts: "Parts", life: Life) -> None:
+    """Set the gauges of `job` again and again until the process stops."""
+    await repeat(lambda: job(parts), MEASURE_SECONDS, life)
+
+
 async def first_of(*coroutines: Coroutine[Any, Any, Any]) -> None:
     """Run concurrently until the first ends, then cancel the others; raises a failure."""
     tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]

@@ -16,8 +16,7 @@ from catraca.platform.bus import Message, Topology
 from catraca.platform.bus.postgres import PostgresBus
 from catraca.platform.database import Db, outbox, retention
 from catraca.roles.agents import retention_pruner
-from catraca.roles.agents.dead_letter_gauges import DeadLetterGauges
-from catraca.roles.agents.queue_gauges import QueueGauges
+from catraca.roles.agents.queue_gauges import measure_dead_letters, measure_queues
 from catraca.roles.agents.retention_pruner import RetentionPruner
 from catraca.roles.parts import Parts
 from catraca.roles.runner import Life
@@ -60,7 +59,7 @@ async def bury(parts: Parts, queue: str, reason: str) -> None:
 async def test_queue_depth_is_measured_for_every_live_queue(parts: Parts) -> None:
     message = Message(id=uuid4(), exchange="users.events", key="user.created", body=b"{}")
     await parts.bus.publish([message] * 3)
-    await QueueGauges(parts).measure()
+    await measure_queues(parts)
     found = figures("catraca_bus_queue_depth")
     depths = {queue.name: found[f'{{queue="{queue.name}"}}'] for queue in parts.topology.live}
     reached = {"audit_log_queue": 3, "notification_users_queue": 3}
@@ -71,23 +70,22 @@ async def test_retry_depth_is_measured_by_queue(parts: Parts) -> None:
     queue = f"q_{uuid4().hex}"
     live = replace(parts.topology.queue("audit_log_queue"), name=queue)
     topology = Topology(exchanges=parts.topology.exchanges, queues=(live,))
-    gauges = QueueGauges(replace(parts, bus=PostgresBus(parts.database, topology), topology=topology))
     await execute(
         parts,
         "INSERT INTO bus_delayed (due_at, queue, message_id, exchange, routing_key, headers, body)"
         f" SELECT 'infinity', '{queue}', gen_random_uuid(), '', '', '{{}}', '' FROM generate_series(1, 2)",
     )
-    await gauges.measure()
+    await measure_queues(replace(parts, bus=PostgresBus(parts.database, topology), topology=topology))
     assert figures("catraca_bus_retry_depth")[f'{{queue="{queue}"}}'] == 2
 
 
 async def test_dead_letters_are_counted_by_group_down_to_zero(parts: Parts) -> None:
-    gauges, queue = DeadLetterGauges(parts), f"q_{uuid4().hex}"
+    queue = f"q_{uuid4().hex}"
     for reason in ("KeyError", "KeyError", "ride_unknown"):
         await bury(parts, queue, reason)
 
     async def counts() -> dict[str, float]:
-        await gauges.measure()
+        await measure_dead_letters(parts)
         return {labels: value for labels, value in figures("catraca_dead_letters").items() if queue in labels}
 
     one, two = f'{{queue="{queue}",reason="KeyError"}}', f'{{queue="{queue}",reason="ride_unknown"}}'

@@ -4,7 +4,6 @@ from prometheus_client import Gauge
 
 from catraca.platform.database import outbox
 from catraca.roles.parts import Parts
-from catraca.roles.runner import MEASURE_SECONDS, Life, repeat
 
 DEPTH = Gauge(
     "catraca_outbox_depth",
@@ -18,15 +17,8 @@ AGE = Gauge(
 )
 
 
-class OutboxGauges:
-    def __init__(self, parts: Parts) -> None:
-        self._database = parts.database
-
-    async def run(self, life: Life) -> None:
-        await repeat(self._measure, MEASURE_SECONDS, life)
-
-    async def _measure(self) -> None:
-        async with self._database.connection() as db:
-            depth, age_seconds = await outbox.backlog(db)
-        DEPTH.set(depth)
-        AGE.set(age_seconds)
+async def measure_outbox(parts: Parts) -> None:
+    async with parts.database.connection() as db:
+        depth, age_seconds = await outbox.backlog(db)
+    DEPTH.set(depth)
+    AGE.set(age_seconds)

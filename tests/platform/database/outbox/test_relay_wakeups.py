@@ -11,6 +11,7 @@ from catraca.platform.bus import BusAway, Message
 from catraca.platform.bus import relay as module
 from catraca.platform.bus.relay import Relay
 from catraca.platform.database import Database, outbox
+from catraca.roles import runner
 from catraca.roles.agents import outbox_gauges
 from catraca.roles.parts import Parts
 from catraca.roles.relay import Relay as RelayRole
@@ -151,7 +152,7 @@ async def test_relay_retries_after_a_deadlock(
 async def test_the_relay_role_publishes_and_reports_its_lag(
     parts: Parts, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outbox_gauges, "MEASURE_SECONDS", 0.05)
+    monkeypatch.setattr(runner, "MEASURE_SECONDS", 0.05)
     transport = Recorder(refuse=lambda _: BusAway())
     life = Life()
     task = asyncio.create_task(RelayRole(replace(parts, database=database, bus=transport)).run(life))  # type: ignore[arg-type]
