@@ -3,7 +3,6 @@
 from catraca.domains.dead_letters.letters.model import Filter, LetterId, OpenLetter
 from catraca.domains.dead_letters.letters.service import (
     PERSONAL_DATA,
-    count_waiting,
     find_groups,
     find_letters,
     open_letter,
@@ -25,7 +24,6 @@ __all__ = [
     "OpenLetter",
     "ReplayTarget",
     "ReplayTargets",
-    "count_waiting",
     "discard_letter",
     "discard_letters",
     "edit_letter",

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import asyncpg
 
-from catraca.domains import dead_letters
+from catraca.domains.dead_letters.letters.store import count_waiting
 from catraca.events import TOPOLOGY
 from catraca.platform.bus.postgres import PostgresBus
 from catraca.platform.bus.topology import DEAD_LETTER_QUEUE
@@ -48,7 +48,7 @@ async def _in_postgres(settings: Settings) -> list[Finding]:
         if settings.servers.amqp_url is None:
             found.append(judge_queues(await PostgresBus(database, TOPOLOGY).depths()))
         async with database.connection() as db:
-            found.append(judge_dead_letters(await dead_letters.count_waiting(db)))
+            found.append(judge_dead_letters(await count_waiting(db)))
     except (BusAway, Refusal, asyncpg.UndefinedTableError):
         return []
     finally:

@@ -32,11 +32,6 @@ async def find_groups(db: Db) -> Sequence[Group]:
     return await store.find_groups(db)
 
 
-async def count_waiting(db: Db) -> dict[tuple[str, str], int]:
-    """The number of waiting letters by queue and reason, counted up to 10 000."""
-    return await store.count_waiting(db)
-
-
 async def open_letter(db: Db, letter_id: LetterId, *, by: UUID | None) -> OpenLetter:
     """The letter with its body. The read is audited."""
     letter = await store.read_letter(db, letter_id)
@@ -66,8 +61,4 @@ async def _export(db: Db, user_id: UserId) -> object:
     return [dict(letter) for letter in await store.read_letters_about(db, user_id)]
 
 
-async def _erase(db: Db, user_id: UserId) -> None:
-    await store.erase_letters_about(db, user_id)
-
-
-PERSONAL_DATA = PersonalData("dead_letters", export=_export, erase=_erase)
+PERSONAL_DATA = PersonalData("dead_letters", export=_export, erase=store.erase_letters_about)

@@ -11,19 +11,19 @@ from catraca.domains.people.accounts.model import NewUser, Standing, UserChange
 from catraca.domains.people.credentials.service import (
     erase_credentials,
     export_credentials,
-    grant_link_again,
-    read_unused_link,
 )
+from catraca.domains.people.credentials.store import grant_again, read_unused_link
 from catraca.domains.people.drivers.model import DriverChange
 from catraca.domains.people.drivers.service import (
-    add_approved_drivers,
     change_driver,
-    erase_driver,
     make_driver,
 )
-from catraca.domains.people.email_changes.service import EmailLimits, change_email, erase_change
+from catraca.domains.people.drivers.store import erase_driver, insert_approved_drivers
+from catraca.domains.people.email_changes.service import EmailLimits, change_email
+from catraca.domains.people.email_changes.store import delete_change
 from catraca.domains.people.model import Approval, ApprovalRule, Role, User, UserId
-from catraca.domains.people.second_factor.service import erase_factor, export_factor
+from catraca.domains.people.second_factor.service import export_factor
+from catraca.domains.people.second_factor.store import delete_factor
 from catraca.domains.people.service import get_user, lock_active_user, record_audit
 from catraca.events import UserCreated
 from catraca.platform.database import Db, outbox
@@ -84,7 +84,7 @@ async def add_first_users(db: Db, new_users: Sequence[NewUser]) -> bool:
     if await store.has_users(db):
         return False
     await add_users(db, new_users, signed_up=False)
-    await add_approved_drivers(
+    await insert_approved_drivers(
         db, [(user.id, user.vehicle, user.plate) for user in new_users if user.role == "driver"]
     )
     return True
@@ -143,7 +143,7 @@ async def decide_roles(
     await store.set_roles(db, user_id, roles)
     await store.revoke_tokens(db, user_id)
     if link is not None:
-        await grant_link_again(db, link)
+        await grant_again(db, link)
     change: dict[str, object] = {"from": sorted(user.roles), "to": sorted(roles)}
     await record_audit(db, "roles_decided", user_id, by=by, data=change)
     return await get_user(db, user_id)
@@ -190,8 +190,8 @@ async def _export(db: Db, user_id: UserId) -> object:
 
 async def _erase(db: Db, user_id: UserId) -> None:
     await erase_credentials(db, user_id)
-    await erase_factor(db, user_id)
-    await erase_change(db, user_id)
+    await delete_factor(db, user_id)
+    await delete_change(db, user_id)
     await erase_driver(db, user_id)
     await store.erase_user(db, user_id)
     await forget_responses(db, user_id)

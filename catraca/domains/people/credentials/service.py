@@ -190,16 +190,6 @@ async def _use_link(db: Db, user_id: UserId, link: bytes, password_hash: str, ma
     await _remember_address(db, user_id, mark)
 
 
-async def read_unused_link(db: Db, user_id: UserId) -> bytes | None:
-    """The digest of the user's link, if it can be used."""
-    return await store.read_unused_link(db, user_id)
-
-
-async def grant_link_again(db: Db, link: bytes) -> None:
-    """Let this link outlast a revocation in the same transaction. Safe to repeat."""
-    await store.grant_again(db, link)
-
-
 async def export_credentials(db: Db, user_id: UserId) -> dict[str, object]:
     """Without secrets: password links, and when the user signed in from an address for the last time."""
     return {

@@ -1,6 +1,6 @@
 """Use cases on drivers. Each takes an open transaction and never commits."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from uuid import UUID
 
 from catraca.domains.people.drivers import store
@@ -14,11 +14,6 @@ from catraca.platform.errors import Forbidden, NotFound
 async def make_driver(db: Db, user_id: UUID, *, driver_approval: ApprovalRule) -> None:
     """Give a user the role driver and an empty profile; safe to repeat."""
     await store.insert_driver_if_new(db, user_id, approval=first_approval(driver_approval))
-
-
-async def add_approved_drivers(db: Db, drivers: Sequence[tuple[UserId, str | None, str | None]]) -> None:
-    """Insert profiles by id, vehicle and plate."""
-    await store.insert_approved_drivers(db, drivers)
 
 
 async def may_drive(db: Db, user_id: UserId) -> bool:
@@ -48,7 +43,3 @@ async def decide_approval(
     await store.set_approval(db, driver_id, verdict, reason=reason, by=by)
     await record_audit(db, f"driver_{verdict}", driver_id, by=by)
     return await get_user(db, driver_id)
-
-
-async def erase_driver(db: Db, user_id: UserId) -> None:
-    await store.erase_driver(db, user_id)

@@ -108,7 +108,3 @@ async def compose_letter(
     if owner is not None:
         return taken_letter(change.email, owner["language"])
     return code_letter(change.email, codes.of(change_id), user.language)
-
-
-async def erase_change(db: Db, user_id: UserId) -> None:
-    await store.delete_change(db, user_id)

@@ -131,7 +131,3 @@ async def export_factor(db: Db, user_id: UserId) -> dict[str, object] | None:
     if factor is None:
         return None
     return {"confirmed_at": factor.confirmed_at, "recovery_codes_left": factor.recovery_codes_left}
-
-
-async def erase_factor(db: Db, user_id: UserId) -> None:
-    await store.delete_factor(db, user_id)

@@ -60,7 +60,3 @@ async def review_flag(db: Db, flag_id: FlagId, *, by: UUID) -> Flag:
         data={"flag_id": flag.id, "kind": flag.kind},
     )
     return flag
-
-
-async def count_open_flags(db: Db, *, up_to: int) -> int:
-    return await store.count_open_flags(db, up_to=up_to)

@@ -262,10 +262,6 @@ async def busy_drivers(db: Db, driver_ids: Iterable[UUID]) -> dict[UUID, BusyDri
     return await store.busy_drivers(db, driver_ids)
 
 
-async def count_live_offers(db: Db) -> int:
-    return await store.count_live_offers(db)
-
-
 async def may_reserve(db: Db, ride_id: UUID, driver_id: UUID) -> bool:
     """True if the ride has this driver or may still get them. True for an unknown ride."""
     ride = await read_ride(db, RideId(ride_id))

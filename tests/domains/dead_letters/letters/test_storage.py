@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from catraca.domains import dead_letters
 from catraca.domains.dead_letters import ReplayTargets
+from catraca.domains.dead_letters.letters.store import count_waiting
 from catraca.domains.dead_letters.replay.jobs import prune_dead_letters
 from catraca.platform.bus import Headers
 from catraca.platform.database import Database
@@ -86,7 +86,7 @@ async def test_letters_are_counted_by_queue_and_reason(
 ) -> None:
     async def counted() -> dict[tuple[str, str], int]:
         async with database.connection() as db:
-            return await dead_letters.count_waiting(db)
+            return await count_waiting(db)
 
     assert await counted() == {}
     kinds = [("a", "x"), ("a", "x"), ("a", "x"), ("a", "y"), ("b", "x")]
@@ -104,7 +104,7 @@ async def test_only_waiting_letters_are_counted(database: Database) -> None:
         decided,
     )
     async with database.connection() as db:
-        assert await dead_letters.count_waiting(db) == {("audit_log_queue", "ride_unknown"): 1}
+        assert await count_waiting(db) == {("audit_log_queue", "ride_unknown"): 1}
     assert (await of(database, waiting))["state"] == "waiting"
 
 
