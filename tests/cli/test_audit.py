@@ -1,7 +1,6 @@
 """`catraca audit` on a real database."""
 
 import json
-import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from uuid import uuid4
@@ -9,14 +8,18 @@ from uuid import uuid4
 import pytest
 
 from catraca.platform.database import Database, audit
+from tests.cli.shell import Machine
 from tests.servers import Stack
-from tests.support.forked import run_catraca
 
 # The queries are tested elsewhere on both stacks; the output does not depend on the server.
 pytestmark = pytest.mark.parametrize("stack", ["embedded"], indirect=True)
 
 RunAudit = Callable[..., Awaitable[tuple[int, str, str]]]
 ANA, RIDE = uuid4(), uuid4()
+
+
+class AuditMachine(Machine):
+    command = ("audit",)
 
 
 @pytest.fixture
@@ -34,17 +37,7 @@ async def run_audit(stack: Stack, tmp_path: Path) -> RunAudit:
             )
     await database.close()
 
-    async def run(*arguments: object) -> tuple[int, str, str]:
-        environment = {
-            "PATH": os.environ["PATH"],
-            "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
-            "COLUMNS": "200",
-            "CATRACA_STATE_DIR": str(tmp_path),
-            "CATRACA_DATABASE_URL": url,
-        }
-        return await run_catraca("audit", *arguments, environment=environment, folder=tmp_path)
-
-    return run
+    return AuditMachine(url, tmp_path).run
 
 
 async def test_entries_are_printed_as_table_and_json(run_audit: RunAudit) -> None:

@@ -1,7 +1,6 @@
 """`catraca communities`: import and export of fences, on a real database."""
 
 import json
-import os
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,10 +22,10 @@ from catraca.domains.communities.service import (
 )
 from catraca.platform.database import Database
 from catraca.platform.texts import text
+from tests.cli.shell import Machine
 from tests.domains.communities.places import PRICES, ring, somewhere, square, valid_fences
 from tests.servers import Stack
 from tests.support.examples import examples
-from tests.support.forked import run_catraca
 
 # The service is tested on its own; the commands do not depend on the server.
 pytestmark = pytest.mark.parametrize("stack", ["embedded"], indirect=True, scope="session")
@@ -35,25 +34,11 @@ EXAMPLE = Path(__file__).parents[2] / "docs/examples/communities.geojson"
 
 
 @dataclass
-class Machine:
+class FenceMachine(Machine):
     """A database without communities, and the command on it."""
 
-    url: str
-    folder: Path
+    command = ("communities",)
     database: Database
-
-    async def run(self, *arguments: object, stdin: str = "") -> tuple[int, str, str]:
-        """Run `catraca communities ...`; returns exit code, standard output and standard error."""
-        environment = {
-            "PATH": os.environ["PATH"],
-            "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
-            "COLUMNS": "200",
-            "CATRACA_STATE_DIR": str(self.folder / "state"),
-            "CATRACA_DATABASE_URL": self.url,
-        }
-        return await run_catraca(
-            "communities", *arguments, environment=environment, folder=self.folder, stdin=stdin.encode()
-        )
 
     async def import_by_shell(
         self, *features: object, options: tuple[object, ...] = ()
@@ -97,15 +82,15 @@ async def url(stack: Stack) -> str:
 
 
 @pytest.fixture
-async def machine(url: str, tmp_path: Path) -> AsyncIterator[Machine]:
+async def machine(url: str, tmp_path: Path) -> AsyncIterator[FenceMachine]:
     database = await Database.open(url)
     async with database.connection() as db:
         await db.execute("TRUNCATE communities, community_versions CASCADE")
-    yield Machine(url, tmp_path, database)
+    yield FenceMachine(url, tmp_path, database)
     await database.close()
 
 
-async def test_example_is_imported_once_and_exported_unchanged(machine: Machine) -> None:
+async def test_example_is_imported_once_and_exported_unchanged(machine: FenceMachine) -> None:
     code, output, errors = await machine.run("import", EXAMPLE, "--dry-run")
     assert (code, output.splitlines()[-1], errors) == (0, "Would be: 3 created, 0 changed, 0 unchanged.", "")
     assert await machine.count() == 0
@@ -123,7 +108,7 @@ async def test_example_is_imported_once_and_exported_unchanged(machine: Machine)
     assert (await machine.run("export"))[1] == exported
 
 
-async def test_only_changed_communities_get_a_version(machine: Machine) -> None:
+async def test_only_changed_communities_get_a_version(machine: FenceMachine) -> None:
     centre, outskirts = feature("Centro", tariff=PRICES), feature("Arrabalde")
     assert await machine.import_directly(centre, outskirts) == ["created", "created"]
     centre["properties"]["tariff"] = PRICES | {"base_cents": 1}
@@ -139,7 +124,7 @@ async def test_only_changed_communities_get_a_version(machine: Machine) -> None:
     assert (code, output.splitlines()[-1]) == (0, "0 created, 1 changed, 1 unchanged.")
 
 
-async def test_file_retires_and_restores_a_community(machine: Machine) -> None:
+async def test_file_retires_and_restores_a_community(machine: FenceMachine) -> None:
     centre = feature("Centro")
     retired = feature("Centro", geometry=centre["geometry"], retired=True)
     assert await machine.import_directly(centre) == ["created"]
@@ -150,14 +135,14 @@ async def test_file_retires_and_restores_a_community(machine: Machine) -> None:
     assert not (await machine.named("Centro")).rules.retired
 
 
-async def test_feature_without_id_is_found_by_name(machine: Machine) -> None:
+async def test_feature_without_id_is_found_by_name(machine: FenceMachine) -> None:
     one = feature("Vila São João")
     other = feature("Vila Sa\u0303o Joa\u0303o ", geometry=one["geometry"])
     assert await machine.import_directly(one) == ["created"]
     assert await machine.import_directly(other) == ["unchanged"]
 
 
-async def test_neighbours_may_be_later_in_the_file_or_existing(machine: Machine) -> None:
+async def test_neighbours_may_be_later_in_the_file_or_existing(machine: FenceMachine) -> None:
     first, second, before = uuid4(), uuid4(), uuid4()
     assert await machine.import_directly(feature("Before", before)) == ["created"]
     neighbours = [str(second), str(before)]
@@ -169,7 +154,7 @@ async def test_neighbours_may_be_later_in_the_file_or_existing(machine: Machine)
     assert (await machine.named("First")).rules.neighbour_ids == (second, before)
 
 
-async def test_all_faults_are_listed_and_nothing_is_written(machine: Machine) -> None:
+async def test_all_faults_are_listed_and_nothing_is_written(machine: FenceMachine) -> None:
     own, unknown = uuid4(), uuid4()
     code, output, errors = await machine.import_by_shell(
         feature("Good", own),
@@ -217,7 +202,7 @@ async def test_all_faults_are_listed_and_nothing_is_written(machine: Machine) ->
     assert await machine.count() == 0
 
 
-async def test_unknown_properties_are_reported_and_empty_ones_ignored(machine: Machine) -> None:
+async def test_unknown_properties_are_reported_and_empty_ones_ignored(machine: FenceMachine) -> None:
     code, _, errors = await machine.import_by_shell(
         feature("One", osm_id=7, tariff=None, fallback=None), feature("Two", osm_id=8)
     )
@@ -225,7 +210,7 @@ async def test_unknown_properties_are_reported_and_empty_ones_ignored(machine: M
     assert (await machine.named("One")).rules == Rules(name="One")
 
 
-async def test_import_is_audited_with_its_actor(machine: Machine) -> None:
+async def test_import_is_audited_with_its_actor(machine: FenceMachine) -> None:
     one, other, operator = uuid4(), uuid4(), uuid4()
     assert await machine.import_directly(feature("One", one)) == ["created"]
     assert (await machine.import_by_shell(feature("Other", other), options=("--by", operator)))[0] == 0
@@ -254,7 +239,7 @@ async def test_import_is_audited_with_its_actor(machine: Machine) -> None:
     ],
 )
 async def test_invalid_input_is_refused_with_the_reason(
-    machine: Machine, arguments: list[str], stdin: str, word: str
+    machine: FenceMachine, arguments: list[str], stdin: str, word: str
 ) -> None:
     code, output, errors = await machine.run(*arguments, stdin=stdin)
     assert (code, output) == (2, "")
@@ -262,7 +247,7 @@ async def test_invalid_input_is_refused_with_the_reason(
     assert "Traceback" not in errors
 
 
-async def test_missing_database_is_reported_with_a_remedy(machine: Machine) -> None:
+async def test_missing_database_is_reported_with_a_remedy(machine: FenceMachine) -> None:
     machine.url = ""
     for command in (["import", EXAMPLE], ["export"]):
         code, _, errors = await machine.run(*command)
@@ -276,7 +261,9 @@ async def test_missing_database_is_reported_with_a_remedy(machine: Machine) -> N
     max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(fence=valid_fences())
-async def test_any_valid_fence_survives_export_and_import(machine: Machine, fence: dict[str, Any]) -> None:
+async def test_any_valid_fence_survives_export_and_import(
+    machine: FenceMachine, fence: dict[str, Any]
+) -> None:
     """A fence keeps its points and its version when it is created, exported and imported."""
     own = CommunityId(uuid4())
     kept = check_fence(fence, language="en")
@@ -294,7 +281,7 @@ async def test_any_valid_fence_survives_export_and_import(machine: Machine, fenc
         assert await get_community(db, own) == found
 
 
-async def test_fence_stored_in_the_other_direction_is_unchanged(machine: Machine) -> None:
+async def test_fence_stored_in_the_other_direction_is_unchanged(machine: FenceMachine) -> None:
     """Inserted without `check_fence`."""
     fence = square(*somewhere())
     fence["coordinates"][0].reverse()
@@ -305,7 +292,7 @@ async def test_fence_stored_in_the_other_direction_is_unchanged(machine: Machine
     assert await machine.import_directly(*features_of("it", written.encode())) == ["unchanged"]
 
 
-async def test_thousand_communities_are_imported(machine: Machine) -> None:
+async def test_thousand_communities_are_imported(machine: FenceMachine) -> None:
     count = 1000
     lines = [feature(f"Vila {n}", geometry=square(-20, -40 + n / 1000, size=0.0005)) for n in range(count)]
     code, output, _ = await machine.import_by_shell(*lines)

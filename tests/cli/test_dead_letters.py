@@ -1,7 +1,6 @@
 """`catraca dead-letters` on a real database."""
 
 import json
-import os
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,34 +9,20 @@ from uuid import uuid4
 import pytest
 
 from catraca.platform.database import Database
+from tests.cli.shell import Machine
 from tests.domains.dead_letters.example_letters import audited, bury, execute, of, replays, stored
 from tests.servers import Stack
-from tests.support.forked import run_catraca
 
 # The service is tested elsewhere on both stacks; the output does not depend on the server.
 pytestmark = pytest.mark.parametrize("stack", ["embedded"], indirect=True, scope="session")
 
 
 @dataclass
-class Machine:
+class LetterMachine(Machine):
     """A database with letters, and the commands on it."""
 
-    url: str
-    folder: Path
+    command = ("dead-letters",)
     database: Database
-
-    async def run(self, *arguments: object, stdin: bytes = b"") -> tuple[int, str, str]:
-        """Run `catraca dead-letters ...`; returns exit code, output and errors."""
-        environment = {
-            "PATH": os.environ["PATH"],
-            "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
-            "COLUMNS": "200",
-            "CATRACA_STATE_DIR": str(self.folder / "state"),
-            "CATRACA_DATABASE_URL": self.url,
-        }
-        return await run_catraca(
-            "dead-letters", *arguments, environment=environment, folder=self.folder, stdin=stdin
-        )
 
 
 @pytest.fixture(scope="module")
@@ -46,14 +31,14 @@ async def url(stack: Stack) -> str:
 
 
 @pytest.fixture
-async def machine(url: str, tmp_path: Path) -> AsyncIterator[Machine]:
+async def machine(url: str, tmp_path: Path) -> AsyncIterator[LetterMachine]:
     database = await Database.open(url)
     await execute(database, "TRUNCATE dead_letters, outbox")
-    yield Machine(url, tmp_path, database)
+    yield LetterMachine(url, tmp_path, database)
     await database.close()
 
 
-async def test_commands_count_show_edit_and_replay_a_letter(machine: Machine) -> None:
+async def test_commands_count_show_edit_and_replay_a_letter(machine: LetterMachine) -> None:
     letter_id = await bury(machine.database, b'{"name": "Ana"')
     await bury(machine.database, reason="ride_unknown")
     code, output, _ = await machine.run("groups")
@@ -64,7 +49,7 @@ async def test_commands_count_show_edit_and_replay_a_letter(machine: Machine) ->
     assert (code, output) == (1, "")
     code, output, _ = await machine.run("show", letter_id, "--body")
     assert (code, output) == (0, '{"name": "Ana"')
-    code, output, _ = await machine.run("edit", letter_id, "--file", "-", stdin=output.encode() + b"}")
+    code, output, _ = await machine.run("edit", letter_id, "--file", "-", stdin=output + "}")
     assert (code, f"replay {letter_id}" in output) == (0, True)
     code, output, _ = await machine.run("replay", letter_id)
     assert (code, output.startswith("Replayed")) == (0, True)
@@ -75,7 +60,7 @@ async def test_commands_count_show_edit_and_replay_a_letter(machine: Machine) ->
     assert {(line["actor_id"], line["data"]["by"]) for line in entries} == {(None, "command line")}
 
 
-async def test_bulk_replay_asks_for_confirmation(machine: Machine) -> None:
+async def test_bulk_replay_asks_for_confirmation(machine: LetterMachine) -> None:
     for body in (b"{}", b"{}", b"{}", b"{"):
         await bury(machine.database, body)
     many = ["replay", "--queue", "audit_log_queue", "--rate", 1]
@@ -92,7 +77,7 @@ async def test_bulk_replay_asks_for_confirmation(machine: Machine) -> None:
     assert len(await replays(machine.database)) == 3
 
 
-async def test_discard_needs_a_reason_and_prints_the_result(machine: Machine) -> None:
+async def test_discard_needs_a_reason_and_prints_the_result(machine: LetterMachine) -> None:
     one, other = await bury(machine.database), await bury(machine.database)
     code, _, complaint = await machine.run("discard", one)
     assert (code, "because" in complaint) == (2, True)
@@ -104,7 +89,7 @@ async def test_discard_needs_a_reason_and_prints_the_result(machine: Machine) ->
     assert (await of(machine.database, other))["decision_reason"] == "all of them"
 
 
-async def test_json_output_is_the_same_as_the_api(machine: Machine) -> None:
+async def test_json_output_is_the_same_as_the_api(machine: LetterMachine) -> None:
     letter_id = await bury(machine.database, b'{"name": "Ana"}')
     code, output, _ = await machine.run("groups", "--json")
     assert (code, json.loads(output)["items"][0]["count"]) == (0, 1)
@@ -115,7 +100,7 @@ async def test_json_output_is_the_same_as_the_api(machine: Machine) -> None:
     assert (code, json.loads(output)["body"]) == (0, {"form": "json", "value": {"name": "Ana"}})
 
 
-async def test_foreign_text_cannot_control_the_terminal(machine: Machine) -> None:
+async def test_foreign_text_cannot_control_the_terminal(machine: LetterMachine) -> None:
     letter_id = await bury(
         machine.database, b'{"a": "\x1b[31m[red]', reason="\x1b]0;x\x07[bold]", key="\x1b[2J"
     )
@@ -142,7 +127,7 @@ async def test_foreign_text_cannot_control_the_terminal(machine: Machine) -> Non
     ],
 )
 async def test_invalid_arguments_are_refused_with_the_remedy(
-    machine: Machine, arguments: list[str], code: int, word: str
+    machine: LetterMachine, arguments: list[str], code: int, word: str
 ) -> None:
     found, output, complaint = await machine.run(*arguments)
     assert (found, output) == (code, "")
@@ -150,7 +135,7 @@ async def test_invalid_arguments_are_refused_with_the_remedy(
     assert "Traceback" not in complaint
 
 
-async def test_missing_schema_and_unreachable_server_differ(machine: Machine, stack: Stack) -> None:
+async def test_missing_schema_and_unreachable_server_differ(machine: LetterMachine, stack: Stack) -> None:
     machine.url = await stack.new_database(f"letters-{uuid4().hex[:8]}")
     code, _, complaint = await machine.run("groups")
     assert (code, "catraca migrate" in complaint) == (2, True)

@@ -1,7 +1,6 @@
 """`catraca rides explain`: the history of a ride as text, and its summary sentence."""
 
 import json
-import os
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,38 +10,26 @@ import pytest
 
 from catraca.cli.ride_story import print_story
 from catraca.domains.matching.explain.schemas import TimelineOut
+from tests.cli.shell import Machine
 from tests.conftest import bearer
 from tests.domains.matching.harness import RULES, MatchingHarness
-from tests.support.forked import run_catraca
 
 # The data is the route's, which is tested on both stacks; the text does not depend on the stack.
 pytestmark = pytest.mark.parametrize("stack", ["embedded"], indirect=True, scope="session")
 
 
 @dataclass
-class Machine:
+class RideMachine(Machine):
     """Runs commands on the harness's database."""
 
-    url: str
-    folder: Path
-
-    async def run(self, *arguments: object) -> tuple[int, str, str]:
-        """Run `catraca rides ...`; return exit code, stdout and stderr."""
-        environment = {
-            "PATH": os.environ["PATH"],
-            "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
-            "CATRACA_STATE_DIR": str(self.folder / "state"),
-            "CATRACA_DATABASE_URL": self.url,
-            "TZ": "UTC",
-        }
-        return await run_catraca("rides", *arguments, environment=environment, folder=self.folder)
+    command = ("rides",)
 
 
 @pytest.fixture
-def machine(harness: MatchingHarness, tmp_path: Path) -> Machine:
+def machine(harness: MatchingHarness, tmp_path: Path) -> RideMachine:
     url = harness.town.parts.settings.servers.database_url
     assert url is not None
-    return Machine(url, tmp_path)
+    return RideMachine(url, tmp_path)
 
 
 @dataclass
@@ -70,7 +57,7 @@ def marked(output: str) -> list[str]:
     return re.sub(r"(took|for|after) (\d+ (h|min|s) ?)+", r"\1 LONG", output).splitlines()
 
 
-async def test_explains_a_refusal_and_an_acceptance(harness: MatchingHarness, machine: Machine) -> None:
+async def test_explains_a_refusal_and_an_acceptance(harness: MatchingHarness, machine: RideMachine) -> None:
     driving, refuses, comes, beyond = await harness.new_drivers(1, 2, 3, 4)
     for busy in (driving, beyond):
         await harness.town.drive(busy)
@@ -201,7 +188,7 @@ async def test_explains_operator_offers_without_search_records(
     ]
 
 
-async def test_json_output_equals_the_route(harness: MatchingHarness, machine: Machine) -> None:
+async def test_json_output_equals_the_route(harness: MatchingHarness, machine: RideMachine) -> None:
     await harness.town.new_driver(steps=1)
     ride_id = await harness.request_ride()
     code, output, _ = await machine.run("explain", ride_id, "--json")
@@ -214,7 +201,7 @@ async def test_json_output_equals_the_route(harness: MatchingHarness, machine: M
     ids=["unknown", "no id"],
 )
 async def test_unknown_ride_is_a_one_line_error(
-    machine: Machine, ride_id: object, code: int, word: str
+    machine: RideMachine, ride_id: object, code: int, word: str
 ) -> None:
     found, output, complaint = await machine.run("explain", ride_id)
     assert (found, output) == (code, "")

@@ -1,7 +1,6 @@
 """`catraca scheduling audit-time-zones`: appointments moved by new zone rules, on a real database."""
 
 import json
-import os
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -14,9 +13,9 @@ import pytest
 from catraca.domains.scheduling import TZDATA_VERSION
 from catraca.domains.scheduling.time_zone_audit.store import PAGE_ROWS
 from catraca.platform.database import Database
+from tests.cli.shell import Machine
 from tests.domains.scheduling.clocks import next_switch
 from tests.servers import Stack
-from tests.support.forked import run_catraca
 
 pytestmark = pytest.mark.parametrize("stack", ["embedded"], indirect=True, scope="session")
 
@@ -28,27 +27,13 @@ AT_NINE = NINE.replace(tzinfo=ZoneInfo(BAHIA))
 
 
 @dataclass
-class Machine:
+class ClockMachine(Machine):
     """A database with a worker and a service, and the command on it."""
 
-    url: str
-    folder: Path
+    command = ("scheduling", "audit-time-zones")
     database: Database
     worker_id: UUID
     service_id: UUID
-
-    async def run(self, *arguments: object) -> tuple[int, str, str]:
-        """Run `catraca scheduling audit-time-zones ...`; returns exit code, output and errors."""
-        environment = {
-            "PATH": os.environ["PATH"],
-            "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
-            "COLUMNS": "200",
-            "CATRACA_STATE_DIR": str(self.folder / "state"),
-            "CATRACA_DATABASE_URL": self.url,
-        }
-        return await run_catraca(
-            "scheduling", "audit-time-zones", *arguments, environment=environment, folder=self.folder
-        )
 
     async def insert(
         self,
@@ -97,7 +82,7 @@ async def url(stack: Stack) -> str:
 
 
 @pytest.fixture
-async def machine(url: str, tmp_path: Path) -> AsyncIterator[Machine]:
+async def machine(url: str, tmp_path: Path) -> AsyncIterator[ClockMachine]:
     database = await Database.open(url)
     worker_id, service_id = uuid4(), uuid4()
     async with database.transaction() as db:
@@ -113,18 +98,18 @@ async def machine(url: str, tmp_path: Path) -> AsyncIterator[Machine]:
             " VALUES ($1, 'Consulta', 60, 0, 0, 0, 60, 60, 1)",
             service_id,
         )
-    yield Machine(url, tmp_path, database, worker_id, service_id)
+    yield ClockMachine(url, tmp_path, database, worker_id, service_id)
     await database.close()
 
 
-async def test_unmoved_appointments_are_not_reported(machine: Machine) -> None:
+async def test_unmoved_appointments_are_not_reported(machine: ClockMachine) -> None:
     await machine.insert(AT_NINE, NINE, count=3)
     output = f"0 are not at the time agreed on, by the rules of tzdata {TZDATA_VERSION}.\n"
     assert await machine.run() == (0, output, "")
     assert await machine.run("--json") == (0, "", "")
 
 
-async def test_appointments_moved_by_new_zone_rules_are_reported(machine: Machine) -> None:
+async def test_appointments_moved_by_new_zone_rules_are_reported(machine: ClockMachine) -> None:
     await machine.insert(AT_NINE, NINE)
     # The zone rules at booking gave an offset one hour less, and half an hour more.
     later, earlier = AT_NINE + 25 * HOUR, AT_NINE + 47.5 * HOUR
@@ -148,7 +133,7 @@ async def test_appointments_moved_by_new_zone_rules_are_reported(machine: Machin
     assert output.splitlines()[-1].startswith("2 are not at the time agreed on")
 
 
-async def test_json_output_is_one_line_per_appointment(machine: Machine) -> None:
+async def test_json_output_is_one_line_per_appointment(machine: ClockMachine) -> None:
     (moved,) = await machine.insert(AT_NINE + HOUR, NINE)
     code, output, complaint = await machine.run("--json")
     assert (code, complaint) == (1, "")
@@ -167,12 +152,12 @@ async def test_json_output_is_one_line_per_appointment(machine: Machine) -> None
     }
 
 
-async def test_wrong_moment_is_reported_for_any_tzdata_version(machine: Machine) -> None:
+async def test_wrong_moment_is_reported_for_any_tzdata_version(machine: ClockMachine) -> None:
     await machine.insert(AT_NINE + HOUR, NINE, version=TZDATA_VERSION)
     assert (await machine.run())[0] == 1
 
 
-async def test_both_readings_of_a_repeated_hour_are_accepted(machine: Machine) -> None:
+async def test_both_readings_of_a_repeated_hour_are_accepted(machine: ClockMachine) -> None:
     night = next_switch(NEW_YORK, back=True)
     local = datetime.fromisoformat(f"{night}T01:30")
     for fold in (0, 1):
@@ -180,7 +165,7 @@ async def test_both_readings_of_a_repeated_hour_are_accepted(machine: Machine) -
     assert (await machine.run("--json"))[:2] == (0, "")
 
 
-async def test_past_and_canceled_appointments_are_not_reported(machine: Machine) -> None:
+async def test_past_and_canceled_appointments_are_not_reported(machine: ClockMachine) -> None:
     await machine.insert(datetime.now(UTC).replace(microsecond=0) - HOUR, NINE)
     (canceled,) = await machine.insert(AT_NINE + HOUR, NINE)
     assert (await machine.run("--json"))[0] == 1
@@ -193,7 +178,7 @@ async def test_past_and_canceled_appointments_are_not_reported(machine: Machine)
     assert (await machine.run("--json"))[:2] == (0, "")
 
 
-async def test_unknown_zone_is_reported(machine: Machine) -> None:
+async def test_unknown_zone_is_reported(machine: ClockMachine) -> None:
     (lost,) = await machine.insert(AT_NINE, NINE, zone="Atlantis/Poseidonis")
     code, output, _ = await machine.run("--json")
     row = json.loads(output)
@@ -201,7 +186,7 @@ async def test_unknown_zone_is_reported(machine: Machine) -> None:
     assert "unknown zone" in (await machine.run())[1]
 
 
-async def test_large_result_is_counted_and_its_first_rows_shown(machine: Machine) -> None:
+async def test_large_result_is_counted_and_its_first_rows_shown(machine: ClockMachine) -> None:
     count = PAGE_ROWS + 5
     moved = await machine.insert(AT_NINE + HOUR, NINE, count=count)
     code, output, _ = await machine.run("--json")
