@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from catraca.domains.people.model import Driver, User, UserId
 from catraca.platform.database import Db, Row
+from catraca.platform.database.invariants import Invariant
 
 USERS = (
     "SELECT u.id, u.roles, u.name, u.email, u.phone, u.language, u.created_at, u.erased_at,"
@@ -63,4 +64,13 @@ def user_of(row: Row) -> User:
         has_password=row["has_password"],
         email_pending=row["email_pending"],
         driver=driver,
+    )
+
+
+def erased_users_have_no(what: str, table: str) -> Invariant:
+    return Invariant(
+        name=f"erased users have no {what}",
+        sentence=f"No row of an erased user is in the table {table}.",
+        query=f"SELECT t.user_id FROM {table} t JOIN users u ON u.id = t.user_id"  # noqa: S608 - our own
+        " WHERE u.erased_at IS NOT NULL",
     )

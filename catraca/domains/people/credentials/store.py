@@ -5,8 +5,9 @@ from datetime import datetime, timedelta
 
 from catraca.domains.people.credentials.model import ADDRESS_MEMORY, Login
 from catraca.domains.people.model import UserId
+from catraca.domains.people.store import erased_users_have_no
 from catraca.platform.database import Db, Row
-from catraca.platform.database.invariants import ConstraintHeld, Invariant, Rule
+from catraca.platform.database.invariants import ConstraintHeld, Rule
 from catraca.platform.database.retention import PRUNED_AT_ONCE, prune_rows
 
 
@@ -180,16 +181,6 @@ INVARIANTS: tuple[Rule, ...] = (
         constraint="one_unused_password_link_a_user",
         definition=("(user_id) WHERE (used_at IS NULL)",),
     ),
-    Invariant(
-        name="erased users have no password links",
-        sentence="The password links of an erased user are deleted.",
-        query="SELECT l.user_id FROM password_links l JOIN users u ON u.id = l.user_id"
-        " WHERE u.erased_at IS NOT NULL",
-    ),
-    Invariant(
-        name="erased users have no sign-in addresses",
-        sentence="The addresses from which an erased user signed in are deleted.",
-        query="SELECT a.user_id FROM sign_in_addresses a JOIN users u ON u.id = a.user_id"
-        " WHERE u.erased_at IS NOT NULL",
-    ),
+    erased_users_have_no("password links", "password_links"),
+    erased_users_have_no("sign-in addresses", "sign_in_addresses"),
 )

@@ -8,8 +8,9 @@ import asyncpg
 from catraca.domains.people.email_changes.errors import EmailTaken
 from catraca.domains.people.email_changes.model import EmailChange
 from catraca.domains.people.model import UserId
+from catraca.domains.people.store import erased_users_have_no
 from catraca.platform.database import Db, Row
-from catraca.platform.database.invariants import ConstraintHeld, Invariant, Rule
+from catraca.platform.database.invariants import ConstraintHeld, Rule
 from catraca.platform.database.retention import prune_rows
 from catraca.platform.lines import fold_email
 
@@ -101,10 +102,5 @@ INVARIANTS: tuple[Rule, ...] = (
         constraint="email_codes_have_few_tries",
         definition=("tries >= 0", "tries <= 5"),
     ),
-    Invariant(
-        name="erased users have no e-mail change",
-        sentence="The pending e-mail change of an erased user is deleted.",
-        query="SELECT c.user_id FROM email_changes c JOIN users u ON u.id = c.user_id"
-        " WHERE u.erased_at IS NOT NULL",
-    ),
+    erased_users_have_no("e-mail change", "email_changes"),
 )

@@ -5,8 +5,9 @@ from datetime import timedelta
 
 from catraca.domains.people.model import UserId
 from catraca.domains.people.second_factor.model import BEGUN_LIFETIME, Factor
+from catraca.domains.people.store import erased_users_have_no
 from catraca.platform.database import Db
-from catraca.platform.database.invariants import ConstraintHeld, Invariant, Rule
+from catraca.platform.database.invariants import ConstraintHeld, Rule
 from catraca.platform.database.retention import prune_rows
 
 
@@ -100,12 +101,7 @@ async def prune_begun_factors(db: Db) -> int:
 
 
 INVARIANTS: tuple[Rule, ...] = (
-    Invariant(
-        name="erased users have no second factor",
-        sentence="The second factor of an erased user is deleted, with its recovery codes.",
-        query="SELECT f.user_id FROM second_factors f JOIN users u ON u.id = f.user_id"
-        " WHERE u.erased_at IS NOT NULL",
-    ),
+    erased_users_have_no("second factor", "second_factors"),
     ConstraintHeld(
         name="recovery codes belong to a second factor",
         sentence="Recovery codes are deleted with their second factor.",
