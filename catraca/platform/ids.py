@@ -13,15 +13,29 @@ _last_tick = 0
 
 def new_id() -> UUID:
     """A new UUIDv7, greater than every id that this process has made."""
+    return new_ids(1)[0]
+
+
+def new_ids(count: int) -> list[UUID]:
+    """As many new ids, rising, in less time than one by one."""
     global _last_tick
     # 48 bits of milliseconds, then 12 bits of the millisecond's fraction: one tick is about 244 ns.
     nanoseconds = time.time_ns()
     tick = (nanoseconds // 1_000_000 << 12) | (nanoseconds % 1_000_000 * 4096 // 1_000_000)
     with _lock:
         # A clock set back or two calls within a tick must not break the order.
-        tick = _last_tick = max(tick, _last_tick + 1)
-    random_bits = int.from_bytes(os.urandom(8)) >> 2
-    return UUID(int=(tick >> 12) << 80 | 0x7 << 76 | (tick & 0xFFF) << 64 | 0b10 << 62 | random_bits)
+        tick = max(tick, _last_tick + 1)
+        _last_tick = tick + count - 1
+    random_bytes = os.urandom(8 * count)
+    return [
+        _id_at(tick + number, int.from_bytes(random_bytes[8 * number : 8 * number + 8]))
+        for number in range(count)
+    ]
+
+
+def _id_at(tick: int, random_bits: int) -> UUID:
+    parts = (tick >> 12) << 80 | 0x7 << 76 | (tick & 0xFFF) << 64 | 0b10 << 62 | random_bits >> 2
+    return UUID(int=parts)
 
 
 def new_token() -> str:

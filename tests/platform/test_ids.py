@@ -8,7 +8,7 @@ from uuid import RFC_4122, UUID
 import pytest
 
 from catraca.platform import ids
-from catraca.platform.ids import new_id
+from catraca.platform.ids import new_id, new_ids
 
 
 def milliseconds_of(id_: UUID) -> int:
@@ -33,6 +33,13 @@ def test_hundred_thousand_ids_are_ordered_also_as_text() -> None:
     assert all(first < second for first, second in pairwise(made))
     texts = [str(id_) for id_ in made]
     assert texts == sorted(texts)
+
+
+def test_ids_made_together_are_distinct_and_in_order() -> None:
+    made = [new_id(), *new_ids(1000), new_id(), *new_ids(2)]
+    assert all(first < second for first, second in pairwise(made))
+    assert len({id_.int & 2**62 - 1 for id_ in made}) == len(made)
+    assert new_ids(0) == []
 
 
 def test_threads_share_one_order() -> None:

@@ -8,7 +8,7 @@ import msgspec
 import structlog
 
 from catraca.platform.database import Db
-from catraca.platform.ids import new_id
+from catraca.platform.ids import new_ids
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ async def insert_entries(db: Db, entries: Sequence[Entry]) -> None:
         "INSERT INTO audit_log (id, actor_id, action, subject_kind, subject_id, data, request_id)"
         " SELECT * FROM"
         " unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::jsonb[], $7::text[])",
-        [new_id() for _ in entries],
+        new_ids(len(entries)),
         [entry.actor_id for entry in entries],
         [entry.action for entry in entries],
         [entry.subject_kind for entry in entries],

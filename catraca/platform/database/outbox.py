@@ -21,7 +21,7 @@ from catraca.platform.database import Db, Row
 from catraca.platform.database.retention import prune_rows
 from catraca.platform.erasure import rounded_places
 from catraca.platform.event import Event, encode, key_of
-from catraca.platform.ids import new_id
+from catraca.platform.ids import new_ids
 
 WAKE_TOPIC = "outbox"
 FIRST_AGGREGATE = UUID(int=0)
@@ -59,7 +59,7 @@ async def record_traced(db: Db, traced: Sequence[tuple[Event, str | None]]) -> N
         " SELECT id, aggregate_id, seq, exchange, routing_key,"
         "        (left(headers, -1) || ',\"seq\":' || seq || '}')::json, body"
         " FROM numbered ORDER BY place",
-        [new_id() for _ in events],
+        new_ids(len(events)),
         [event.aggregate_id for event in events],
         [event.exchange for event in events],
         [key_of(type(event)) for event in events],
