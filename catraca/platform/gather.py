@@ -59,6 +59,9 @@ class Gather(Generic[K, V]):
             while self._waiting:
                 if batch := self._next_batch():
                     await self._make_call(batch)
+                    if len(batch) > 1:
+                        # Those that were answered run now, and what they ask next goes into the next call.
+                        await asyncio.sleep(0)
         finally:
             self._calls = None
             for _, answer in self._waiting:  # only if this task was canceled, as at the loop's end

@@ -55,6 +55,23 @@ async def test_questions_during_a_call_go_together_into_the_next() -> None:
     assert calls.made == [[1], [2, 3, 4]]
 
 
+async def test_callers_that_ask_again_join_those_that_wait() -> None:
+    calls = Calls()
+    gather = Gather(calls.run)
+
+    async def ask_twice(question: int) -> None:
+        await gather.ask(question)
+        await gather.ask(question)
+
+    twice = [asyncio.create_task(ask_twice(question)) for question in (1, 2)]
+    await settle()
+    later = await asked(gather, 3)
+    for _ in range(3):
+        calls.go.release()
+    await asyncio.gather(*twice, *later)
+    assert calls.made == [[1, 2], [3, 1, 2]]
+
+
 async def test_call_takes_at_most_its_limit() -> None:
     calls = Calls(released=9)
     gather = Gather(calls.run, most=2)
