@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 
 import structlog
 
+from catraca.platform.clock import monotonic_seconds
 from catraca.platform.errors import Refusal
 
 K = TypeVar("K")
@@ -27,6 +28,8 @@ class Gather(Generic[K, V]):
     `apart`: questions for which it returns the same value go into different calls, in their order.
     `tries_alone`: if a call fails, each of its questions is asked again by itself, at most so many times,
     and so fails only for its own cause. A refusal (such as `Busy`) is raised to every caller at once.
+    `pace_seconds`: calls begin at least this long after each other. Questions wait a little longer, and more
+    of them share a call; after a pause, a question does not wait.
     """
 
     def __init__(
@@ -37,12 +40,15 @@ class Gather(Generic[K, V]):
         same: Callable[[K], Hashable] | None = None,
         apart: Callable[[K], Hashable] | None = None,
         tries_alone: int = 0,
+        pace_seconds: float = 0.0,
     ) -> None:
         self._run = run
         self._most = most
         self._same = same
         self._apart = apart
         self._tries_alone = tries_alone
+        self._pace_seconds = pace_seconds
+        self._next_call_at = 0.0
         self._waiting: deque[tuple[K, asyncio.Future[V]]] = deque()
         self._calls: asyncio.Task[None] | None = None
 
@@ -57,6 +63,7 @@ class Gather(Generic[K, V]):
     async def _make_calls(self) -> None:
         try:
             while self._waiting:
+                await self._keep_pace()
                 if batch := self._next_batch():
                     await self._make_call(batch)
                     if len(batch) > 1:
@@ -67,6 +74,12 @@ class Gather(Generic[K, V]):
             for _, answer in self._waiting:  # only if this task was canceled, as at the loop's end
                 answer.cancel()
             self._waiting.clear()
+
+    async def _keep_pace(self) -> None:
+        early_seconds = self._next_call_at - monotonic_seconds()
+        if early_seconds > 0:
+            await asyncio.sleep(early_seconds)
+        self._next_call_at = monotonic_seconds() + self._pace_seconds
 
     def _next_batch(self) -> "list[_Entry[K, V]]":
         batch: dict[Hashable, _Entry[K, V]] = {}

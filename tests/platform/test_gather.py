@@ -72,6 +72,16 @@ async def test_callers_that_ask_again_join_those_that_wait() -> None:
     assert calls.made == [[1, 2], [3, 1, 2]]
 
 
+async def test_questions_that_wait_for_the_pace_share_a_call() -> None:
+    calls = Calls(released=9)
+    gather = Gather(calls.run, pace_seconds=0.5)
+    await asyncio.gather(*await asked(gather, 1))
+    later = [*await asked(gather, 2), *await asked(gather, 3)]
+    assert calls.made == [[1]]
+    await asyncio.gather(*later)
+    assert calls.made == [[1], [2, 3]]
+
+
 async def test_call_takes_at_most_its_limit() -> None:
     calls = Calls(released=9)
     gather = Gather(calls.run, most=2)
