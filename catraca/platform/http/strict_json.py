@@ -14,8 +14,8 @@ from catraca.platform.errors import BodyMalformed, MediaTypeUnsupported
 MAX_DEPTH = 32
 MAX_NUMBER = {int: 2**63 - 1, float: sys.float_info.max, bool: 1}
 
-# Only bodies with these need the slow inspection, and few have them: escaped characters, many digits, large
-# exponents.
+# Only values of bodies with these need an inspection, and few have them: escaped characters, many digits,
+# large exponents.
 _SUSPECT = re.compile(rb"\\u|\d{16}|[eE]\+?\d{3}")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -79,8 +79,9 @@ def parse_json(body: bytes) -> Any:
         raise BodyMalformed(reason="not_json", position=error.pos) from None  # the error quotes the body
     except ValueError as error:
         raise BodyMalformed(reason="number_too_large") from error
-    if _SUSPECT.search(body) or body.count(b"{") + body.count(b"[") > MAX_DEPTH:
-        _inspect(value)
+    is_suspect = _SUSPECT.search(body) is not None
+    if is_suspect or body.count(b"{") + body.count(b"[") > MAX_DEPTH:
+        _inspect(value, scalars=is_suspect)
     return value
 
 
@@ -95,7 +96,7 @@ def _no_constant(_: str) -> Any:
     raise BodyMalformed(reason="number_not_finite")
 
 
-def _inspect(value: Any) -> None:
+def _inspect(value: Any, *, scalars: bool) -> None:
     level, depth = [value], 0
     while level:
         depth += 1
@@ -108,7 +109,7 @@ def _inspect(value: Any) -> None:
                 below.extend(item.values())  # pyright: ignore[reportUnknownArgumentType]
             elif isinstance(item, list):
                 below.extend(item)  # pyright: ignore[reportUnknownArgumentType]
-            else:
+            elif scalars:
                 _inspect_scalar(item)
         level = below
 
