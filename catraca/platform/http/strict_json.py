@@ -70,7 +70,7 @@ def is_plain_json(headers: Headers) -> bool:
 def parse_json(body: bytes) -> Any:
     """The value in `body`. Raises `BodyMalformed` with a reason, without quoting the body."""
     try:
-        value = json.loads(body.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_no_constant)
+        value = _DECODER.decode(body.decode("utf-8"))
     except RecursionError as error:
         raise BodyMalformed(reason="nested_too_deeply") from error
     except UnicodeDecodeError as error:
@@ -94,6 +94,9 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_constant(_: str) -> Any:
     raise BodyMalformed(reason="number_not_finite")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant)
 
 
 def _inspect(value: Any, *, scalars: bool) -> None:
