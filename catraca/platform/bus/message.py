@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
 from typing import Self
 from uuid import UUID
 
 import msgspec
+from msgspec.structs import replace
 
 
 class Headers(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -28,28 +28,26 @@ class Headers(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
+class Message(msgspec.Struct, frozen=True, kw_only=True):
     """`id` is the id of the event; consumers ignore repeats by it."""
 
     id: UUID
     exchange: str
     key: str
     body: bytes
-    headers: Headers = field(default_factory=Headers)
+    headers: Headers = msgspec.field(default_factory=Headers)
     # Only to this queue, instead of all queues bound to the key.
     queue: str | None = None
 
     def with_headers(self, **changes: object) -> Self:
-        return replace(self, headers=msgspec.structs.replace(self.headers, **changes))
+        return replace(self, headers=replace(self.headers, **changes))
 
     def again(self, reason: str) -> Self:
         """The same message, for one more retry."""
         return self.with_headers(retries=self.headers.retries + 1, retry_reason=reason)
 
 
-@dataclass(slots=True, eq=False, kw_only=True)
-class Delivery:
+class Delivery(msgspec.Struct, eq=False, kw_only=True):
     """A message that a consumer holds until it is done, retried, dead-lettered or given back."""
 
     queue: str

@@ -2,12 +2,12 @@
 
 import random
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
 import aiormq
 import pytest
+from msgspec.structs import replace
 
 from catraca.domains.analytics.handlers import EVENTS
 from catraca.domains.analytics.model import by_hour, cell_of, fact_of, name_of, region_of

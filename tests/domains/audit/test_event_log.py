@@ -2,13 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from typing import Any
 from uuid import UUID, uuid4
 
 import httpx
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from catraca.domains.audit.store import read_entries_about
 from catraca.events import EVENTS
@@ -68,7 +68,7 @@ async def sent_about(parts: Parts, user_id: UUID) -> Message:
             return await db.fetchrow("SELECT * FROM outbox_sent WHERE aggregate_id = $1", user_id)
 
     row = await until(sent_row)
-    headers = msgspec.structs.replace(msgspec.json.decode(row["headers"], type=Headers), seq=row["seq"])
+    headers = replace(msgspec.json.decode(row["headers"], type=Headers), seq=row["seq"])
     return Message(
         id=row["id"],
         exchange=row["exchange"],

@@ -1,10 +1,10 @@
 """Events that are repeated, late, reordered or of an earlier round make no second offer."""
 
-from dataclasses import replace
 from uuid import UUID, uuid4
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from catraca.events import (
     DriverAccepted,

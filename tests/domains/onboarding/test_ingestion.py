@@ -1,7 +1,6 @@
 """Messages published to the queue: each becomes a user, a rejection or a dead letter on its own."""
 
 from collections import Counter
-from dataclasses import replace
 from uuid import uuid4
 
 import aiormq
@@ -75,7 +74,7 @@ async def test_repeated_sign_up_adds_one_user(harness: SignUpHarness) -> None:
     one, other = uuid4(), uuid4()
     again = valid_message(one)
     # The same message, and the same body in another message.
-    await harness.put(again, again, replace(again, id=uuid4()), valid_message(other))
+    await harness.put(again, again, msgspec.structs.replace(again, id=uuid4()), valid_message(other))
     await harness.ingested(one, other)
     # The same message again, and another body with the same id.
     await harness.put(again, valid_message(one, name="Rui"))

@@ -1,10 +1,10 @@
 """A message for one queue only, as a replayed dead letter is, on every bus."""
 
-from dataclasses import replace
 from uuid import UUID, uuid4
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from catraca.platform.bus import Headers, Message, Queue, QueueFull, Unroutable
 from catraca.platform.ids import new_id

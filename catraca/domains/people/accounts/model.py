@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypedDict
 
+import msgspec
+
 from catraca.domains.people.model import Role, UserId
 from catraca.platform.lines import Malformed
 from catraca.platform.texts import DEFAULT_LANGUAGE, Language
@@ -12,8 +14,7 @@ from catraca.platform.texts import DEFAULT_LANGUAGE, Language
 PHONE_PATTERN = r"^\+[1-9][0-9]{6,14}$"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewUser:
+class NewUser(msgspec.Struct, frozen=True, kw_only=True):
     """A user who is inserted with name and e-mail: by sign-up, or for the demo."""
 
     id: UserId

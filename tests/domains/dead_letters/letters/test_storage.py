@@ -1,11 +1,11 @@
 """Storage, counts and retention of dead letters."""
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from catraca.domains.dead_letters import ReplayTargets
 from catraca.domains.dead_letters.letters.store import count_waiting

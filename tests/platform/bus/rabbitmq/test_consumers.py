@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import replace
 
 import aiormq
+import msgspec
 import pytest
 from aiormq.abc import AbstractChannel
 from aiormq.channel import Channel
@@ -135,7 +136,7 @@ async def test_a_lost_connection_redelivers_all_held_messages(world: World, brok
     await until(lambda: _is_empty(channel, "retry_200ms"))
     await connection.close()
     last = world.message()
-    await bus.publish([last, replace(last, exchange=world.dlx)])
+    await bus.publish([last, msgspec.structs.replace(last, exchange=world.dlx)])
     assert [one.message.id for one in await take(first, 1)] == [last.id]
     assert [one.message.id for one in await take(letters, 1)] == [last.id]
 

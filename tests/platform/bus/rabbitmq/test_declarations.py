@@ -4,6 +4,7 @@ import asyncio
 import re
 from dataclasses import replace
 
+import msgspec
 import pytest
 from aiormq.channel import Channel
 
@@ -88,7 +89,7 @@ async def test_a_queue_without_dead_letters_keeps_returned_messages(
 ) -> None:
     bus = world.bus(delivery_limit=1)
     subscription = await world.subscribe(bus, world.letters)
-    letter = replace(world.message(), exchange=world.dlx)
+    letter = msgspec.structs.replace(world.message(), exchange=world.dlx)
     assert await bus.publish([letter]) == [None]
 
     for _ in range(25):  # newer brokers drop a message after 20 deliveries by default

@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import replace
 from functools import partial
 
+import msgspec
 import pytest
 
 from catraca.platform.bus import BusAway, QueueFull, Unroutable
@@ -42,7 +43,7 @@ async def test_message_arrives_unchanged(world: World) -> None:
 
 async def test_an_unroutable_message_harms_no_other(world: World) -> None:
     bus = world.bus()
-    nowhere = replace(world.message(), exchange="nowhere")
+    nowhere = msgspec.structs.replace(world.message(), exchange="nowhere")
     too_long = world.message("ride." + "r" * 300)
 
     unknown, unsendable, sent = await bus.publish([nowhere, too_long, world.message()])
@@ -90,7 +91,7 @@ async def test_more_messages_than_the_in_flight_limit_are_confirmed(world: World
 async def test_full_queue_refuses_and_blocks_no_other_queue(world: World) -> None:
     short = replace(world.first, max_length=5)
     bus = world.bus(queues=(short, world.letters))
-    elsewhere = replace(world.message(), exchange=world.dlx)
+    elsewhere = msgspec.structs.replace(world.message(), exchange=world.dlx)
 
     outcomes = await bus.publish([world.message() for _ in range(400)])
 

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 from aiormq.channel import Channel
 
@@ -68,7 +69,10 @@ async def test_own_retry_queue_is_durable_and_returns_to_its_queue(world: World)
 
 async def test_a_changed_delay_is_a_new_queue_and_the_old_one_drains(world: World, stranger: Channel) -> None:
     """The queues of sign-ups with two settings, one after the other, on one broker."""
-    early, late = (replace(world.message(), exchange=SIGN_UP_EXCHANGE, key=SIGN_UP_QUEUE) for _ in range(2))
+    early, late = (
+        msgspec.structs.replace(world.message(), exchange=SIGN_UP_EXCHANGE, key=SIGN_UP_QUEUE)
+        for _ in range(2)
+    )
     bus, queue = sign_ups(world, retry_ttl_ms=1000)
     subscription = await world.subscribe(bus, queue)
     assert await bus.publish([early]) == [None]
