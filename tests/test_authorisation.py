@@ -438,6 +438,8 @@ OFFERED = an_offered_ride
 ACCEPTED = driven()
 ARRIVING = driven("arrive")
 STARTED = driven("arrive", "start")
+COMPLETED = driven("arrive", "start", "complete")
+PAID_RIDE = driven("arrive", "start", "complete", "charge/cash")
 TO_END, FLAGGED = a_ride_to_end, a_flag
 
 UPGRADE = {
@@ -507,6 +509,8 @@ CASES = [
     Case(f"POST {RIDE}/complete",                 401,      403,  404,   200,      403, STARTED, "driver"),
     Case(f"POST {RIDE}/cancel",                   401,      404,  404,   200,      200, an_own_ride),
     Case(f"POST {RIDE}/end",                      401,      403,  403,   403,      200, TO_END, "driver"),
+    Case(f"GET {RIDE}/charge",                    401,      404,  404,   200,      200, PAID_RIDE, "driver"),
+    Case(f"POST {RIDE}/charge/cash",              401,      403,  404,   200,      403, COMPLETED, "driver"),
     Case("GET /v1/ride-flags",                    401,      403,  403,   403,      200),
     Case("POST /v1/ride-flags/{flag_id}/review",  401,      403,  403,   403,      200, FLAGGED, "driver"),
     Case(f"GET {RIDE}/attempts",                  401,      403,  403,   403,      200, an_own_ride),

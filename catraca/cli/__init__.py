@@ -10,6 +10,7 @@ from catraca.cli.dead_letters import app as dead_letters
 from catraca.cli.demo import demo
 from catraca.cli.doctor import doctor
 from catraca.cli.events import events
+from catraca.cli.ledger import app as ledger
 from catraca.cli.migrate import migrate
 from catraca.cli.rides import app as rides
 from catraca.cli.scheduling import app as scheduling
@@ -34,6 +35,7 @@ for command in (up, demo, serve, migrate, token, doctor, events, audit, version)
     app.command()(command)
 app.add_typer(communities, name="communities")
 app.add_typer(dead_letters, name="dead-letters")
+app.add_typer(ledger, name="ledger")
 app.add_typer(rides, name="rides")
 app.add_typer(scheduling, name="scheduling")
 app.add_typer(users, name="users")

@@ -63,7 +63,8 @@ class Screen:
         working = sum(tally.drivers.values())
         return (
             f"The city: {tally.requested} rides requested, {tally.matched} matched ({self._match_times()}),"
-            f" {tally.completed} completed, {tally.canceled} canceled, {tally.unserved} without a driver;"
+            f" {tally.completed} completed, {tally.paid} paid, {tally.canceled} canceled,"
+            f" {tally.unserved} without a driver;"
             f" {tally.in_communities} in communities; {tally.appointments['booked']} appointments;"
             f" {working} of {self._drivers} drivers at work ({_counted(tally.drivers)});"
             f" {tally.messages.total()} messages, {tally.refusals.total()} refusals,"
@@ -83,6 +84,7 @@ class Screen:
             ("rides requested", tally.requested, ""),
             ("matched", tally.matched, self._match_times()),
             ("completed", tally.completed, ""),
+            ("paid in cash", tally.paid, ""),
             ("canceled", tally.canceled, ""),
             ("without a driver", tally.unserved, ""),
             ("trips shared", tally.shared, ""),

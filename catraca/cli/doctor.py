@@ -52,16 +52,24 @@ def doctor(
     if as_json:
         _print_json(sound, findings, verdicts if invariants else None)
     else:
-        _print(findings, verdicts)
+        _print_findings(findings)
+        print_verdicts(verdicts)
     raise typer.Exit(0 if sound else FAILED)
 
 
-def _print(findings: Sequence["Finding"], verdicts: Sequence["Verdict"]) -> None:
+def _print_findings(findings: Sequence["Finding"]) -> None:
     from rich.console import Console
 
     console = Console(highlight=False)
     for finding in findings:
         _print_line(console, finding.verdict, finding.name, [finding.found], finding.remedy)
+
+
+def print_verdicts(verdicts: Sequence["Verdict"]) -> None:
+    """Print each rule with its state, and what breaks it."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
     for verdict in verdicts:
         rule = verdict.rule
         name = rule.name if rule.number is None else f"{rule.number}. {rule.name}"
@@ -88,14 +96,18 @@ def _print_json(sound: bool, findings: Sequence["Finding"], verdicts: "Sequence[
 
     document: dict[str, Any] = {"ok": sound, "checks": [asdict(finding) for finding in findings]}
     if verdicts is not None:
-        document["invariants"] = [
-            {
-                "number": verdict.rule.number,
-                "name": verdict.rule.name,
-                "sentence": verdict.rule.sentence,
-                "state": verdict.state,
-                "found": verdict.found,
-            }
-            for verdict in verdicts
-        ]
+        document["invariants"] = verdicts_for_json(verdicts)
     typer.echo(json.dumps(document, indent=2))
+
+
+def verdicts_for_json(verdicts: Sequence["Verdict"]) -> list[dict[str, Any]]:
+    return [
+        {
+            "number": verdict.rule.number,
+            "name": verdict.rule.name,
+            "sentence": verdict.rule.sentence,
+            "state": verdict.state,
+            "found": verdict.found,
+        }
+        for verdict in verdicts
+    ]

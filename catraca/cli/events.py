@@ -68,7 +68,7 @@ def _print_table() -> None:
     for heading in ("event", "meaning", "from", "to"):
         table.add_column(heading, overflow="fold", no_wrap=heading == "event")
     for entry in catalogue():
-        queues = [f"{one.name}: {one.role}{' (planned)' if one.planned else ''}" for one in entry.queues]
+        queues = [f"{one.name}: {one.role}" for one in entry.queues]
         cells = [f"{entry.key}\n({entry.exchange})", entry.says, entry.publishers, queues]
         table.add_row(*(escape(cell if isinstance(cell, str) else "\n".join(cell)) for cell in cells))
     Console(highlight=False).print(table)

@@ -61,6 +61,18 @@ class Ride(msgspec.Struct, frozen=True, kw_only=True):
     offer_expires_at: datetime | None = None
 
 
+class Charge(msgspec.Struct, frozen=True, kw_only=True):
+    charge_id: UUID
+    ride_id: UUID
+    status: str
+    amount_cents: int
+    currency: str
+    commission_cents: int | None = None
+    opened_at: datetime
+    expires_at: datetime
+    updated_at: datetime
+
+
 class RidePage(msgspec.Struct, frozen=True, kw_only=True):
     rides: list[Ride]
     next: UUID | None = None

@@ -5,7 +5,7 @@ from typing import Final
 from uuid import UUID
 
 from catraca.client.http import Http, without_none
-from catraca.client.models import Accepted, Offer, Offers, Quote, Ride, RidePage
+from catraca.client.models import Accepted, Charge, Offer, Offers, Quote, Ride, RidePage
 
 
 class Rides:
@@ -89,6 +89,14 @@ class Rides:
         """As its driver: the trip ends. A ride without a destination needs `distance_meters`."""
         body = without_none({"distance_meters": distance_meters})
         return await self._http.request("POST", f"/v1/rides/{ride_id}/complete", Ride, body=body)
+
+    async def charge(self, ride_id: UUID) -> Charge:
+        """The charge of a ride, from a moment after its completion."""
+        return await self._http.request("GET", f"/v1/rides/{ride_id}/charge", Charge)
+
+    async def confirm_cash(self, ride_id: UUID) -> Charge:
+        """As its driver: the passenger has paid the fare in cash."""
+        return await self._http.request("POST", f"/v1/rides/{ride_id}/charge/cash", Charge)
 
     async def cancel(self, ride_id: UUID, reason: str, *, note: str | None = None) -> Ride:
         """Cancel the ride; if its driver cancels, the search for another driver starts."""

@@ -85,7 +85,6 @@ def _queue_channels(entries: Sequence[Entry]) -> dict[str, Any]:
                     "bindingVersion": BINDING_VERSION,
                 }
             },
-            **({"x-planned": True} if queue.planned else {}),
         }
         for entry in entries
         for queue in entry.queues
@@ -124,7 +123,6 @@ def _receives(entries: Sequence[Entry]) -> dict[str, Any]:
                 {"$ref": f"#/channels/{queue.name}/messages/{one.kind.__name__}"}
                 for one in _reaching(queue.name, entries)
             ],
-            **({"x-planned": True} if queue.planned else {}),
         }
         for entry in entries
         for queue in entry.queues

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar, cast
 from uuid import UUID
@@ -10,7 +10,7 @@ from uuid import UUID
 import msgspec
 from msgspec import inspect as types
 
-from catraca.events import EVENTS, SIGN_UP_QUEUE, TOPOLOGY
+from catraca.events import EVENTS, TOPOLOGY
 from catraca.events.publishers import publishers_of
 from catraca.platform.bus.topology import Queue, Topology
 from catraca.platform.event import Event, encode, key_of
@@ -36,7 +36,6 @@ class Entry:
     says: str
     fields: Sequence[Field]
     publishers: Sequence[str]
-    # Planned queues too; see `queue.planned`.
     queues: Sequence[Queue]
     example: bytes
 
@@ -44,17 +43,6 @@ class Entry:
 def catalogue(events: Iterable[type[Event]] = EVENTS, topology: Topology = TOPOLOGY) -> list[Entry]:
     """One entry per event, ordered by key."""
     return sorted((_entry(kind, topology) for kind in events), key=lambda entry: entry.key)
-
-
-def unpublished(
-    events: Iterable[type[Event]] = EVENTS, topology: Topology = TOPOLOGY
-) -> dict[str, list[str]]:
-    """The keys of each exchange that are not published yet."""
-    # Sign-ups and dead letters are published as they came; they are not events.
-    others = {SIGN_UP_QUEUE, *(queue.dead_letter_key for queue in topology.queues)}
-    published = others | {key_of(kind) for kind in events}
-    left = {name: [key for key in keys if key not in published] for name, keys in topology.exchanges.items()}
-    return {name: keys for name, keys in left.items() if keys}
 
 
 def _entry(kind: type[Event], topology: Topology) -> Entry:
@@ -66,15 +54,9 @@ def _entry(kind: type[Event], topology: Topology) -> Entry:
         says=says_of(kind),
         fields=[Field("event_type", f'"{key}"', "The routing key."), *fields_of(kind, about=kind.about)],
         publishers=publishers_of(kind),
-        queues=_reached(topology, kind.exchange, key),
+        queues=topology.route(kind.exchange, key),
         example=encode(example_of(kind)),
     )
-
-
-def _reached(topology: Topology, exchange: str, key: str) -> list[Queue]:
-    """Routes like the bus, but includes planned queues."""
-    whole = replace(topology, queues=tuple(replace(queue, planned=False) for queue in topology.queues))
-    return [topology.queue(queue.name) for queue in whole.route(exchange, key)]
 
 
 def says_of(kind: type[msgspec.Struct]) -> str:

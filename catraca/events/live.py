@@ -151,6 +151,26 @@ class CompletedNotice(RideNotice, frozen=True, kw_only=True):
     completed_at: Annotated[datetime, Meta(description="Time of the event.")]
 
 
+class PaidNotice(RideNotice, frozen=True, kw_only=True):
+    """The fare of the ride is paid."""
+
+    type = "ride.paid"
+    to = "passenger and driver"
+
+    fare_cents: FareCents
+    paid_at: Annotated[datetime, Meta(description="Time of the payment.")]
+
+
+class PaymentExpiredNotice(RideNotice, frozen=True, kw_only=True):
+    """The fare was not paid in time. It can still be paid."""
+
+    type = "ride.payment_expired"
+    to = "passenger and driver"
+
+    fare_cents: FareCents
+    expired_at: Annotated[datetime, Meta(description="Time of the event.")]
+
+
 class CancelledNotice(RideNotice, frozen=True, kw_only=True):
     """The ride was canceled."""
 
@@ -290,6 +310,8 @@ NOTICES: tuple[type[Notice], ...] = (
     ArrivingNotice,
     StartedNotice,
     CompletedNotice,
+    PaidNotice,
+    PaymentExpiredNotice,
     CancelledNotice,
     ReassigningNotice,
     OfferCanceledNotice,

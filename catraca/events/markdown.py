@@ -6,7 +6,7 @@ import msgspec
 
 from catraca.events import TOPOLOGY
 from catraca.events.asyncapi import header_fields
-from catraca.events.catalogue import Entry, catalogue, example_of, fields_of, says_of, unpublished
+from catraca.events.catalogue import Entry, catalogue, example_of, fields_of, says_of
 from catraca.events.live import NOTICES, Notice
 from catraca.platform.bus.topology import Queue
 
@@ -21,17 +21,12 @@ An event is published if and only if its change has committed: after the earlier
 (`x-seq`), to every queue bound to its key. It may arrive more than once; Catraca's own consumers apply it
 once. A new optional field may be added at any time; a field that changes its meaning raises `x-version`.
 """
-PLANNED = """\
-The consumer of a planned queue does not exist yet: the queue is neither declared nor filled. `*` stands for
-one word.
-"""
+PATTERNS = "`*` stands for one word.\n"
 
 
 def page() -> str:
     """The index of all events, notifications, headers and queues."""
-    return "\n".join(
-        [OPENING, _index(catalogue()), _notices(), _headers(), _queues(TOPOLOGY.queues), _planned_keys()]
-    )
+    return "\n".join([OPENING, _index(catalogue()), _notices(), _headers(), _queues(TOPOLOGY.queues)])
 
 
 def details(key: str) -> str:
@@ -48,7 +43,7 @@ def _index(entries: Sequence[Entry]) -> str:
 def _section(entry: Entry) -> str:
     example = msgspec.json.format(entry.example, indent=2).decode()
     publishers, version = " and ".join(entry.publishers), entry.kind.version
-    queues = [(f"`{one.name}`", _role(one), one.does) for one in entry.queues]
+    queues = [(f"`{one.name}`", one.role, one.does) for one in entry.queues]
     return "\n".join(
         [
             f"## {entry.key}\n",
@@ -82,10 +77,6 @@ def _notice(kind: type[Notice]) -> str:
     )
 
 
-def _role(queue: Queue) -> str:
-    return f"{queue.role} (planned)" if queue.planned else queue.role
-
-
 def _headers() -> str:
     rows = [(f"`{field.name}`", field.type, field.says) for field in header_fields()]
     words = "Each message has the event's id as `message_id`, and those of these headers that apply:\n"
@@ -93,17 +84,8 @@ def _headers() -> str:
 
 
 def _queues(queues: Sequence[Queue]) -> str:
-    rows = [(f"`{q.name}`", " ".join(f"`{bind}`" for bind in q.binds), _role(q), q.does) for q in queues]
-    return "\n".join(["## Queues\n", PLANNED, _table(("queue", "bound to", "role", "does"), rows)])
-
-
-def _planned_keys() -> str:
-    rows = [
-        (f"`{exchange}`", " ".join(f"`{key}`" for key in keys)) for exchange, keys in unpublished().items()
-    ]
-    return "\n".join(
-        ["## Keys that are planned\n", _table(("exchange", "keys that are not published yet"), rows)]
-    )
+    rows = [(f"`{q.name}`", " ".join(f"`{bind}`" for bind in q.binds), q.role, q.does) for q in queues]
+    return "\n".join(["## Queues\n", PATTERNS, _table(("queue", "bound to", "role", "does"), rows)])
 
 
 def _table(heading: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

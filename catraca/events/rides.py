@@ -109,6 +109,24 @@ class RideCompleted(RideEvent, frozen=True, kw_only=True, tag="ride.completed"):
     completed_at: Annotated[datetime, Meta(description="Time of completion.")]
 
 
+class RidePaid(RideEvent, frozen=True, kw_only=True, tag="ride.paid"):
+    """The fare of the ride is paid."""
+
+    rider_id: RiderId
+    driver_id: DriverId
+    fare_cents: FareCents
+    paid_at: Annotated[datetime, Meta(description="Time of the payment.")]
+
+
+class RidePaymentExpired(RideEvent, frozen=True, kw_only=True, tag="ride.payment_expired"):
+    """The fare was not paid in time. It can still be paid."""
+
+    rider_id: RiderId
+    driver_id: DriverId
+    fare_cents: FareCents
+    expired_at: Annotated[datetime, Meta(description="Time of the event.")]
+
+
 class RideCancelled(RideEvent, frozen=True, kw_only=True, tag="ride.cancelled"):
     """The ride was canceled, or its search ended without a driver."""
 

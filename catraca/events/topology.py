@@ -1,6 +1,5 @@
 """Which exchange carries which keys, which queue gets them, and which role consumes it.
 
-The consumer of a queue marked `planned` does not exist yet, so the queue is neither declared nor filled.
 Start-up refuses a topology that would lose messages (`platform/bus/topology.py`).
 """
 
@@ -64,6 +63,7 @@ EXCHANGES = {
         "appointment.reminder_due",
         "appointment.slot_offered",
     ),
+    "billing.events": ("charge.opened", "charge.paid", "charge.expired"),
     "analytics.events": ("analytics.matches_failing",),
     "notifications.events": ("notification.push_due",),
     SIGN_UP_EXCHANGE: (SIGN_UP_QUEUE,),
@@ -190,8 +190,7 @@ HOUSEKEEPER = (
         name="billing_events_queue",
         binds=("ride.started", "ride.completed", "ride.cancelled"),
         role="housekeeper",
-        does="Charges.",
-        planned=True,
+        does="Opens the charge of a completed ride.",
     ),
     Queue(
         name="analytics_events_queue",
@@ -215,7 +214,7 @@ HOUSEKEEPER = (
     ),
     Queue(
         name="audit_log_queue",
-        binds=("ride.*", "matching.*", "offer.*", "user.*", "appointment.*", "analytics.*"),
+        binds=("ride.*", "matching.*", "offer.*", "user.*", "appointment.*", "charge.*", "analytics.*"),
         role="housekeeper",
         does="Writes each event to the append-only audit log.",
         batch=100,

@@ -6,6 +6,8 @@ from typing import Any
 from catraca.domains.analytics import AlertRule
 from catraca.domains.analytics import handlers as analytics_handlers
 from catraca.domains.audit import handlers as audit_handlers
+from catraca.domains.billing import BillingRules
+from catraca.domains.billing.charges import handlers as charge_handlers
 from catraca.domains.dead_letters.letters import handlers as dead_letter_handlers
 from catraca.domains.location import ShownPosition
 from catraca.domains.location.positions.handlers import tracking
@@ -31,7 +33,7 @@ from catraca.platform.event import Event, key_of
 from catraca.platform.mail import Mailer
 from catraca.platform.web_push import Pusher, PushHosts, PushKey
 from catraca.roles import ROLES
-from catraca.roles.domain_rules import alert_rule, matcher_of
+from catraca.roles.domain_rules import alert_rule, billing_rules, matcher_of
 from catraca.roles.parts import Parts
 from catraca.roles.runner import Life, all_of
 
@@ -93,6 +95,10 @@ def _alert_rule(parts: Parts) -> AlertRule:
     return alert_rule(parts.settings.analytics)
 
 
+def _billing_rules(parts: Parts) -> BillingRules:
+    return billing_rules(parts.settings)
+
+
 Need = Callable[[Parts], object]
 
 # Every handled queue, with what its handlers need. Queues and keys are known without settings.
@@ -106,6 +112,7 @@ HANDLERS: tuple[tuple[AnyHandlers, *tuple[Need, ...]], ...] = (
     *((one, _matcher) for one in matching_handlers.HANDLERS),
     *((one, _notifier) for one in notification_handlers.HANDLERS),
     (push_handlers.handles, _push_sender),
+    (charge_handlers.handles, _billing_rules),
     *((one, _alert_rule) for one in analytics_handlers.HANDLERS),
     (tracking, _show_to_sockets),
 )
@@ -126,8 +133,7 @@ def check_wiring(
     handlers: Iterable[AnyHandlers] | None = None,
 ) -> None:
     """Refuse to start if an event would reach no handler, before anything is published."""
-    # A planned queue may have a role that does not exist yet.
-    strays = [queue for queue in topology.live if queue.role not in ROLES]
+    strays = [queue for queue in topology.queues if queue.role not in ROLES]
     if strays:
         known = ", ".join(ROLES)
         raise TopologyRefused(
@@ -155,7 +161,7 @@ async def consume(parts: Parts, role: str, life: Life) -> None:
             database=parts.database,
             slots=parts.hands,
         )
-        for queue in parts.topology.live
+        for queue in parts.topology.queues
         if queue.role == role
     ]
     await all_of(life.stopping.wait(), *(worker.run(life.stopping) for worker in workers))

@@ -1,5 +1,6 @@
 """The role that moves rides and appointments on: by events, by timers, and by where drivers are."""
 
+from catraca.domains.billing.charges import jobs as charge_jobs
 from catraca.domains.geofences.confirmations import jobs as confirmation_jobs
 from catraca.domains.matching.search.jobs import matching_timers
 from catraca.domains.rides.search import jobs as ride_jobs
@@ -18,6 +19,7 @@ def timers_of(parts: Parts) -> tuple[TimerHandlers, ...]:
     """The handlers of all timers."""
     return (
         ride_jobs.fires,
+        charge_jobs.fires,
         confirmation_jobs.fires,
         scheduling_timers(
             offer_ttl=parts.settings.scheduling.waitlist_offer_ttl,

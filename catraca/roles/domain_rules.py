@@ -1,6 +1,7 @@
 """Settings as the domains take them."""
 
 from catraca.domains.analytics import AlertRule
+from catraca.domains.billing import BillingRules
 from catraca.domains.fares import Tariff
 from catraca.domains.geofences import GeofenceTerms
 from catraca.domains.location.fence_crossings.model import CrossingRules
@@ -33,6 +34,14 @@ def tariff_of(settings: FareSettings) -> Tariff:
         per_minute_cents=settings.tariff_per_minute_cents,
         minimum_cents=settings.tariff_minimum_cents,
         currency=settings.currency,
+    )
+
+
+def billing_rules(settings: Settings) -> BillingRules:
+    return BillingRules(
+        currency=settings.fares.currency,
+        commission_basis_points=settings.billing.commission_basis_points,
+        payment_timeout=settings.billing.payment_timeout,
     )
 
 

@@ -15,7 +15,7 @@ from catraca.roles.consumers import declared_handlers
 
 def replay_targets(topology: Topology) -> ReplayTargets:
     """Queues that this version consumes and whose dead letters are stored."""
-    with_dead_letters = {queue.name for queue in topology.live if queue.dead_letters_to is not None}
+    with_dead_letters = {queue.name for queue in topology.queues if queue.dead_letters_to is not None}
     checks = {one.queue: one.check for one in declared_handlers() if one.queue in with_dead_letters}
     return {
         queue: ReplayTarget(check, _reject_sign_ups) if queue == SIGN_UP_QUEUE else ReplayTarget(check)

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from catraca.platform.auth import TokenRules
 from catraca.settings.access import AccessSettings
 from catraca.settings.analytics import AnalyticsSettings
+from catraca.settings.billing import BillingSettings
 from catraca.settings.bus import BusSettings
 from catraca.settings.fares import FareSettings
 from catraca.settings.geofences import GeofenceSettings
@@ -57,6 +58,7 @@ class Settings:
     people: PeopleSettings
     onboarding: OnboardingSettings
     fares: FareSettings
+    billing: BillingSettings
     rides: RideSettings
     matching: MatchingSettings
     location: LocationSettings

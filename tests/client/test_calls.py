@@ -43,6 +43,10 @@ async def test_ride_from_quote_to_completion(api_url: str) -> None:
         assert (await driver.rides.complete(ride.ride_id)).final_fare_cents == quote.fare_cents
         assert await driver.rides.active(drivers[0]) is None
         assert (await passenger.rides.read(ride.ride_id)).status == "COMPLETED"
+        paid = await driver.rides.confirm_cash(ride.ride_id)
+        assert (paid.status, paid.amount_cents) == ("PAID", quote.fare_cents)
+        assert (await passenger.rides.charge(ride.ride_id)).charge_id == paid.charge_id
+        assert (await passenger.rides.read(ride.ride_id)).status == "PAID"
 
 
 async def test_rides_are_listed_page_by_page_and_canceled(api_url: str) -> None:

@@ -62,8 +62,10 @@ async def test_city_leaves_no_open_ride_or_online_driver(town: Parts) -> None:
     booked, canceled = tally.appointments["booked"], tally.appointments["canceled"]
     assert await count(town.database, seats) == booked - canceled
     assert await count(town.database, "rides WHERE type = 'comunidade'") == tally.in_communities
-    assert await count(town.database, "rides WHERE status NOT IN ('COMPLETED', 'CANCELED')") == 0
-    assert await count(town.database, "rides WHERE status = 'COMPLETED'") == tally.completed
+    assert await count(town.database, "rides WHERE status NOT IN ('COMPLETED', 'PAID', 'CANCELED')") == 0
+    assert await count(town.database, "rides WHERE status IN ('COMPLETED', 'PAID')") == tally.completed
+    assert tally.paid >= 1
+    assert await count(town.database, "charges WHERE status = 'PAID'") == tally.paid
     assert await count(town.database, "driver_presence WHERE online") == 0
     assert await count(town.database, f"driver_presence WHERE driver_id = '{known}'") == 1
 

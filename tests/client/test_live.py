@@ -107,9 +107,11 @@ async def test_driver_and_passenger_follow_a_ride_over_cut_sockets(town: Parts) 
         await driver.rides.start(ride.ride_id)
         await driver.rides.complete(ride.ride_id)
         messages += await _numbered(passenger_live, up_to="ride.completed")
-        steps = ["ride.accepted", "ride.matched", "ride.arriving", "ride.started", "ride.completed"]
-        assert [message.type for message in messages] == steps
-        assert [message.seq for message in messages] == [1, 2, 3, 4, 5]
+        await driver.rides.confirm_cash(ride.ride_id)
+        messages += await _numbered(passenger_live, up_to="ride.paid")
+        steps = ["accepted", "matched", "arriving", "started", "completed", "paid"]
+        assert [message.type for message in messages] == [f"ride.{step}" for step in steps]
+        assert [message.seq for message in messages] == [1, 2, 3, 4, 5, 6]
         assert not (await driver_live.go_offline()).online
 
 

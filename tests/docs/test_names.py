@@ -213,7 +213,7 @@ def counted() -> dict[str, int]:
     return {
         "migrations": len(list((ROOT / "migrations/versions").glob("[0-9]*.py"))),
         "roles": len(ROLES),
-        "queues": len([queue for queue in TOPOLOGY.queues if not queue.planned]),
+        "queues": len(TOPOLOGY.queues),
         "exchanges": len(TOPOLOGY.exchanges),
         "events": len(EVENTS),
         "settings": len(GROUP_OF),

@@ -13,7 +13,7 @@ from tests.journeys.instances import Instance, instance, is_alive
 from tests.servers import until
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("journeys")]
-UNDER_WAY = "SELECT count(*) FROM rides WHERE status NOT IN ('COMPLETED', 'CANCELED')"
+UNDER_WAY = "SELECT count(*) FROM rides WHERE status NOT IN ('COMPLETED', 'PAID', 'CANCELED')"
 
 
 @pytest.fixture

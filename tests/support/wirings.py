@@ -14,7 +14,7 @@ from catraca.platform.event import Event, key_of
 
 
 class Whispered(Event, frozen=True, kw_only=True, tag="location.driver.whispered"):
-    """An exchange has its key, but no live queue is bound to it."""
+    """An exchange has its key, but no queue is bound to it."""
 
     exchange = "location.events"
     about = "driver_id"

@@ -99,7 +99,7 @@ class Driver:
         """End a ride that an earlier city or a failure left open."""
         ride = await catraca.rides.active(self.id)
         if ride is not None and ride.status == "STARTED":
-            await catraca.rides.complete(ride.ride_id)
+            await self._complete(catraca, ride.ride_id)
         elif ride is not None:
             await catraca.rides.cancel(ride.ride_id, "vehicle_problem")
 
@@ -165,7 +165,12 @@ class Driver:
         self._set_state("driving")
         if ride.dropoff_lat is not None and ride.dropoff_lon is not None:
             await self._go_to(Spot(ride.dropoff_lat, ride.dropoff_lon), ride.ride_id)
-        await catraca.rides.complete(ride.ride_id)
+        await self._complete(catraca, ride.ride_id)
+
+    async def _complete(self, catraca: Client, ride_id: UUID) -> None:
+        await catraca.rides.complete(ride_id)
+        await catraca.rides.confirm_cash(ride_id)
+        self._city.tally.paid += 1
 
     def _is_over(self, ride_id: UUID) -> bool:
         return str(ride_id) in self._canceled or self._city.stopping.is_set()

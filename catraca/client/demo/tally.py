@@ -16,6 +16,8 @@ class Tally:
     requested: int = 0
     matched: int = 0
     completed: int = 0
+    # Fares that drivers received in cash.
+    paid: int = 0
     canceled: int = 0
     # Searches that ended without a driver.
     unserved: int = 0
@@ -57,6 +59,7 @@ class Tally:
             "requested": self.requested,
             "matched": self.matched,
             "completed": self.completed,
+            "paid": self.paid,
             "canceled": self.canceled,
             "unserved": self.unserved,
             "left_open": self.left_open,

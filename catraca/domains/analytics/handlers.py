@@ -20,6 +20,8 @@ from catraca.events import (
     RideCompleted,
     RideFlagged,
     RideMatched,
+    RidePaid,
+    RidePaymentExpired,
     RideReassigning,
     RideRequested,
     RideStarted,
@@ -41,6 +43,8 @@ EVENTS: Mapping[str, tuple[type[Event], ...]] = {
         RideCancelled,
         RideReassigning,
         RideFlagged,
+        RidePaid,
+        RidePaymentExpired,
     ),
     "analytics_matching_queue": (
         CandidateFound,

@@ -11,6 +11,7 @@ from catraca.domains.rides.offers.service import (
     withdraw_offers,
 )
 from catraca.domains.rides.offers.store import MAKES_BUSY
+from catraca.domains.rides.payments.service import expire_payment, pay_ride
 from catraca.domains.rides.requests.model import RideRequest
 from catraca.domains.rides.requests.service import quote_fare, refuse_request, request_ride
 from catraca.domains.rides.search.model import LockedRide, RidesCollide
@@ -52,12 +53,14 @@ __all__ = [
     "busy_drivers",
     "driven_rides",
     "end_search",
+    "expire_payment",
     "extend_tracks",
     "lock_all_for_search",
     "lock_for_search",
     "may_reserve",
     "offer_rides",
     "open_offers",
+    "pay_ride",
     "quote_fare",
     "read_own_ride",
     "read_rides",

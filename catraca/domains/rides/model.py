@@ -43,7 +43,7 @@ MOVES: Final[Mapping[Status, frozenset[Status]]] = {
     "PAID": frozenset(),
     "CANCELED": frozenset(),
     "EXPIRED": frozenset(),
-    "PAYMENT_EXPIRED": frozenset(),
+    "PAYMENT_EXPIRED": frozenset({"PAID"}),
 }
 OPEN: Final[frozenset[Status]] = frozenset({"REQUESTED", "SEARCHING", "OFFERED"})
 DRIVEN: Final[frozenset[Status]] = frozenset({"ACCEPTED", "ARRIVING", "STARTED"})

@@ -57,8 +57,6 @@ class Queue:
     dead_letter_key: str | None = None
     transient_seconds: float | None = None
     retries_in: RetryQueue | None = None
-    # The consumer does not exist yet: the queue is not declared and gets no messages.
-    planned: bool = False
 
     def dead_letter_key_of(self, key: str) -> str:
         """The key of the dead letter of a message that was published with `key`."""
@@ -88,7 +86,7 @@ class Topology:
 
     def __post_init__(self) -> None:
         self._by_name.update((queue.name, queue) for queue in self.queues)
-        for queue in self.live:
+        for queue in self.queues:
             for exchange, pattern in self.bindings(queue):
                 self._bound.setdefault(exchange, []).append((pattern, queue))
         for exchange, keys in self.exchanges.items():
@@ -101,11 +99,6 @@ class Topology:
         """The delay of the first, second, ... retry of a message of this queue."""
         own = queue.retries_in
         return self.retry_delays_seconds if own is None else (own.delay_seconds,) * own.times
-
-    @property
-    def live(self) -> list[Queue]:
-        """The queues that are declared and consumed."""
-        return [queue for queue in self.queues if not queue.planned]
 
     def kind_of(self, exchange: str) -> ExchangeKind:
         if exchange in self.direct:
@@ -207,7 +200,7 @@ def _unbound(topology: Topology, published: Mapping[str, str]) -> Iterable[str]:
             yield f"{key} is published to {exchange}, which does not list it: add it to that exchange."
         elif not topology.route(exchange, key):
             yield f"{key} is published and no queue is bound to it: bind one, or do not publish it."
-    for queue in topology.live:
+    for queue in topology.queues:
         for pattern in queue.binds:
             if not any(bound == pattern for _, bound in topology.bindings(queue)):
                 yield f"{queue.name} is bound to {pattern}, which no exchange carries: correct the pattern."
@@ -217,14 +210,8 @@ def _unconsumed(
     topology: Topology, published: Mapping[str, str], handled: Mapping[str, Collection[str] | None]
 ) -> Iterable[str]:
     for queue in topology.queues:
-        if queue.planned:
-            if queue.name in handled:
-                yield f"{queue.name} has handlers and is marked as planned: remove the mark."
-        elif queue.name not in handled:
-            yield (
-                f"nobody consumes {queue.name}, so it would only fill: give role {queue.role} its handlers,"
-                " or mark it as planned."
-            )
+        if queue.name not in handled:
+            yield f"nobody consumes {queue.name}, so it would only fill: give role {queue.role} its handlers."
         elif (keys := handled[queue.name]) is not None:
             for key, exchange in published.items():
                 if queue in topology.route(exchange, key) and key not in keys:
@@ -237,7 +224,7 @@ def _unconsumed(
 def _misrouted_dead_letters(topology: Topology) -> Iterable[str]:
     """Their keys must route dead letters to a queue, and never back to the queue in which they failed."""
     keys = sorted({key for listed in topology.exchanges.values() for key in listed})
-    for queue in topology.live:
+    for queue in topology.queues:
         exchange = queue.dead_letters_to
         if exchange is None:
             continue
@@ -290,7 +277,7 @@ def _mixed(topology: Topology) -> Iterable[str]:
 def _too_small(topology: Topology) -> Iterable[str]:
     if not topology.retry_delays_seconds:
         yield "retry_delays_seconds is empty, and what fails is tried again at least once: give a delay."
-    for queue in topology.live:
+    for queue in topology.queues:
         own = queue.retries_in
         if own is not None and topology.route(*own.returns_by) != [queue]:
             exchange, key = own.returns_by

@@ -33,7 +33,7 @@ from catraca.roles.api.domain_parts import (
     second_factor_parts,
 )
 from catraca.roles.api.routers import ROUTERS, STREAMS, TAGS
-from catraca.roles.domain_rules import ride_terms, tariff_of
+from catraca.roles.domain_rules import billing_rules, ride_terms, tariff_of
 from catraca.roles.parts import Parts
 from catraca.roles.replay_targets import replay_targets
 
@@ -87,6 +87,7 @@ def build_app(parts: Parts, health: Health, routers: Sequence[APIRouter] = ROUTE
             onboarding_parts(settings, parts.bus),
             tariff_of(settings.fares),
             ride_terms(settings),
+            billing_rules(settings),
             Acceptance(parts.database),
             location_parts(parts),
             presence,

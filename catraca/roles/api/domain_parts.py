@@ -2,6 +2,7 @@
 
 from catraca.domains import (
     audit,
+    billing,
     communities,
     dead_letters,
     geofences,
@@ -48,6 +49,7 @@ PERSONAL_DATA = [
     onboarding.PERSONAL_DATA,
     RIDE_DATA,
     ATTEMPT_DATA,
+    billing.PERSONAL_DATA,
     geofences.PERSONAL_DATA,
     notifications.PERSONAL_DATA,
     notifications.DEVICE_DATA,

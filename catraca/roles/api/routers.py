@@ -2,6 +2,7 @@
 
 from catraca.domains.analytics import routes as analytics_routes
 from catraca.domains.audit import routes as audit_routes
+from catraca.domains.billing.charges import routes as charge_routes
 from catraca.domains.communities import routes as community_routes
 from catraca.domains.dead_letters.letters import routes as dead_letter_routes
 from catraca.domains.dead_letters.replay import routes as replay_routes
@@ -35,6 +36,7 @@ ROUTERS = [
     *onboarding_routes.ROUTERS,
     *fare_routes.ROUTERS,
     *ride_routes.ROUTERS,
+    charge_routes.router,
     presence_routes.router,
     ping_routes.router,
     nearby_routes.router,
@@ -59,6 +61,7 @@ TAGS = {
     "me": "The caller's own account: profile, export, erasure, sign-out.",
     "people": "For operators: accounts, drivers' approval, export and erasure.",
     "rides": "Quotes, ride requests, offers, trips and cancellation.",
+    "payments": "The charge of a completed ride.",
     "communities": "Communities with their own drivers: fences, tariffs and their versions.",
     "location": "Online drivers: status, positions, search by distance, locks, trip links.",
     "scheduling": "Working hours, free slots and appointments that cannot overlap.",

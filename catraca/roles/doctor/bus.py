@@ -33,7 +33,9 @@ async def _in_rabbitmq(settings: Settings) -> list[Finding]:
         return []
     try:
         return [
-            judge_queues(await ask_queues(settings.servers.amqp_url, [queue.name for queue in TOPOLOGY.live]))
+            judge_queues(
+                await ask_queues(settings.servers.amqp_url, [queue.name for queue in TOPOLOGY.queues])
+            )
         ]
     except Unreachable:
         return []

@@ -4,6 +4,7 @@ import asyncio
 
 from catraca.domains import (
     analytics,
+    billing,
     communities,
     geofences,
     location,
@@ -65,6 +66,7 @@ RULES: tuple[Rule, ...] = (
     *people.INVARIANTS,
     *communities.INVARIANTS,
     *onboarding.INVARIANTS,
+    *billing.INVARIANTS,
     *RIDE_INVARIANTS,
     *location.INVARIANTS,
     *notifications.INVARIANTS,

@@ -74,7 +74,7 @@ async def test_undeclared_rabbitmq_queues_are_missing(
 ) -> None:
     settings = own.changed(amqp_url=amqp_url)
     # Other tests may have declared the real queues on this broker.
-    fresh = tuple(replace(queue, name=f"doctor_{uuid4().hex}") for queue in TOPOLOGY.live)
+    fresh = tuple(replace(queue, name=f"doctor_{uuid4().hex}") for queue in TOPOLOGY.queues)
     monkeypatch.setattr(bus, "TOPOLOGY", replace(TOPOLOGY, queues=fresh))
     names = [queue.name for queue in fresh]
     finding = named(await check_bus(settings), "Queues")

@@ -126,7 +126,7 @@ async def applied_is(parts: Parts, count: int) -> bool:
 
 def test_dead_letters_of_analytics_can_be_replayed() -> None:
     targets = replay_targets(TOPOLOGY)
-    dying = {queue.name for queue in TOPOLOGY.live if queue.dead_letters_to is not None}
+    dying = {queue.name for queue in TOPOLOGY.queues if queue.dead_letters_to is not None}
     assert targets.keys() == dying, "every queue with dead letters takes replays"
     for queue, kinds in EVENTS.items():
         for kind in kinds:

@@ -39,7 +39,7 @@ SETTINGS = {
 }
 # The two APIs differ in the time limit of searches.
 PATIENT, HASTY = {"CATRACA_GLOBAL_MATCHING_TIMEOUT": "5m"}, {"CATRACA_GLOBAL_MATCHING_TIMEOUT": "11"}
-HANDLED = {queue.name for queue in TOPOLOGY.live if queue.role in ("dispatcher", "notifier")}
+HANDLED = {queue.name for queue in TOPOLOGY.queues if queue.role in ("dispatcher", "notifier")}
 # A longer wait means a fault.
 PATIENCE_SECONDS = 30
 

@@ -105,12 +105,10 @@ async def test_a_replay_is_applied_once_and_repeats_are_absorbed(world: World) -
     assert sorted(await world.ids(queue)) == sorted([applied.id, fresh.id, last.id])
 
 
-@pytest.mark.parametrize("kind", ["unknown", "planned", "transient"])
+@pytest.mark.parametrize("kind", ["unknown", "transient"])
 async def test_message_for_a_queue_that_keeps_nothing_is_unroutable(world: World, kind: str) -> None:
     queue = world.queue("known")
-    none = world.queue(
-        "none", "none.#", planned=kind == "planned", transient_seconds=30 if kind == "transient" else None
-    )
+    none = world.queue("none", "none.#", transient_seconds=30 if kind == "transient" else None)
     await world.open(*([queue] if kind == "unknown" else [queue, none]), keys=(KEY, "none.such"))
     about = uuid4()
     lost = replace(world.message(about=about), queue=none.name)

@@ -11,10 +11,13 @@ from tests.servers import Stack
 # which our decoders refuse: one such row fails every list that contains it.
 UNCHECKED = {
     "written by the database's clock": """
-        appointments.changed_at appointments.created_at audit_log.at community_versions.changed_at
+        appointments.changed_at appointments.created_at audit_log.at
+        captures.captured_at charge_events.at charges.opened_at charges.updated_at
+        community_versions.changed_at
         dead_letters.decided_at dead_letters.died_at dead_letters.edited_at demand_alerts.at
         driver_presence.changed_at driver_presence.free_since driver_presence.seen_at drivers.approval_at
         drivers.updated_at email_changes.created_at idempotency_keys.created_at inbox.handled_at
+        ledger_transfers.posted_at
         matching_searches.at
         notifications.created_at notifications.read_at offer_receipts.received_at outbox.created_at
         outbox_sent.created_at outbox_sent.sent_at password_links.created_at password_links.used_at

@@ -20,6 +20,8 @@ from catraca.events import (
     RideCancelled,
     RideCompleted,
     RideMatched,
+    RidePaid,
+    RidePaymentExpired,
     RideReassigning,
     RideStarted,
     SlotOffered,
@@ -37,6 +39,8 @@ EVENTS: Mapping[str, tuple[type[Event], ...]] = {
         RideCompleted,
         RideCancelled,
         RideReassigning,
+        RidePaid,
+        RidePaymentExpired,
     ),
     "notification_matching_queue": (CandidateFound, MatchingTimeout, NoDriversAvailable, OfferCanceled),
     "notification_appointments_queue": (

@@ -17,6 +17,8 @@ from catraca.events import (
     RideCancelled,
     RideCompleted,
     RideMatched,
+    RidePaid,
+    RidePaymentExpired,
     RideReassigning,
     RideStarted,
     live,
@@ -177,6 +179,33 @@ def _completed(event_id: UUID, event: RideCompleted, context: MessageContext) ->
         yield NewNotification(user_id, event_id, notice)
 
 
+def _paid(event_id: UUID, event: RidePaid, context: MessageContext) -> Iterator[NewNotification]:
+    for user_id in (event.rider_id, event.driver_id):
+        language = context.language_of(user_id)
+        notice = live.PaidNotice(
+            ride_id=event.ride_id,
+            fare_cents=event.fare_cents,
+            paid_at=event.paid_at,
+            message=Texts(language)("paid", fare=money(event.fare_cents, context.currency, language)),
+        )
+        yield NewNotification(user_id, event_id, notice)
+
+
+def _payment_expired(
+    event_id: UUID, event: RidePaymentExpired, context: MessageContext
+) -> Iterator[NewNotification]:
+    for user_id in (event.rider_id, event.driver_id):
+        language = context.language_of(user_id)
+        fare = money(event.fare_cents, context.currency, language)
+        notice = live.PaymentExpiredNotice(
+            ride_id=event.ride_id,
+            fare_cents=event.fare_cents,
+            expired_at=event.expired_at,
+            message=Texts(language)("payment_expired", fare=fare),
+        )
+        yield NewNotification(user_id, event_id, notice)
+
+
 def _cancelled(event_id: UUID, event: RideCancelled, context: MessageContext) -> Iterator[NewNotification]:
     if event.reason == NO_DRIVERS:
         return
@@ -207,5 +236,7 @@ RIDE_NOTICES: Mapping[type[Event], NotificationsOf] = {
     RideStarted: _started,
     RideReassigning: _reassigning,
     RideCompleted: _completed,
+    RidePaid: _paid,
+    RidePaymentExpired: _payment_expired,
     RideCancelled: _cancelled,
 }

@@ -57,7 +57,6 @@ async def _was_ended_so(
     db: Db, ride: Ride, *, outcome: EndOutcome, reason: EndReason, fare_cents: int | None
 ) -> bool:
     """True if an operator has ended the ride with this outcome, reason and fare."""
-    if ride.status != ("COMPLETED" if outcome == "completed" else "CANCELED"):
-        return False
     same_fare = fare_cents is None or fare_cents == ride.final_fare_cents
-    return same_fare and await store.last_step(db, ride) == ("operator", reason)
+    status = "COMPLETED" if outcome == "completed" else "CANCELED"
+    return same_fare and await store.step_to(db, ride, status) == ("operator", reason)

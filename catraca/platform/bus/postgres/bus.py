@@ -23,7 +23,7 @@ class PostgresBus:
     def __init__(self, database: Database, topology: Topology) -> None:
         self._database = database
         self._topology = topology
-        self._by_name = {queue.name: queue for queue in topology.live if queue.transient_seconds is None}
+        self._by_name = {queue.name: queue for queue in topology.queues if queue.transient_seconds is None}
         self._room = Room(topology)
 
     async def declare(self) -> None:
@@ -141,7 +141,7 @@ class PostgresBus:
         return PostgresSubscription(self._database, self._topology, queue)
 
     async def depths(self) -> Mapping[str, int]:
-        names = [queue.name for queue in self._topology.live]
+        names = [queue.name for queue in self._topology.queues]
         try:
             async with self._database.connection() as db:
                 return await tables.count_messages(db, names, at_most=[COUNTED_TO] * len(names))
@@ -149,7 +149,7 @@ class PostgresBus:
             raise BusAway(refusal.code) from refusal
 
     async def retrying(self) -> Mapping[str, int]:
-        names = [queue.name for queue in self._topology.live]
+        names = [queue.name for queue in self._topology.queues]
         try:
             async with self._database.connection() as db:
                 return await tables.count_delayed(db, names, at_most=COUNTED_TO)

@@ -42,9 +42,9 @@ class Room:
         return added > (queue.max_length - self._counted[queue.name]) * UNCERTAIN_SHARE
 
     async def _count(self, db: Db) -> None:
-        live = self._topology.live
+        queues = self._topology.queues
         self._counted = await tables.count_messages(
-            db, [queue.name for queue in live], at_most=[queue.max_length for queue in live]
+            db, [queue.name for queue in queues], at_most=[queue.max_length for queue in queues]
         )
         self._counted_at = monotonic_seconds()
         self._added.clear()

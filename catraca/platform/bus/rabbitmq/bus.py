@@ -48,11 +48,11 @@ class RabbitMqBus:
         return RabbitMqSubscription(queue, self._consuming, self._publisher, when_ready)
 
     async def depths(self) -> Mapping[str, int]:
-        return await self._count([queue.name for queue in self._topology.live])
+        return await self._count([queue.name for queue in self._topology.queues])
 
     async def retrying(self) -> Mapping[str, int]:
         names = [retry_name(delay) for delay in sorted(self._retry_delays_seconds)]
-        names += [queue.retries_in.name for queue in self._topology.live if queue.retries_in is not None]
+        names += [queue.retries_in.name for queue in self._topology.queues if queue.retries_in is not None]
         return await self._count(names)
 
     async def _count(self, names: Sequence[str]) -> Mapping[str, int]:

@@ -82,7 +82,7 @@ async def declare_topology(
     async with spare_channel(connection) as channel:
         for exchange in topology.exchanges:
             await _declare_exchange(channel, exchange, topology.kind_of(exchange))
-        for queue in topology.live:
+        for queue in topology.queues:
             durable = queue.transient_seconds is None
             await _declare_queue(channel, queue.name, queue_arguments(queue, topology), durable=durable)
             for exchange, pattern in topology.bindings(queue):
@@ -92,7 +92,7 @@ async def declare_topology(
             await _declare_exchange(channel, name, "fanout")
             await _declare_queue(channel, name, retry_arguments(delay), durable=True)
             await _bind(channel, name, name, "")
-        for own in (queue.retries_in for queue in topology.live):
+        for own in (queue.retries_in for queue in topology.queues):
             if own is not None:
                 await _declare_exchange(channel, own.exchange, "direct")
                 await _declare_queue(channel, own.name, retry_arguments(own.delay_seconds, own), durable=True)

@@ -29,7 +29,7 @@ class Publisher:
     def __init__(self, link: Link, topology: Topology, retry_delays_seconds: set[float]) -> None:
         self._link = link
         self._topology = topology
-        self._queues = {queue.name for queue in topology.live if queue.transient_seconds is None}
+        self._queues = {queue.name for queue in topology.queues if queue.transient_seconds is None}
         self._retry_delays_seconds = retry_delays_seconds
         self._slots = asyncio.Semaphore(IN_FLIGHT)
         self._in_flight: dict[UUID, asyncio.Event] = {}

@@ -95,7 +95,7 @@ async def test_body_that_is_not_json_is_not_replayed(
     assert await replays(database) == []
 
 
-@pytest.mark.parametrize("queue", ["gone", "unknown", "dead_letter_queue", "billing_events_queue"])
+@pytest.mark.parametrize("queue", ["gone", "unknown", "dead_letter_queue"])
 async def test_queues_that_take_no_replays_refuse_them(
     letters_api: httpx.AsyncClient, database: Database, queue: str
 ) -> None:

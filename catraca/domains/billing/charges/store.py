@@ -1,0 +1,196 @@
+"""The rows of charges, their steps and captures, and the rules they keep."""
+
+from uuid import UUID
+
+from catraca.domains.billing.charges.model import Actor, BillingRules, Charge, ChargeId, NewCharge, Status
+from catraca.domains.people import UserId
+from catraca.domains.rides import RideId
+from catraca.platform.database import Db, Row
+from catraca.platform.database.invariants import ConstraintHeld, Invariant, Rule, TriggerHeld
+from catraca.platform.database.timers import TimerKind
+from catraca.platform.ids import new_id
+
+CHARGE_DUE = TimerKind("billing.charge_due")
+COLUMNS = (
+    "id, ride_id, payer_id, payee_id, amount_cents, currency, commission_basis_points, status, version,"
+    " opened_at, expires_at, updated_at"
+)
+
+
+async def insert_charge(db: Db, new: NewCharge, rules: BillingRules) -> Charge | None:
+    """Insert a pending charge with its first step; None if the ride has one.
+
+    A zero charge is paid at once.
+    """
+    row = await db.fetchrow(
+        "WITH charge AS ("  # noqa: S608
+        "   INSERT INTO charges (id, ride_id, purpose, payer_id, payee_id, amount_cents, currency,"
+        "     commission_basis_points, status, expires_at)"
+        "   VALUES ($1, $2, 'fare', $3, $4, $5, $6, $7,"
+        "     CASE $5::bigint WHEN 0 THEN 'PAID' ELSE 'PENDING' END, clock_timestamp() + $8::interval)"
+        f"   ON CONFLICT (ride_id, purpose) DO NOTHING RETURNING {COLUMNS}),"
+        " step AS ("
+        "   INSERT INTO charge_events (charge_id, seq, to_status, at, actor)"
+        "   SELECT id, version, status, opened_at, 'system' FROM charge)"
+        f" SELECT {COLUMNS} FROM charge",
+        new_id(),
+        new.ride_id,
+        new.payer_id,
+        new.payee_id,
+        new.amount_cents,
+        rules.currency,
+        rules.commission_basis_points,
+        rules.payment_timeout,
+    )
+    return None if row is None else Charge(**row)
+
+
+async def read_charge_of_ride(db: Db, ride_id: RideId) -> Charge | None:
+    row = await db.fetchrow(f"SELECT {COLUMNS} FROM charges WHERE ride_id = $1", ride_id)  # noqa: S608
+    return None if row is None else Charge(**row)
+
+
+async def lock_charge_of_ride(db: Db, ride_id: RideId) -> Charge | None:
+    """Lock the ride's charge until the transaction ends."""
+    row = await db.fetchrow(
+        f"SELECT {COLUMNS} FROM charges WHERE ride_id = $1 FOR NO KEY UPDATE",  # noqa: S608
+        ride_id,
+    )
+    return None if row is None else Charge(**row)
+
+
+async def lock_charge(db: Db, charge_id: ChargeId) -> Charge | None:
+    row = await db.fetchrow(
+        f"SELECT {COLUMNS} FROM charges WHERE id = $1 FOR NO KEY UPDATE",  # noqa: S608
+        charge_id,
+    )
+    return None if row is None else Charge(**row)
+
+
+async def move_charge(db: Db, charge: Charge, to: Status, *, actor: Actor, actor_id: UUID | None) -> Charge:
+    """Set the status of a locked charge, and insert the step."""
+    row = await db.fetchrow(
+        "WITH charge AS ("  # noqa: S608
+        "   UPDATE charges SET status = $4, version = version + 1, updated_at = clock_timestamp()"
+        "   WHERE id = $1 AND version = $2 AND status = $3"
+        f"   RETURNING {COLUMNS}),"
+        " step AS ("
+        "   INSERT INTO charge_events (charge_id, seq, from_status, to_status, at, actor, actor_id)"
+        "   SELECT id, version, $3, status, updated_at, $5, $6 FROM charge)"
+        f" SELECT {COLUMNS} FROM charge",
+        charge.id,
+        charge.version,
+        charge.status,
+        to,
+        actor,
+        actor_id,
+    )
+    assert row is not None, "the charge is locked while it is moved"
+    return Charge(**row)
+
+
+async def insert_cash_capture(db: Db, capture_id: UUID, charge: Charge, *, confirmed_by: UserId) -> None:
+    """Insert the capture of the whole charge in cash; fails if there is one."""
+    await db.execute(
+        "INSERT INTO captures (id, charge_id, provider, provider_ref, amount_cents, confirmed_by)"
+        " VALUES ($1, $2, 'cash', $2::uuid::text, $3, $4)",
+        capture_id,
+        charge.id,
+        charge.amount_cents,
+        confirmed_by,
+    )
+
+
+async def read_charges_of(db: Db, user_id: UserId, *, limit: int) -> list[Row]:
+    """The newest charges of a payer or payee, without the other party."""
+    rows = await db.fetch(
+        "SELECT id, ride_id, purpose, amount_cents, currency, status, opened_at, expires_at, updated_at,"
+        "   payer_id = $1 AS is_payer"
+        " FROM charges WHERE payer_id = $1 OR payee_id = $1 ORDER BY id DESC LIMIT $2",
+        user_id,
+        limit,
+    )
+    return list(rows)
+
+
+INVARIANTS: tuple[Rule, ...] = (
+    ConstraintHeld(
+        name="one charge for each ride",
+        sentence="A ride has at most one charge of its fare.",
+        table="charges",
+        constraint="one_charge_a_ride_and_purpose",
+        definition=("UNIQUE", "(ride_id, purpose)"),
+    ),
+    ConstraintHeld(
+        name="nothing is captured twice",
+        sentence="Each reference of a provider has at most one capture.",
+        table="captures",
+        constraint="one_capture_a_reference",
+        definition=("UNIQUE (provider, provider_ref)",),
+    ),
+    ConstraintHeld(
+        name="only allowed moves of a charge",
+        sentence="Each step of a charge is in the table of moves.",
+        table="charge_events",
+        constraint="only_allowed_charge_moves",
+        definition=("PENDING>PAID", "PENDING>EXPIRED", "EXPIRED>PAID"),
+    ),
+    ConstraintHeld(
+        name="a charge stands where its steps end",
+        sentence="The status of a charge is that of its last step.",
+        table="charges",
+        constraint="charges_stand_where_their_steps_end",
+        definition=("FOREIGN KEY (id, version, status)",),
+    ),
+    TriggerHeld(
+        name="captures are append-only",
+        sentence="Captures cannot be changed or deleted.",
+        table="captures",
+        trigger="captures_are_append_only",
+        definition=("BEFORE DELETE OR UPDATE OR TRUNCATE ON", "FOR EACH STATEMENT", "RAISE EXCEPTION"),
+    ),
+    Invariant(
+        name="a charge is paid by its captures",
+        sentence="A charge is paid if and only if its captures add up to its amount.",
+        query="SELECT c.id FROM charges c LEFT JOIN ("
+        "   SELECT charge_id, sum(amount_cents) AS cents FROM captures GROUP BY charge_id) AS p"
+        "   ON p.charge_id = c.id"
+        " WHERE (c.status = 'PAID') <> (coalesce(p.cents, 0) = c.amount_cents)",
+    ),
+    Invariant(
+        name="a ride is paid with its charge",
+        sentence="A ride with a charge is paid, or its payment has expired, if and only if its charge is so.",
+        query="SELECT r.id FROM charges c JOIN rides r ON r.id = c.ride_id"
+        " WHERE r.status IS DISTINCT FROM CASE c.status"
+        "   WHEN 'PENDING' THEN 'COMPLETED' WHEN 'EXPIRED' THEN 'PAYMENT_EXPIRED' ELSE 'PAID' END"
+        " UNION ALL "
+        "SELECT r.id FROM rides r WHERE r.status IN ('PAID', 'PAYMENT_EXPIRED')"
+        "   AND NOT EXISTS (SELECT FROM charges c WHERE c.ride_id = r.id)",
+    ),
+    Invariant(
+        name="money is posted with its fact",
+        sentence="Each charge above zero and each capture has its transfer, with the same amount.",
+        # The first posting of a transfer has the whole amount.
+        query="SELECT f.id FROM ("
+        "   SELECT id, 'charge_opened' AS kind, amount_cents FROM charges WHERE amount_cents > 0"
+        "   UNION ALL SELECT id, provider || '_captured', amount_cents FROM captures) AS f"
+        " LEFT JOIN ("
+        "   SELECT t.cause_id, t.kind, p.cents FROM ledger_transfers t"
+        "   JOIN ledger_postings p ON p.transfer_id = t.id AND p.n = 1) AS posted"
+        "   ON posted.cause_id = f.id AND posted.kind = f.kind"
+        " WHERE posted.cents IS DISTINCT FROM f.amount_cents",
+    ),
+    Invariant(
+        name="a completed ride has its charge",
+        sentence="Ten minutes after its completion was published, a ride has its charge or a dead letter.",
+        # Rides that were completed before the first charge have none.
+        query="SELECT r.id FROM outbox_sent s JOIN rides r ON r.id = s.aggregate_id"
+        " WHERE s.sent_at BETWEEN clock_timestamp() - interval '23 hours'"
+        "     AND clock_timestamp() - interval '10 minutes'"
+        "   AND s.sent_at > (SELECT min(opened_at) FROM charges)"
+        "   AND s.routing_key = 'ride.completed' AND r.status = 'COMPLETED'"
+        "   AND NOT EXISTS (SELECT FROM charges c WHERE c.ride_id = r.id)"
+        "   AND NOT EXISTS (SELECT FROM dead_letters d"
+        "     WHERE d.message_id = s.id AND d.queue = 'billing_events_queue')",
+    ),
+)

@@ -1,0 +1,1 @@
+"""The ledger: accounts, transfers and postings. Rows are only added."""

@@ -1,0 +1,1 @@
+"""Payments: completed rides become paid, or their time to pay ends."""

@@ -1,0 +1,57 @@
+"""Move a completed ride to `PAID` or `PAYMENT_EXPIRED`. Billing decides when."""
+
+from uuid import UUID
+
+from catraca.domains.rides.model import Actor, Ride, RideId
+from catraca.domains.rides.store import lock_ride, move_ride
+from catraca.events import RidePaid, RidePaymentExpired
+from catraca.platform.database import Db, outbox
+
+
+async def pay_ride(db: Db, ride_id: RideId, *, actor: Actor, by: UUID | None) -> None:
+    """Move the ride to `PAID`, also after its time to pay. A repeat changes nothing."""
+    ride = await _lock(db, ride_id)
+    if ride.status == "PAID":
+        return
+    ride.check_move("PAID")
+    ride = await move_ride(db, ride, "PAID", actor=actor, actor_id=by, news="ride.paid")
+    assert ride.accepted_driver_id is not None and ride.final_fare_cents is not None  # noqa: PT018
+    await outbox.record(
+        db,
+        RidePaid(
+            ride_id=ride.id,
+            round=ride.round,
+            rider_id=ride.passenger_id,
+            driver_id=ride.accepted_driver_id,
+            fare_cents=ride.final_fare_cents,
+            paid_at=ride.updated_at,
+        ),
+    )
+
+
+async def expire_payment(db: Db, ride_id: RideId) -> None:
+    """Move the ride to `PAYMENT_EXPIRED`; no change unless it is `COMPLETED`."""
+    ride = await _lock(db, ride_id)
+    if ride.status != "COMPLETED":
+        return
+    ride = await move_ride(
+        db, ride, "PAYMENT_EXPIRED", actor="system", actor_id=None, news="ride.payment_expired"
+    )
+    assert ride.accepted_driver_id is not None and ride.final_fare_cents is not None  # noqa: PT018
+    await outbox.record(
+        db,
+        RidePaymentExpired(
+            ride_id=ride.id,
+            round=ride.round,
+            rider_id=ride.passenger_id,
+            driver_id=ride.accepted_driver_id,
+            fare_cents=ride.final_fare_cents,
+            expired_at=ride.updated_at,
+        ),
+    )
+
+
+async def _lock(db: Db, ride_id: RideId) -> Ride:
+    ride = await lock_ride(db, ride_id)
+    assert ride is not None, "rides are never deleted"
+    return ride
