@@ -191,7 +191,7 @@ WRONG = {
     "tariff_per_minute_cents": "hunter2",
     "tariff_minimum_cents": "-800",
     "commission_basis_points": "10001",
-    "payment_timeout": "59",
+    "payment_timeout": "366d",
     "currency": "real",
     "mail_url": "http://user:hunter2@mail.example",
     "mail_tls": "hunter2",

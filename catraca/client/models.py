@@ -69,7 +69,7 @@ class Charge(msgspec.Struct, frozen=True, kw_only=True):
     currency: str
     commission_cents: int | None = None
     opened_at: datetime
-    expires_at: datetime
+    expires_at: datetime | None = None
     updated_at: datetime
 
 

@@ -28,7 +28,7 @@ class ChargeOpened(ChargeEvent, frozen=True, kw_only=True, tag="charge.opened"):
 
     payer_id: Annotated[UUID, Meta(description="The passenger.")]
     payee_id: Annotated[UUID, Meta(description="The driver.")]
-    expires_at: Annotated[datetime, Meta(description="End of the time to pay.")]
+    expires_at: Annotated[datetime | None, Meta(description="End of the time to pay, if it has one.")] = None
 
 
 class ChargePaid(ChargeEvent, frozen=True, kw_only=True, tag="charge.paid"):

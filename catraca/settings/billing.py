@@ -1,6 +1,7 @@
 """Commission, and the time to pay a ride."""
 
 from datetime import timedelta
+from typing import Annotated
 
 from pydantic import Field
 
@@ -14,9 +15,6 @@ class BillingSettings(Group):
         le=10_000,
         description="Part of each fare that the driver does not keep; 100 are 1 %.",
     )
-    payment_timeout: Duration = Field(
-        default=timedelta(days=1),
-        ge=timedelta(minutes=1),
-        le=timedelta(days=365),
-        description="Time to pay a completed ride; it can be paid later too.",
+    payment_timeout: Annotated[Duration, Field(le=timedelta(days=365))] | None = Field(
+        default=None, description="Time to pay a completed ride; it can be paid later too. Unset: no end."
     )

@@ -117,7 +117,8 @@ def upgrade() -> None:
             -- The number of the charge's last row in charge_events.
             version                 integer NOT NULL DEFAULT 1,
             opened_at               timestamptz NOT NULL DEFAULT clock_timestamp(),
-            expires_at              timestamptz NOT NULL CHECK (is_plausible(expires_at)),
+            -- NULL: the time to pay has no end.
+            expires_at              timestamptz CHECK (is_plausible(expires_at)),
             updated_at              timestamptz NOT NULL DEFAULT clock_timestamp(),
             CONSTRAINT charges_have_two_parties CHECK (payer_id <> payee_id)
         ) WITH (fillfactor = 70);

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from dataclasses import replace
 from datetime import timedelta
 from uuid import uuid4
 
@@ -86,6 +87,14 @@ async def test_charge_expires_and_can_be_paid_late(till: Till) -> None:
         RidePaid,
         RidePaymentExpired,
     ]
+
+
+async def test_charge_without_an_end_has_no_timer(till: Till) -> None:
+    ride_id, driver_id = await till.charged(rules=replace(RULES, payment_timeout=None))
+    row = await till.charge_row(ride_id)
+    assert row["expires_at"] is None
+    assert not await till.sql("SELECT FROM timers WHERE subject_id = $1", row["id"])
+    assert (await till.confirm(ride_id, driver_id)).json()["expires_at"] is None
 
 
 async def test_zero_fare_is_paid_at_once(till: Till) -> None:

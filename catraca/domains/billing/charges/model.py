@@ -28,7 +28,8 @@ class BillingRules:
 
     currency: str
     commission_basis_points: int
-    payment_timeout: timedelta
+    # None: the time to pay has no end.
+    payment_timeout: timedelta | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +54,7 @@ class Charge:
     status: Status
     version: int
     opened_at: datetime
-    expires_at: datetime
+    expires_at: datetime | None
     updated_at: datetime
 
     @property

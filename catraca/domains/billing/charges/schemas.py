@@ -34,7 +34,7 @@ class ChargeOut(Answer):
         description="The part of the fare that the driver does not keep; null for the passenger."
     )
     opened_at: datetime
-    expires_at: datetime = Field(description="End of the time to pay.")
+    expires_at: datetime | None = Field(description="End of the time to pay; null: it has none.")
     updated_at: datetime
 
     @classmethod

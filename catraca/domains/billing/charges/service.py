@@ -40,7 +40,8 @@ async def open_charge(db: Db, new: NewCharge, rules: BillingRules) -> None:
         await _finish_payment(db, charge, actor="system", by=None)
         return
     await _post(db, charge, "charge_opened", charge.id)
-    await timers.set_timer(db, store.CHARGE_DUE, charge.id, due_at=charge.expires_at)
+    if charge.expires_at is not None:
+        await timers.set_timer(db, store.CHARGE_DUE, charge.id, due_at=charge.expires_at)
 
 
 async def read_charge(db: Db, ride_id: UUID, *, caller_id: UUID, sees_all: bool) -> Charge:
