@@ -93,7 +93,7 @@ class Process:
             QueueWorker(
                 queue, handlers[queue.name], topology=world.WORLD, transport=transport, database=database
             ).run(self._life.stopping)
-            for queue in world.WORLD.live
+            for queue in world.WORLD.queues
         ]
 
     async def _write(self, database: Database) -> None:

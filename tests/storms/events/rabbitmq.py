@@ -15,7 +15,7 @@ from tests.storms.events import world
 from tests.storms.events.windows import Fate, FatedSubscription, after, let_it_leave
 
 QUEUES = [
-    *(queue.name for queue in world.WORLD.live),
+    *(queue.name for queue in world.WORLD.queues),
     *(retry_name(seconds) for seconds in world.WORLD.retry_delays_seconds),
 ]
 
