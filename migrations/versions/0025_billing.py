@@ -66,9 +66,13 @@ def upgrade() -> None:
         -- Checked at the commit, from both sides: no posting can be added to a committed transfer.
         CREATE FUNCTION check_transfer_total() RETURNS trigger LANGUAGE plpgsql AS $$
         DECLARE
-            checked uuid := CASE TG_TABLE_NAME WHEN 'ledger_transfers' THEN to_jsonb(NEW) ->> 'id'
-                ELSE to_jsonb(NEW) ->> 'transfer_id' END;
+            checked uuid;
         BEGIN
+            IF TG_TABLE_NAME = 'ledger_transfers' THEN
+                checked := NEW.id;
+            ELSE
+                checked := NEW.transfer_id;
+            END IF;
             IF (SELECT total_cents FROM ledger_transfers WHERE id = checked)
                 IS DISTINCT FROM (SELECT sum(cents) FROM ledger_postings WHERE transfer_id = checked)
             THEN
@@ -165,6 +169,36 @@ def upgrade() -> None:
         CREATE INDEX captures_by_charge ON captures (charge_id);
         CREATE TRIGGER captures_are_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON captures
             FOR EACH STATEMENT EXECUTE FUNCTION refuse_ledger_changes();
+
+        -- A charge is paid if its captures add up to it, by the time of the commit.
+        CREATE FUNCTION check_paid_charge() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN
+            IF NEW.amount_cents IS DISTINCT FROM
+                (SELECT coalesce(sum(amount_cents), 0) FROM captures WHERE charge_id = NEW.id)
+            THEN
+                RAISE EXCEPTION 'a charge is paid without its captures' USING
+                    ERRCODE = 'check_violation', CONSTRAINT = 'paid_charges_are_captured';
+            END IF;
+            RETURN NULL;
+        END $$;
+        CREATE CONSTRAINT TRIGGER paid_charges_are_captured AFTER INSERT OR UPDATE OF status ON charges
+            DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (NEW.status = 'PAID')
+            EXECUTE FUNCTION check_paid_charge();
+
+        -- A charge or a capture commits with its transfer; the argument is the transfer's kind.
+        CREATE FUNCTION check_posted() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN
+            IF NOT EXISTS (SELECT FROM ledger_transfers WHERE kind = TG_ARGV[0] AND cause_id = NEW.id) THEN
+                RAISE EXCEPTION '% has no transfer', TG_TABLE_NAME USING
+                    ERRCODE = 'check_violation', CONSTRAINT = TG_NAME;
+            END IF;
+            RETURN NULL;
+        END $$;
+        CREATE CONSTRAINT TRIGGER charges_are_posted AFTER INSERT ON charges
+            DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (NEW.amount_cents > 0)
+            EXECUTE FUNCTION check_posted('charge_opened');
+        CREATE CONSTRAINT TRIGGER captures_are_posted AFTER INSERT ON captures
+            DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION check_posted('cash_captured');
 
         -- A fare can be paid late.
         ALTER TABLE ride_events DROP CONSTRAINT only_allowed_moves;

@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 REFUSALS = {
     "unbound key": "location.driver.whispered is published and no queue is bound to it: bind one, or do not"
     " publish it.",
-    "unconsumed queue": "nobody consumes abandoned_queue, so it would only fill: give role housekeeper its"
+    "unconsumed queue": "abandoned_queue has no consumer and would only fill: give role housekeeper its"
     " handlers.",
     "unknown role": "abandoned_queue is for role plumber, which does not exist: name one of api, relay,"
     " dispatcher, notifier, ingester, housekeeper.",

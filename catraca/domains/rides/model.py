@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Final, Literal, NewType
+from typing import Final, Literal, NewType, TypedDict
 from uuid import UUID
 
 from catraca.domains.communities import CommunityId, Prices, Tier
@@ -186,3 +186,22 @@ class Offer:
     responded_at: datetime | None
     response: Response | None
     reason: str | None
+
+
+class Parties(TypedDict):
+    """Fields that events of a ride with a driver share."""
+
+    ride_id: RideId
+    round: int
+    rider_id: UserId
+    driver_id: UserId
+
+
+def parties(ride: Ride) -> Parties:
+    assert ride.accepted_driver_id is not None, "the ride has a driver"
+    return {
+        "ride_id": ride.id,
+        "round": ride.round,
+        "rider_id": ride.passenger_id,
+        "driver_id": ride.accepted_driver_id,
+    }

@@ -211,7 +211,7 @@ def _unconsumed(
 ) -> Iterable[str]:
     for queue in topology.queues:
         if queue.name not in handled:
-            yield f"nobody consumes {queue.name}, so it would only fill: give role {queue.role} its handlers."
+            yield f"{queue.name} has no consumer and would only fill: give role {queue.role} its handlers."
         elif (keys := handled[queue.name]) is not None:
             for key, exchange in published.items():
                 if queue in topology.route(exchange, key) and key not in keys:

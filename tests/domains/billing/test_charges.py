@@ -6,13 +6,16 @@ from dataclasses import replace
 from datetime import timedelta
 from uuid import uuid4
 
+import asyncpg
 import pytest
 
 from catraca.domains.billing.charges.model import MOVES
 from catraca.domains.billing.ledger.model import commission_of
 from catraca.events import ChargeExpired, ChargeOpened, ChargePaid, RidePaid, RidePaymentExpired
 from tests.conftest import bearer
-from tests.domains.billing.till import RULES, Till, without_commission
+from tests.domains.billing.till import RULES, Till
+
+REFUSED = asyncpg.IntegrityConstraintViolationError
 
 
 async def kinds_of_events(till: Till, ride_id) -> list[type]:
@@ -106,7 +109,7 @@ async def test_zero_fare_is_paid_at_once(till: Till) -> None:
 
 
 async def test_driver_without_commission_owes_nothing(till: Till) -> None:
-    ride_id, driver_id = await till.charged(rules=without_commission())
+    ride_id, driver_id = await till.charged(rules=replace(RULES, commission_basis_points=0))
     assert (await till.confirm(ride_id, driver_id)).json()["commission_cents"] == 0
     assert await till.balance_cents(driver_id) == 0
 
@@ -158,6 +161,44 @@ async def test_concurrent_payment_and_expiry_end_in_paid(till: Till) -> None:
             (await till.charge_row(ride_id))["id"],
         )
         assert [step["to_status"] for step in steps] in (["PENDING", "PAID"], ["PENDING", "EXPIRED", "PAID"])
+
+
+async def test_charge_cannot_be_paid_without_its_capture(till: Till) -> None:
+    ride_id, _ = await till.charged()
+    with pytest.raises(REFUSED) as refusal:
+        await till.sql(
+            "WITH charge AS (UPDATE charges SET status = 'PAID', version = 2 WHERE ride_id = $1 RETURNING id)"
+            " INSERT INTO charge_events (charge_id, seq, from_status, to_status, actor)"
+            " SELECT id, 2, 'PENDING', 'PAID', 'system' FROM charge",
+            ride_id,
+        )
+    assert refusal.value.constraint_name == "paid_charges_are_captured"
+
+
+async def test_money_cannot_move_without_its_transfer(till: Till) -> None:
+    ride_id, driver_id = await till.completed()
+    with pytest.raises(REFUSED) as refusal:
+        await till.sql(
+            "WITH charge AS ("
+            "   INSERT INTO charges (id, ride_id, purpose, payer_id, payee_id, amount_cents, currency,"
+            "     commission_basis_points, status)"
+            "   SELECT gen_random_uuid(), id, 'fare', passenger_id, $2, 5, 'BRL', 0, 'PENDING' FROM rides"
+            "   WHERE id = $1 RETURNING id)"
+            " INSERT INTO charge_events (charge_id, seq, to_status, actor)"
+            " SELECT id, 1, 'PENDING', 'system' FROM charge",
+            ride_id,
+            driver_id,
+        )
+    assert refusal.value.constraint_name == "charges_are_posted"
+    await till.charge(ride_id)
+    with pytest.raises(REFUSED) as refusal:
+        await till.sql(
+            "INSERT INTO captures (id, charge_id, provider, provider_ref, amount_cents, confirmed_by)"
+            " SELECT gen_random_uuid(), id, 'cash', id::text, amount_cents, payee_id FROM charges"
+            " WHERE ride_id = $1",
+            ride_id,
+        )
+    assert refusal.value.constraint_name == "captures_are_posted"
 
 
 async def test_repeated_end_by_an_operator_returns_the_paid_ride(till: Till) -> None:

@@ -67,6 +67,10 @@ def breaches_of(world: World) -> dict[str, str]:
         "transfers commit with their postings": "ALTER TABLE ledger_transfers"
         " DISABLE TRIGGER transfers_add_up",
         "no posting is added later": "ALTER TABLE ledger_postings DISABLE TRIGGER postings_add_up",
+        "no charge is paid without its captures": "ALTER TABLE charges"
+        " DISABLE TRIGGER paid_charges_are_captured",
+        "charges commit with their transfer": "ALTER TABLE charges DISABLE TRIGGER charges_are_posted",
+        "captures commit with their transfer": "ALTER TABLE captures DISABLE TRIGGER captures_are_posted",
         "each fact is posted once": "ALTER TABLE ledger_transfers DROP CONSTRAINT one_transfer_a_fact",
         "transfers are append-only": "ALTER TABLE ledger_transfers DISABLE TRIGGER transfers_are_append_only",
         "postings add up": "UPDATE ledger_transfers SET total_cents = 1",

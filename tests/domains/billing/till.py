@@ -1,6 +1,5 @@
 """Completed rides and their charges, at one API."""
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -70,7 +69,3 @@ class Till(Desk):
                 driver_id,
             )
         )[0]["owed"]
-
-
-def without_commission() -> BillingRules:
-    return replace(RULES, commission_basis_points=0)

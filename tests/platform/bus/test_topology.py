@@ -87,7 +87,7 @@ def test_a_pattern_that_nothing_matches_is_refused() -> None:
 
 def test_a_queue_without_a_consumer_is_refused() -> None:
     assert refusal(queue("rides", "ride.*"), DEAD, handled={DEAD.name: None}) == (
-        "nobody consumes rides, so it would only fill: give role notifier its handlers."
+        "rides has no consumer and would only fill: give role notifier its handlers."
     )
 
 

@@ -149,6 +149,27 @@ INVARIANTS: tuple[Rule, ...] = (
         trigger="captures_are_append_only",
         definition=("BEFORE DELETE OR UPDATE OR TRUNCATE ON", "FOR EACH STATEMENT", "RAISE EXCEPTION"),
     ),
+    TriggerHeld(
+        name="no charge is paid without its captures",
+        sentence="A paid charge does not commit unless its captures add up to its amount.",
+        table="charges",
+        trigger="paid_charges_are_captured",
+        definition=("AFTER INSERT OR UPDATE OF status ON", "DEFERRABLE INITIALLY DEFERRED", "captures"),
+    ),
+    TriggerHeld(
+        name="charges commit with their transfer",
+        sentence="A charge above zero does not commit without its transfer.",
+        table="charges",
+        trigger="charges_are_posted",
+        definition=("AFTER INSERT ON", "DEFERRABLE INITIALLY DEFERRED", "ledger_transfers"),
+    ),
+    TriggerHeld(
+        name="captures commit with their transfer",
+        sentence="A capture does not commit without its transfer.",
+        table="captures",
+        trigger="captures_are_posted",
+        definition=("AFTER INSERT ON", "DEFERRABLE INITIALLY DEFERRED", "ledger_transfers"),
+    ),
     Invariant(
         name="a charge is paid by its captures",
         sentence="A charge is paid if and only if its captures add up to its amount.",

@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from catraca.domains.rides.model import Actor, Ride, RideId
+from catraca.domains.rides.model import Actor, Ride, RideId, parties
 from catraca.domains.rides.store import lock_ride, move_ride
 from catraca.events import RidePaid, RidePaymentExpired
 from catraca.platform.database import Db, outbox
@@ -15,17 +15,9 @@ async def pay_ride(db: Db, ride_id: RideId, *, actor: Actor, by: UUID | None) ->
         return
     ride.check_move("PAID")
     ride = await move_ride(db, ride, "PAID", actor=actor, actor_id=by, news="ride.paid")
-    assert ride.accepted_driver_id is not None and ride.final_fare_cents is not None  # noqa: PT018
+    assert ride.final_fare_cents is not None, "a completed ride has a fare"
     await outbox.record(
-        db,
-        RidePaid(
-            ride_id=ride.id,
-            round=ride.round,
-            rider_id=ride.passenger_id,
-            driver_id=ride.accepted_driver_id,
-            fare_cents=ride.final_fare_cents,
-            paid_at=ride.updated_at,
-        ),
+        db, RidePaid(**parties(ride), fare_cents=ride.final_fare_cents, paid_at=ride.updated_at)
     )
 
 
@@ -37,17 +29,9 @@ async def expire_payment(db: Db, ride_id: RideId) -> None:
     ride = await move_ride(
         db, ride, "PAYMENT_EXPIRED", actor="system", actor_id=None, news="ride.payment_expired"
     )
-    assert ride.accepted_driver_id is not None and ride.final_fare_cents is not None  # noqa: PT018
+    assert ride.final_fare_cents is not None, "a completed ride has a fare"
     await outbox.record(
-        db,
-        RidePaymentExpired(
-            ride_id=ride.id,
-            round=ride.round,
-            rider_id=ride.passenger_id,
-            driver_id=ride.accepted_driver_id,
-            fare_cents=ride.final_fare_cents,
-            expired_at=ride.updated_at,
-        ),
+        db, RidePaymentExpired(**parties(ride), fare_cents=ride.final_fare_cents, expired_at=ride.updated_at)
     )
 
 

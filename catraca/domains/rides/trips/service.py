@@ -1,14 +1,13 @@
 """From the acceptance to the end: arrive, start, complete; and cancel, in any open or driven state."""
 
 from datetime import timedelta
-from typing import TypedDict
 from uuid import UUID
 
 from catraca.domains.fares import Tariff, fare_cents, tariff_with
 from catraca.domains.people import UserId
 from catraca.domains.rides.errors import DistanceMissing, RideNotFound
 from catraca.domains.rides.flags.service import flag_ride
-from catraca.domains.rides.model import Actor, Ride, RideId, Status, TripLimits
+from catraca.domains.rides.model import Actor, Ride, RideId, Status, TripLimits, parties
 from catraca.domains.rides.search.service import close_ride, update_timer
 from catraca.domains.rides.search.store import release_driver
 from catraca.domains.rides.store import (
@@ -38,7 +37,7 @@ async def arrive(db: Db, ride_id: RideId, *, by: UserId) -> None:
     if ride.status == "ARRIVING":
         return
     ride = await _move(db, ride, "ARRIVING", news="ride.arriving", stamp="arrived_at")
-    await outbox.record(db, RideArriving(**_parties(ride), arrived_at=ride.updated_at))
+    await outbox.record(db, RideArriving(**parties(ride), arrived_at=ride.updated_at))
 
 
 async def start(db: Db, ride_id: RideId, *, by: UserId, limits: TripLimits) -> None:
@@ -47,7 +46,7 @@ async def start(db: Db, ride_id: RideId, *, by: UserId, limits: TripLimits) -> N
     if ride.status == "STARTED":
         return
     ride = await _move(db, ride, "STARTED", news="ride.started", stamp="started_at")
-    await outbox.record(db, RideStarted(**_parties(ride), started_at=ride.updated_at))
+    await outbox.record(db, RideStarted(**parties(ride), started_at=ride.updated_at))
     await timers.set_timer(db, RIDE_DUE, ride.id, due_at=ride.updated_at + limits.longest)
 
 
@@ -123,7 +122,7 @@ async def finish_ride(
     await outbox.record(
         db,
         RideCompleted(
-            **_parties(ride),
+            **parties(ride),
             fare_cents=ride.final_fare_cents,
             completed_at=ride.updated_at,
             completed_by=actor,
@@ -138,23 +137,6 @@ async def _move(db: Db, ride: Ride, to: Status, *, news: str, stamp: Stamp) -> R
     return await move_ride(
         db, ride, to, actor="driver", actor_id=ride.accepted_driver_id, news=news, stamp=stamp
     )
-
-
-class _Parties(TypedDict):
-    ride_id: RideId
-    round: int
-    rider_id: UserId
-    driver_id: UserId
-
-
-def _parties(ride: Ride) -> _Parties:
-    assert ride.accepted_driver_id is not None
-    return {
-        "ride_id": ride.id,
-        "round": ride.round,
-        "rider_id": ride.passenger_id,
-        "driver_id": ride.accepted_driver_id,
-    }
 
 
 async def _lock_own(db: Db, ride_id: RideId, driver_id: UserId) -> Ride:
