@@ -109,10 +109,12 @@ async def cancel_timer(db: Db, kind: TimerKind, *subject_ids: UUID) -> None:
     """Cancel these timers: none fires if this commits. Safe to repeat. Change the subjects' rows first."""
     await db.execute(
         # The timer whose handler calls this is deleted by `end_firing`, even if the handler set it again.
+        # In a subquery, which hides the array's length: else PostgreSQL plans this anew for each call.
         "WITH firing AS ("
-        "   UPDATE timers SET awake_at = 'infinity' WHERE kind = $1 AND subject_id = ANY ($2::uuid[])"
+        "   UPDATE timers SET awake_at = 'infinity'"
+        "   WHERE kind = $1 AND subject_id = ANY (ARRAY(SELECT unnest($2::uuid[])))"
         "     AND lease::text = current_setting('catraca.firing', true))"
-        " DELETE FROM timers WHERE kind = $1 AND subject_id = ANY ($2::uuid[])"
+        " DELETE FROM timers WHERE kind = $1 AND subject_id = ANY (ARRAY(SELECT unnest($2::uuid[])))"
         "   AND (lease::text = current_setting('catraca.firing', true)) IS NOT TRUE",
         kind,
         list(subject_ids),

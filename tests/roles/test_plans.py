@@ -1,0 +1,36 @@
+"""Statements that run for nearly every request are planned once for each connection."""
+
+from collections.abc import Awaitable, Callable
+from uuid import UUID, uuid4
+
+import pytest
+
+from catraca.domains.location.nearby.store import online_drivers
+from catraca.domains.people.accounts.store import read_standings
+from catraca.platform.database import Database, Db
+
+# PostgreSQL plans the first calls anew, and then compares that with one plan for all.
+CALLS, PLANNED_ANEW = 12, 5
+
+
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [
+        pytest.param(read_standings, "tokens_valid_after", id="whose token"),
+        pytest.param(online_drivers, "driver_presence", id="which drivers are available"),
+    ],
+)
+async def test_statement_is_planned_once(
+    database: Database, statement: Callable[[Db, list[UUID]], Awaitable[object]], words: str
+) -> None:
+    async with database.transaction() as db:
+        for count in range(CALLS):
+            await statement(db, [uuid4() for _ in range(count % 3 + 1)])
+        plans = await db.fetch(
+            "SELECT custom_plans, generic_plans FROM pg_prepared_statements"
+            " WHERE strpos(statement, $1) > 0 AND strpos(statement, 'pg_prepared') = 0",
+            words,
+        )
+    assert [(one["custom_plans"], one["generic_plans"]) for one in plans] == [
+        (PLANNED_ANEW, CALLS - PLANNED_ANEW)
+    ]
