@@ -30,9 +30,9 @@ async def lock_without_waiting(
 ) -> list[Lock]:
     """Lock agendas and clients as `lock_for_booking` does, but none that another transaction has locked.
 
-    Of a booking with any worker, lock this many candidates: workers chosen at random who have no claim at
-    that time. None: lock all workers of the service. Bookings for the same time share their candidates, and
-    each adds one.
+    Of a booking with any worker, lock this many candidates: workers chosen at random who are not locked and
+    have no claim at that time. None: lock all workers of the service. Bookings for the same time share their
+    candidates, and each adds one.
 
     Special: the client has an expired hold, too many appointments, or another one at that time.
     """
@@ -47,43 +47,49 @@ async def lock_without_waiting(
           FROM unnest($1::uuid[], $2::uuid[], $3::timestamptz[], $4::int[])
             WITH ORDINALITY AS r (service_id, worker_id, starts_at, candidates, place)
           LEFT JOIN services v ON v.id = r.service_id),
-        agendas AS MATERIALIZED (
-          SELECT r.place, a.no, a.is_candidate
+        candidates AS MATERIALIZED (
+          SELECT r.place, c.no, c.id
           FROM requests r CROSS JOIN LATERAL (
-            SELECT subject_no AS no, false AS is_candidate FROM service_subjects
+            -- Worker by worker, until there are enough. Without OFFSET the conditions would be joins, and
+            -- checked for all workers.
+            SELECT locked.no, locked.id
+            FROM (
+              SELECT no FROM (
+                SELECT subject_no AS no FROM service_subjects
+                WHERE service_id = r.service_id AND kind = 'worker'
+                ORDER BY random()) AS worker
+              WHERE r.capacity > 1 OR NOT EXISTS (
+                SELECT FROM claims
+                WHERE claim_box(subject_no, starts_at, ends_at)
+                  && claim_box(worker.no, r.claimed_from, r.claimed_to)
+                OFFSET 0)
+              OFFSET 0) AS free
+            CROSS JOIN LATERAL (
+              SELECT no, id FROM subjects WHERE no = free.no AND NOT retired
+              FOR NO KEY UPDATE SKIP LOCKED) AS locked
+            LIMIT r.candidates) AS c
+          WHERE r.candidates IS NOT NULL),
+        agendas AS MATERIALIZED (
+          SELECT r.place, a.no
+          FROM requests r CROSS JOIN LATERAL (
+            SELECT subject_no AS no FROM service_subjects
             WHERE service_id = r.service_id AND kind = 'room'
             UNION ALL
-            SELECT no, false FROM subjects WHERE id = r.worker_id
+            SELECT no FROM subjects WHERE id = r.worker_id
             UNION ALL
-            SELECT subject_no, false FROM service_subjects
+            SELECT subject_no FROM service_subjects
             WHERE service_id = r.service_id AND kind = 'worker'
-              AND r.worker_id IS NULL AND r.candidates IS NULL
-            UNION ALL
-            -- The conditions are checked worker by worker, until there are enough. Without OFFSET they would
-            -- be joins, and checked for all workers.
-            (SELECT no, true
-             FROM (
-               SELECT subject_no AS no FROM service_subjects
-               WHERE service_id = r.service_id AND kind = 'worker' AND r.candidates IS NOT NULL
-               ORDER BY random()) AS worker
-             WHERE EXISTS (SELECT FROM subjects s WHERE s.no = worker.no AND NOT retired OFFSET 0)
-               AND (r.capacity > 1 OR NOT EXISTS (
-                 SELECT FROM claims
-                 WHERE claim_box(subject_no, starts_at, ends_at)
-                   && claim_box(worker.no, r.claimed_from, r.claimed_to)
-                 OFFSET 0))
-             LIMIT r.candidates)
-          ) AS a),
+              AND r.worker_id IS NULL AND r.candidates IS NULL) AS a),
         locked AS MATERIALIZED (
-          SELECT no, id FROM subjects WHERE no = ANY (ARRAY(SELECT no FROM agendas))
+          SELECT no FROM subjects WHERE no = ANY (ARRAY(SELECT no FROM agendas))
           ORDER BY no FOR NO KEY UPDATE SKIP LOCKED),
         found AS MATERIALIZED (
-          SELECT place, array_agg(id) FILTER (WHERE is_candidate AND id IS NOT NULL) AS candidate_ids,
-            -- One of the candidates is enough.
-            bool_or(id IS NULL AND NOT is_candidate)
-              OR bool_and(id IS NULL) FILTER (WHERE is_candidate) IS TRUE AS is_locked
-          FROM agendas LEFT JOIN locked USING (no) GROUP BY place)
-        SELECT coalesce(found.candidate_ids, '{{}}') AS candidate_ids, CASE
+          SELECT r.place,
+            ARRAY(SELECT id FROM candidates c WHERE c.place = r.place) AS candidate_ids,
+            EXISTS (SELECT FROM agendas a WHERE a.place = r.place AND a.no NOT IN (SELECT no FROM locked))
+              AS is_locked
+          FROM requests r)
+        SELECT found.candidate_ids, CASE
           WHEN found.is_locked
             OR NOT pg_try_advisory_xact_lock(hashtextextended('scheduling.client ' || w.client_id, 0))
             THEN 'locked'
@@ -99,7 +105,7 @@ async def lock_without_waiting(
           ELSE 'ready' END AS state
         FROM unnest($5::uuid[], $6::int[]) WITH ORDINALITY AS w (client_id, request, place)
         JOIN requests r ON r.place = w.request
-        LEFT JOIN found ON found.place = w.request
+        JOIN found ON found.place = w.request
         ORDER BY w.place
         """,  # noqa: S608
         [request.service_id for request in requests],
