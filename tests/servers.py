@@ -120,8 +120,10 @@ def _start_postgres(stack: Stack) -> None:
         "listen_addresses=",
         f"unix_socket_directories={stack.folder}/run",
         "max_connections=200",
-        "autovacuum_naptime=1h",  # tests create many databases; a visit to each would take as many processes
     ]
+    with (data / "postgresql.conf").open("a") as settings:
+        # Tests create many databases; a visit to each would take as many processes.
+        settings.write("autovacuum_naptime = 1h\n")
     stack.processes["postgres"] = subprocess.Popen(
         [
             str(programs / "postgres"),

@@ -8,6 +8,7 @@ import pytest
 from catraca.domains.location.nearby.store import online_drivers
 from catraca.domains.people.accounts.store import read_standings
 from catraca.platform.database import Database, Db
+from tests.servers import Stack
 
 # PostgreSQL plans the first calls anew, and then compares that with one plan for all.
 CALLS, PLANNED_ANEW = 12, 5
@@ -21,8 +22,10 @@ CALLS, PLANNED_ANEW = 12, 5
     ],
 )
 async def test_statement_is_planned_once(
-    database: Database, statement: Callable[[Db, list[UUID]], Awaitable[object]], words: str
+    stack: Stack, statement: Callable[[Db, list[UUID]], Awaitable[object]], words: str
 ) -> None:
+    # A connection of its own, which has prepared nothing yet.
+    database = await Database.open(stack.database_url)
     async with database.transaction() as db:
         for count in range(CALLS):
             await statement(db, [uuid4() for _ in range(count % 3 + 1)])
@@ -31,6 +34,7 @@ async def test_statement_is_planned_once(
             " WHERE strpos(statement, $1) > 0 AND strpos(statement, 'pg_prepared') = 0",
             words,
         )
+    await database.close()
     assert [(one["custom_plans"], one["generic_plans"]) for one in plans] == [
         (PLANNED_ANEW, CALLS - PLANNED_ANEW)
     ]
