@@ -7,12 +7,13 @@ the five statuses, and, where the path or body needs more than the owner's id, a
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import httpx
 import pytest
 from fastapi.routing import iter_route_contexts
 
+from catraca.domains.billing.pix_codes.model import reference_of
 from catraca.platform.database import Database
 from catraca.platform.http.health import Health
 from catraca.roles.api import build_app
@@ -190,6 +191,18 @@ def driven(*verbs: str) -> Prepare:
             path = f"/v1/rides/{prepared.path['ride_id']}/{verb}"
             assert (await api.post(path, json={}, headers=owner.headers)).status_code == 200
         return Prepared(prepared.path, {})
+
+    return prepare
+
+
+def a_charge(body: dict[str, object] | None = None) -> Prepare:
+    """Of a ride that the owner has driven, paid in cash."""
+
+    async def prepare(api: httpx.AsyncClient, owner: Person) -> Prepared:
+        prepared = await driven("arrive", "start", "complete", "charge/cash")(api, owner)
+        path = f"/v1/rides/{prepared.path['ride_id']}/charge"
+        charge_id = (await api.get(path, headers=owner.headers)).json()["charge_id"]
+        return Prepared({"charge_id": charge_id, "reference": reference_of(UUID(charge_id))}, body or {})
 
     return prepare
 
@@ -440,6 +453,7 @@ ARRIVING = driven("arrive")
 STARTED = driven("arrive", "start")
 COMPLETED = driven("arrive", "start", "complete")
 PAID_RIDE = driven("arrive", "start", "complete", "charge/cash")
+A_CHARGE, A_RECEIPT = a_charge(), a_charge({"reference": uuid4().hex, "amount_cents": 1})
 TO_END, FLAGGED = a_ride_to_end, a_flag
 
 UPGRADE = {
@@ -511,6 +525,12 @@ CASES = [
     Case(f"POST {RIDE}/end",                      401,      403,  403,   403,      200, TO_END, "driver"),
     Case(f"GET {RIDE}/charge",                    401,      404,  404,   200,      200, PAID_RIDE, "driver"),
     Case(f"POST {RIDE}/charge/cash",              401,      403,  404,   200,      403, COMPLETED, "driver"),
+    Case(f"GET {RIDE}/charge/pix",                401,      404,  404,   409,      409, PAID_RIDE, "driver"),
+    Case("GET /v1/charges",                       401,      403,  403,   403,      200),
+    Case("GET /v1/charges/{charge_id}/captures",  401,      403,  403,   403,      200, A_CHARGE, "driver"),
+    Case("POST /v1/charges/{charge_id}/captures", 401,      403,  403,   403,      201, A_RECEIPT, "driver"),
+    Case("GET /v1/drivers/{driver_id}/statement", 401,      403,  403,   200,      200, the_owner, "driver"),
+    Case("GET /v1/pix-codes/{reference}/charge",  401,      403,  403,   403,      200, A_CHARGE, "driver"),
     Case("GET /v1/ride-flags",                    401,      403,  403,   403,      200),
     Case("POST /v1/ride-flags/{flag_id}/review",  401,      403,  403,   403,      200, FLAGGED, "driver"),
     Case(f"GET {RIDE}/attempts",                  401,      403,  403,   403,      200, an_own_ride),

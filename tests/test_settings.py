@@ -99,6 +99,9 @@ GIVEN: dict[str, tuple[str, Any]] = {
     "tariff_minimum_cents": ("900", 900),
     "commission_basis_points": ("1500", 1500),
     "payment_timeout": ("2h", timedelta(hours=2)),
+    "pix_key": ("caixa@coop.example", "caixa@coop.example"),
+    "pix_name": ("Cooperativa Norte", "Cooperativa Norte"),
+    "pix_city": ("Belém", "Belém"),
     "currency": ("EUR", "EUR"),
     "mail_url": ("smtps://mail.example:465", "smtps://mail.example:465"),
     "mail_tls": ("optional", "optional"),
@@ -113,8 +116,8 @@ GIVEN: dict[str, tuple[str, Any]] = {
     "rate_limit_sign_up_address": ("9/minute", "9/minute"),
     "rate_limit_sign_up_email": ("10/day", "10/day"),
 }
-# Settings that need another one.
-BESIDE = {"mail_url": "password_page_url"}
+# Settings that need others.
+BESIDE = {"mail_url": ("password_page_url",), "pix_key": ("pix_name", "pix_city")}
 # Read without the prefix too.
 ALSO_BARE = [
     name
@@ -192,6 +195,9 @@ WRONG = {
     "tariff_minimum_cents": "-800",
     "commission_basis_points": "10001",
     "payment_timeout": "366d",
+    "pix_key": "two words",
+    "pix_name": "Cooperativa de Taxistas hunter2",
+    "pix_city": "hunter2 do Norte do Sul",
     "currency": "real",
     "mail_url": "http://user:hunter2@mail.example",
     "mail_tls": "hunter2",
@@ -231,8 +237,8 @@ def test_setting_names_are_unique() -> None:
 def test_setting_is_read_from_its_variable(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     written, read = GIVEN[name]
     assert value_of(read_settings(), name) != read, "the table must differ from the default to prove anything"
-    if name in BESIDE:
-        monkeypatch.setenv(variable_of(BESIDE[name]), GIVEN[BESIDE[name]][0])
+    for other in BESIDE.get(name, ()):
+        monkeypatch.setenv(variable_of(other), GIVEN[other][0])
     monkeypatch.setenv(variable_of(name), written)
     assert value_of(read_settings(), name) == read
     monkeypatch.setenv(variable_of(name), "")
@@ -273,16 +279,21 @@ def test_wrong_value_is_refused_with_its_variable(
     assert "hunter2" not in said
 
 
-@pytest.mark.parametrize("name", BESIDE)
+@pytest.mark.parametrize(
+    ("name", "missing"), [(name, one) for name, others in BESIDE.items() for one in others]
+)
 def test_setting_that_needs_another_is_refused(
-    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    name: str, missing: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv(variable := variable_of(name), GIVEN[name][0])
+    for other in BESIDE[name]:
+        if other != missing:
+            monkeypatch.setenv(variable_of(other), GIVEN[other][0])
     with pytest.raises(typer.Exit) as ended, expected_failures():
         read_settings()
     said = capsys.readouterr().err
     assert ended.value.exit_code == 2
-    assert said.startswith(f"catraca: {variable} needs CATRACA_{BESIDE[name].upper()}")
+    assert said.startswith(f"catraca: {variable} needs CATRACA_{missing.upper()}")
     assert GIVEN[name][0] not in said
 
 

@@ -23,6 +23,7 @@ MODELS = {
     "Ride": "GET /v1/rides/{ride_id} 200",
     "Person": "GET /v1/rides/{ride_id} 200 driver",
     "Charge": "GET /v1/rides/{ride_id}/charge 200",
+    "PixCode": "GET /v1/rides/{ride_id}/charge/pix 200",
     "RidePage": "GET /v1/rides 200",
     "Accepted": "POST /v1/rides/{ride_id}/accept 200",
     "Offer": "PATCH /v1/rides/{ride_id}/reject 200",

@@ -5,6 +5,7 @@ import gc
 import typer
 
 from catraca.cli.audit import audit
+from catraca.cli.charges import app as charges
 from catraca.cli.communities import app as communities
 from catraca.cli.dead_letters import app as dead_letters
 from catraca.cli.demo import demo
@@ -33,6 +34,7 @@ app = typer.Typer(
 )
 for command in (up, demo, serve, migrate, token, doctor, events, audit, version):
     app.command()(command)
+app.add_typer(charges, name="charges")
 app.add_typer(communities, name="communities")
 app.add_typer(dead_letters, name="dead-letters")
 app.add_typer(ledger, name="ledger")

@@ -1,24 +1,26 @@
-"""`catraca ledger`: checks of the ledger, for a shell on the machine."""
+"""`catraca ledger`: check and export the ledger, from a shell on the machine."""
 
+import sys
 from collections.abc import Sequence
 from decimal import Decimal
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from catraca.cli.database import find_settings, need_database, on_database
+from catraca.cli.database import find_settings, need_database, on_database, run_on_database
 from catraca.cli.doctor import print_verdicts, verdicts_for_json
 from catraca.cli.failures import FAILED, expected_failures
 
 if TYPE_CHECKING:
     from catraca.domains.billing.ledger.model import AccountSum
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, help="Check the ledger.")
+app = typer.Typer(no_args_is_help=True, add_completion=False, help="Check and export the ledger.")
 
 
 @app.callback()
 def ledger() -> None:
-    """Check the ledger."""
+    """Check and export the ledger."""
 
 
 @app.command()
@@ -48,6 +50,41 @@ def check(as_json: Annotated[bool, typer.Option("--json", help="Print JSON for p
         print_verdicts(verdicts)
         _print_sums(sums)
     raise typer.Exit(0 if sound else FAILED)
+
+
+class Form(StrEnum):
+    csv = "csv"
+    beancount = "beancount"
+
+
+@app.command()
+def export(
+    form: Annotated[Form, typer.Option("--format", help="For a spreadsheet, or for Beancount.")] = Form.csv,
+) -> None:
+    """Write every posting as CSV, or as a Beancount file that `bean-check` accepts, to standard output.
+
+    The file has the ledger as it was at one moment. Beancount checks the balance of each account at its end.
+
+    Example: `catraca ledger export --format beancount > ledger.beancount`
+    """
+    with expected_failures():
+        from rich.console import Console
+        from rich.progress import Progress
+
+        from catraca.domains.billing.export.service import export_ledger
+
+        # Standard output is for the ledger.
+        console = Console(stderr=True)
+        with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+            bar = progress.add_task("Exporting", total=None)
+            run_on_database(
+                lambda db: export_ledger(
+                    db,
+                    form.value,
+                    sys.stdout.write,
+                    lambda done, count: progress.update(bar, completed=done, total=count),
+                )
+            )
 
 
 def _print_sums(sums: "Sequence[AccountSum]") -> None:

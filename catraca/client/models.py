@@ -66,11 +66,20 @@ class Charge(msgspec.Struct, frozen=True, kw_only=True):
     ride_id: UUID
     status: str
     amount_cents: int
+    paid_cents: int
     currency: str
     commission_cents: int | None = None
     opened_at: datetime
     expires_at: datetime | None = None
     updated_at: datetime
+
+
+class PixCode(msgspec.Struct, frozen=True, kw_only=True):
+    code: str
+    qr_svg: str
+    reference: str
+    amount_cents: int
+    currency: str
 
 
 class RidePage(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ from typing import Final
 from uuid import UUID
 
 from catraca.client.http import Http, without_none
-from catraca.client.models import Accepted, Charge, Offer, Offers, Quote, Ride, RidePage
+from catraca.client.models import Accepted, Charge, Offer, Offers, PixCode, Quote, Ride, RidePage
 
 
 class Rides:
@@ -93,6 +93,10 @@ class Rides:
     async def charge(self, ride_id: UUID) -> Charge:
         """The charge of a ride, from a moment after its completion."""
         return await self._http.request("GET", f"/v1/rides/{ride_id}/charge", Charge)
+
+    async def pix_code(self, ride_id: UUID) -> PixCode:
+        """A Pix code for what is still due of a ride."""
+        return await self._http.request("GET", f"/v1/rides/{ride_id}/charge/pix", PixCode)
 
     async def confirm_cash(self, ride_id: UUID) -> Charge:
         """As its driver: the passenger has paid the fare in cash."""

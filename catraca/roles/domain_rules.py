@@ -1,7 +1,7 @@
 """Settings as the domains take them."""
 
 from catraca.domains.analytics import AlertRule
-from catraca.domains.billing import BillingRules
+from catraca.domains.billing import BillingRules, PixReceiver, PixTerms
 from catraca.domains.fares import Tariff
 from catraca.domains.geofences import GeofenceTerms
 from catraca.domains.location.fence_crossings.model import CrossingRules
@@ -13,6 +13,7 @@ from catraca.domains.scheduling import BookingRules, ClientLimits
 from catraca.platform.redis_client import RedisClient
 from catraca.settings import Settings
 from catraca.settings.analytics import AnalyticsSettings
+from catraca.settings.billing import BillingSettings
 from catraca.settings.fares import FareSettings
 from catraca.settings.location import LocationSettings
 from catraca.settings.rides import RideSettings
@@ -43,6 +44,11 @@ def billing_rules(settings: Settings) -> BillingRules:
         commission_basis_points=settings.billing.commission_basis_points,
         payment_timeout=settings.billing.payment_timeout,
     )
+
+
+def pix_terms(settings: BillingSettings) -> PixTerms:
+    key, name, city = settings.pix_key, settings.pix_name, settings.pix_city
+    return PixTerms(PixReceiver(key=key, name=name, city=city) if key and name and city else None)
 
 
 def ride_terms(settings: Settings) -> RideTerms:

@@ -1,9 +1,9 @@
-"""Commission, and the time to pay a ride."""
+"""Commission, the time to pay a ride, and the Pix key that receives the money."""
 
 from datetime import timedelta
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from catraca.settings.values import Duration, Group
 
@@ -18,3 +18,19 @@ class BillingSettings(Group):
     payment_timeout: Annotated[Duration, Field(le=timedelta(days=365))] | None = Field(
         default=None, description="Time to pay a completed ride; it can be paid later too. Unset: no end."
     )
+    pix_key: Annotated[str, Field(max_length=77, pattern=r"^[!-~]+$")] | None = Field(
+        default=None, description="The co-operative's Pix key, which receives fares. Unset: no Pix."
+    )
+    pix_name: Annotated[str, Field(max_length=25)] | None = Field(
+        default=None, description="Name of the Pix key's owner, as the passenger's bank shows it."
+    )
+    pix_city: Annotated[str, Field(max_length=15)] | None = Field(
+        default=None, description="City of the Pix key's owner."
+    )
+
+    @model_validator(mode="after")
+    def _pix_is_complete(self) -> Self:
+        for name in ("pix_name", "pix_city"):
+            if self.pix_key and not getattr(self, name):
+                raise ValueError(f"CATRACA_PIX_KEY needs CATRACA_{name.upper()}, which the code shows")
+        return self

@@ -35,11 +35,11 @@ CHECKED = {
     "bus_delayed": "id due_at queue message_id exchange routing_key headers body",
     "bus_messages": "queue id message_id exchange routing_key headers body deliveries lease leased_until",
     "bus_transient": "queue id message_id exchange routing_key headers body stale_at",
-    "captures": "id charge_id provider provider_ref amount_cents captured_at confirmed_by",
+    "captures": "id charge_id provider provider_ref amount_cents captured_at confirmed_by excess_cents",
     "charge_events": "charge_id seq previous from_status to_status at actor actor_id",
     "charges": (
         "id ride_id purpose payer_id payee_id amount_cents currency commission_basis_points status version "
-        "opened_at expires_at updated_at"
+        "opened_at expires_at updated_at paid_cents"
     ),
     "claims": (
         "id subject_no starts_at ends_at kind service_id begins_at finishes_at capacity session_id reason"
@@ -67,7 +67,8 @@ CHECKED = {
     "freed_time": "id subject_no starts_at ends_at",
     "idempotency_keys": "scope fingerprint status headers body created_at roles",
     "inbox": "consumer event_id handled_at",
-    "ledger_accounts": "no kind owner_id currency debits_cents credits_cents",
+    "ledger_accounts": "no kind owner_id currency debits_cents credits_cents entries",
+    "ledger_entries": "account_no n transfer_id posting_n cents balance_cents before_n before_cents",
     "ledger_postings": "transfer_id n debit_no credit_no currency cents",
     "ledger_transfers": "id kind cause_id currency total_cents posted_at",
     "match_windows": "region starts_at ends_at matched failed",

@@ -33,7 +33,7 @@ from catraca.roles.api.domain_parts import (
     second_factor_parts,
 )
 from catraca.roles.api.routers import ROUTERS, STREAMS, TAGS
-from catraca.roles.domain_rules import billing_rules, ride_terms, tariff_of
+from catraca.roles.domain_rules import billing_rules, pix_terms, ride_terms, tariff_of
 from catraca.roles.parts import Parts
 from catraca.roles.replay_targets import replay_targets
 
@@ -88,6 +88,7 @@ def build_app(parts: Parts, health: Health, routers: Sequence[APIRouter] = ROUTE
             tariff_of(settings.fares),
             ride_terms(settings),
             billing_rules(settings),
+            pix_terms(settings.billing),
             Acceptance(parts.database),
             location_parts(parts),
             presence,

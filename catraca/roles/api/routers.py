@@ -2,7 +2,10 @@
 
 from catraca.domains.analytics import routes as analytics_routes
 from catraca.domains.audit import routes as audit_routes
+from catraca.domains.billing.captures import routes as capture_routes
 from catraca.domains.billing.charges import routes as charge_routes
+from catraca.domains.billing.pix_codes import routes as pix_routes
+from catraca.domains.billing.statements import routes as statement_routes
 from catraca.domains.communities import routes as community_routes
 from catraca.domains.dead_letters.letters import routes as dead_letter_routes
 from catraca.domains.dead_letters.replay import routes as replay_routes
@@ -37,6 +40,9 @@ ROUTERS = [
     *fare_routes.ROUTERS,
     *ride_routes.ROUTERS,
     charge_routes.router,
+    pix_routes.router,
+    capture_routes.router,
+    statement_routes.router,
     presence_routes.router,
     ping_routes.router,
     nearby_routes.router,
@@ -61,7 +67,7 @@ TAGS = {
     "me": "The caller's own account: profile, export, erasure, sign-out.",
     "people": "For operators: accounts, drivers' approval, export and erasure.",
     "rides": "Quotes, ride requests, offers, trips and cancellation.",
-    "payments": "The charge of a completed ride.",
+    "payments": "Charges of completed rides, Pix codes, what is received, and drivers' accounts.",
     "communities": "Communities with their own drivers: fences, tariffs and their versions.",
     "location": "Online drivers: status, positions, search by distance, locks, trip links.",
     "scheduling": "Working hours, free slots and appointments that cannot overlap.",

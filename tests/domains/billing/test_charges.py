@@ -167,12 +167,13 @@ async def test_charge_cannot_be_paid_without_its_capture(till: Till) -> None:
     ride_id, _ = await till.charged()
     with pytest.raises(REFUSED) as refusal:
         await till.sql(
-            "WITH charge AS (UPDATE charges SET status = 'PAID', version = 2 WHERE ride_id = $1 RETURNING id)"
+            "WITH charge AS (UPDATE charges SET status = 'PAID', version = 2, paid_cents = amount_cents"
+            "   WHERE ride_id = $1 RETURNING id)"
             " INSERT INTO charge_events (charge_id, seq, from_status, to_status, actor)"
             " SELECT id, 2, 'PENDING', 'PAID', 'system' FROM charge",
             ride_id,
         )
-    assert refusal.value.constraint_name == "paid_charges_are_captured"
+    assert refusal.value.constraint_name == "payments_are_captured"
 
 
 async def test_money_cannot_move_without_its_transfer(till: Till) -> None:
@@ -198,7 +199,7 @@ async def test_money_cannot_move_without_its_transfer(till: Till) -> None:
             " WHERE ride_id = $1",
             ride_id,
         )
-    assert refusal.value.constraint_name == "captures_are_posted"
+    assert refusal.value.constraint_name == "captured_cash_is_posted"
 
 
 async def test_repeated_end_by_an_operator_returns_the_paid_ride(till: Till) -> None:

@@ -54,10 +54,12 @@ def breaches_of(world: World) -> dict[str, str]:
         " UPDATE charges SET opened_at = now() - interval '1 day'",
         "a ride is paid with its charge": "ALTER TABLE rides DISABLE TRIGGER ALL;"
         f" UPDATE rides SET status = 'PAYMENT_EXPIRED' WHERE id = '{world.pending}'",
-        "money is posted with its fact": "UPDATE charges SET amount_cents = amount_cents + 1"
+        "charges are posted": "UPDATE charges SET amount_cents = amount_cents + 1"
         f" WHERE ride_id = '{world.pending}'",
         "captures are append-only": "ALTER TABLE captures DISABLE TRIGGER captures_are_append_only",
-        "a charge is paid by its captures": "UPDATE captures SET amount_cents = 1",
+        "captured money is posted": "UPDATE captures SET amount_cents = amount_cents + 1,"
+        " excess_cents = 1, provider = 'pix_static'",
+        "a charge is paid by its captures": "UPDATE captures SET excess_cents = 2",
         "one charge for each ride": "DROP INDEX one_charge_a_ride_and_purpose",
         "nothing is captured twice": "ALTER TABLE captures DROP CONSTRAINT one_capture_a_reference",
         "a charge stands where its steps end": "ALTER TABLE charges"
@@ -67,14 +69,25 @@ def breaches_of(world: World) -> dict[str, str]:
         "transfers commit with their postings": "ALTER TABLE ledger_transfers"
         " DISABLE TRIGGER transfers_add_up",
         "no posting is added later": "ALTER TABLE ledger_postings DISABLE TRIGGER postings_add_up",
-        "no charge is paid without its captures": "ALTER TABLE charges"
-        " DISABLE TRIGGER paid_charges_are_captured",
+        "paid in full or not paid": "ALTER TABLE charges DROP CONSTRAINT paid_charges_are_paid_in_full",
+        "no charge is overpaid": "ALTER TABLE charges DROP CONSTRAINT no_charge_is_overpaid",
+        "no charge is paid without its captures": "ALTER TABLE charges DISABLE TRIGGER payments_are_captured",
+        "captures pay their charge": "ALTER TABLE captures DISABLE TRIGGER captures_pay_their_charge",
         "charges commit with their transfer": "ALTER TABLE charges DISABLE TRIGGER charges_are_posted",
-        "captures commit with their transfer": "ALTER TABLE captures DISABLE TRIGGER captures_are_posted",
+        "captured cash commits with its transfer": "ALTER TABLE captures"
+        " DISABLE TRIGGER captured_cash_is_posted",
+        "captured transfers commit with their posting": "ALTER TABLE captures"
+        " DISABLE TRIGGER captured_transfers_are_posted",
         "each fact is posted once": "ALTER TABLE ledger_transfers DROP CONSTRAINT one_transfer_a_fact",
         "transfers are append-only": "ALTER TABLE ledger_transfers DISABLE TRIGGER transfers_are_append_only",
         "postings add up": "UPDATE ledger_transfers SET total_cents = 1",
         "postings are append-only": "ALTER TABLE ledger_postings DISABLE TRIGGER postings_are_append_only",
+        "statements end with the balance": "UPDATE ledger_accounts SET entries = entries + 1"
+        " WHERE kind = 'driver'",
+        "entries continue the balance": "ALTER TABLE ledger_entries"
+        " DROP CONSTRAINT entries_continue_the_balance",
+        "entries are append-only": "ALTER TABLE ledger_entries DISABLE TRIGGER entries_are_append_only",
+        "every posting is in its statement": "DELETE FROM ledger_entries WHERE n = 2",
         "balances are those of the postings": "UPDATE ledger_accounts SET debits_cents = 1"
         " WHERE kind = 'driver'",
         "balances follow the postings": "ALTER TABLE ledger_postings"

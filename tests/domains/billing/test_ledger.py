@@ -1,6 +1,7 @@
 """The ledger's constraints, each tried by SQL."""
 
 import asyncio
+from itertools import accumulate
 from uuid import UUID, uuid4
 
 import asyncpg
@@ -93,5 +94,9 @@ async def test_balances_are_right_after_concurrent_transfers(till: Till) -> None
 
     await asyncio.gather(*(transfer(number) for number in range(1, 41)))
     odd, even = sum(range(1, 41, 2)), sum(range(2, 41, 2))
+    for account in (first, second):
+        entries = await till.entries(account.owner_id)  # type: ignore[arg-type]
+        assert [one["n"] for one in entries] == list(range(1, 61))
+        assert [one["balance_cents"] for one in entries] == list(accumulate(one["cents"] for one in entries))
     assert await till.balance_cents(first.owner_id) == odd - even - 20  # type: ignore[arg-type]
     assert await till.balance_cents(second.owner_id) == even - odd - 20  # type: ignore[arg-type]

@@ -69,3 +69,11 @@ class Till(Desk):
                 driver_id,
             )
         )[0]["owed"]
+
+    async def entries(self, driver_id: UUID) -> list[Any]:
+        """The rows of the driver's statement, oldest first."""
+        return await self.sql(
+            "SELECT e.* FROM ledger_entries e JOIN ledger_accounts a ON a.no = e.account_no"
+            " WHERE a.owner_id = $1 ORDER BY n",
+            driver_id,
+        )

@@ -1,1 +1,1 @@
-"""Charges: opened when a ride is completed, and paid by the driver's confirmation of the cash."""
+"""Charges: opened when a ride is completed, and paid by what is received for them."""

@@ -12,7 +12,7 @@ from catraca.domains.rides import RideId
 
 ChargeId = NewType("ChargeId", UUID)
 Status = Literal["PENDING", "PAID", "EXPIRED"]
-Actor = Literal["driver", "system"]
+Actor = Literal["driver", "operator", "system"]
 
 # The schema has the same table in the constraint `only_allowed_charge_moves`.
 MOVES: Final[Mapping[Status, frozenset[Status]]] = {
@@ -49,6 +49,8 @@ class Charge:
     payer_id: UserId
     payee_id: UserId
     amount_cents: int
+    # What was received of it.
+    paid_cents: int
     currency: str
     commission_basis_points: int
     status: Status
@@ -56,6 +58,10 @@ class Charge:
     opened_at: datetime
     expires_at: datetime | None
     updated_at: datetime
+
+    @property
+    def due_cents(self) -> int:
+        return self.amount_cents - self.paid_cents
 
     @property
     def commission_cents(self) -> int:

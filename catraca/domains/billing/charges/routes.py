@@ -6,19 +6,19 @@ from uuid import UUID
 from fastapi import Depends
 
 from catraca.domains.billing.charges import service
-from catraca.domains.billing.charges.model import BillingRules
-from catraca.domains.billing.charges.schemas import ChargeOut
-from catraca.domains.people import UserId
-from catraca.platform.http.caller import Caller
+from catraca.domains.billing.charges.model import BillingRules, Status
+from catraca.domains.billing.charges.schemas import ChargeOut, ChargePage
+from catraca.platform.forms import PageCursor, PageLimit
+from catraca.platform.http.caller import Caller, Operator
 from catraca.platform.http.problems import problems
 from catraca.platform.http.route import OpenDb, UnitOfWork, make_router, wired
 
 Rules = Annotated[BillingRules, Depends(wired(BillingRules))]
 
-router = make_router(prefix="/v1/rides/{ride_id}/charge", tags=["payments"], route_class=UnitOfWork)
+router = make_router(tags=["payments"], route_class=UnitOfWork)
 
 
-@router.get("", summary="Read a ride's charge", responses=problems(401, 404, 422))
+@router.get("/v1/rides/{ride_id}/charge", summary="Read a ride's charge", responses=problems(401, 404, 422))
 async def read_charge(ride_id: UUID, db: OpenDb, caller: Caller) -> ChargeOut:
     """Returns the charge to the ride's parties and to operators. 404 until it is opened.
 
@@ -28,12 +28,14 @@ async def read_charge(ride_id: UUID, db: OpenDb, caller: Caller) -> ChargeOut:
     return ChargeOut.of(charge, caller_id=caller.id)
 
 
-@router.post("/cash", summary="Confirm the fare in cash", responses=problems(401, 403, 404, 422))
-async def confirm_cash(ride_id: UUID, db: OpenDb, caller: Caller, rules: Rules) -> ChargeOut:
-    """The driver received the whole fare in cash. Charge and ride become `PAID`, also after `expires_at`.
-
-    A repeat returns the charge as it is.
-    """
-    caller.require("driver")
-    charge = await service.confirm_cash(db, ride_id, by=UserId(caller.id), rules=rules)
-    return ChargeOut.of(charge, caller_id=caller.id)
+@router.get("/v1/charges", summary="List charges", responses=problems(401, 403, 422))
+async def list_charges(
+    db: OpenDb,
+    operator: Operator,
+    status: Status | None = None,
+    before: PageCursor = None,
+    limit: PageLimit = 50,
+) -> ChargePage:
+    """Returns a page of charges, newest first; with `status` only those in this state."""
+    found = await service.list_charges(db, status=status, before=before, limit=limit + 1)
+    return ChargePage.of(found, limit=limit, caller_id=operator.id)

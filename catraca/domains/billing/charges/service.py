@@ -1,4 +1,4 @@
-"""Open, pay and expire the charge of a ride.
+"""Open and expire the charge of a ride, and count what is paid of it.
 
 The charge's row is locked first, then the ride's: a payment and the end of its time wait for each other.
 """
@@ -7,14 +7,13 @@ from uuid import UUID
 
 from catraca.domains.billing.charges import store
 from catraca.domains.billing.charges.errors import ChargeNotFound
-from catraca.domains.billing.charges.model import Actor, BillingRules, Charge, ChargeId, NewCharge
-from catraca.domains.billing.ledger.model import TransferKind, plan_transfer
+from catraca.domains.billing.charges.model import Actor, BillingRules, Charge, ChargeId, NewCharge, Status
+from catraca.domains.billing.ledger.model import plan_transfer
 from catraca.domains.billing.ledger.service import post_transfer
 from catraca.domains.people import PersonalData, UserId
-from catraca.domains.rides import Ride, RideId, expire_payment, pay_ride, read_own_ride
+from catraca.domains.rides import RideId, expire_payment, pay_ride
 from catraca.events import ChargeExpired, ChargeOpened, ChargePaid
 from catraca.platform.database import Db, outbox, timers
-from catraca.platform.ids import new_id
 
 CHARGES_EXPORTED = 1000
 
@@ -39,7 +38,14 @@ async def open_charge(db: Db, new: NewCharge, rules: BillingRules) -> None:
     if charge.status == "PAID":
         await _finish_payment(db, charge, actor="system", by=None)
         return
-    await _post(db, charge, "charge_opened", charge.id)
+    opened = plan_transfer(
+        "charge_opened",
+        charge.id,
+        parts={"amount": charge.amount_cents},
+        currency=charge.currency,
+        driver_id=charge.payee_id,
+    )
+    await post_transfer(db, opened)
     if charge.expires_at is not None:
         await timers.set_timer(db, store.CHARGE_DUE, charge.id, due_at=charge.expires_at)
 
@@ -52,39 +58,20 @@ async def read_charge(db: Db, ride_id: UUID, *, caller_id: UUID, sees_all: bool)
     return charge
 
 
-async def confirm_cash(db: Db, ride_id: UUID, *, by: UserId, rules: BillingRules) -> Charge:
-    """The driver received the fare in cash: the charge is paid, also after `expires_at`.
-
-    A repeat changes nothing. Opens the charge if `ride.completed` was not handled yet.
-    """
-    ride = await read_own_ride(db, ride_id, caller_id=by, sees_all=False)
-    if ride.accepted_driver_id != by:
-        raise ChargeNotFound
-    charge = await store.lock_charge_of_ride(db, ride.id)
-    if charge is None and ride.status == "COMPLETED":
-        await open_charge(db, _fare_of(ride), rules)
-        charge = await store.lock_charge_of_ride(db, ride.id)
-    if charge is None:
-        raise ChargeNotFound
-    if not charge.may_become("PAID"):
-        return charge
-    capture_id = new_id()
-    await store.insert_cash_capture(db, capture_id, charge, confirmed_by=by)
-    await _post(db, charge, "cash_captured", capture_id)
-    charge = await store.move_charge(db, charge, "PAID", actor="driver", actor_id=by)
-    await _finish_payment(db, charge, actor="driver", by=by)
-    await timers.cancel_timer(db, store.CHARGE_DUE, charge.id)
-    return charge
-
-
-def _fare_of(ride: Ride) -> NewCharge:
-    assert ride.accepted_driver_id is not None and ride.final_fare_cents is not None  # noqa: PT018
-    return NewCharge(
-        ride_id=ride.id,
-        payer_id=ride.passenger_id,
-        payee_id=ride.accepted_driver_id,
-        amount_cents=ride.final_fare_cents,
+async def list_charges(db: Db, *, status: Status | None, before: UUID | None, limit: int) -> list[Charge]:
+    """Charges in this state, or all of them, newest first."""
+    return await store.charges_page(
+        db, status=status, before=None if before is None else ChargeId(before), limit=limit
     )
+
+
+async def count_payment(db: Db, charge: Charge, cents: int, *, actor: Actor, by: UUID) -> Charge:
+    """Count captured money towards a locked charge. The last cent makes charge and ride paid."""
+    charge = await store.add_payment(db, charge, cents, actor=actor, actor_id=by)
+    if charge.status == "PAID":
+        await _finish_payment(db, charge, actor=actor, by=by)
+        await timers.cancel_timer(db, store.CHARGE_DUE, charge.id)
+    return charge
 
 
 async def expire_charge(db: Db, charge_id: ChargeId) -> None:
@@ -118,18 +105,6 @@ async def _finish_payment(db: Db, charge: Charge, *, actor: Actor, by: UUID | No
         ),
     )
     await pay_ride(db, charge.ride_id, actor=actor, by=by)
-
-
-async def _post(db: Db, charge: Charge, kind: TransferKind, cause_id: UUID) -> None:
-    transfer = plan_transfer(
-        kind,
-        cause_id,
-        amount_cents=charge.amount_cents,
-        basis_points=charge.commission_basis_points,
-        currency=charge.currency,
-        driver_id=charge.payee_id,
-    )
-    await post_transfer(db, transfer)
 
 
 async def _export(db: Db, user_id: UserId) -> object:

@@ -12,8 +12,8 @@ from catraca.platform.ids import new_id
 
 CHARGE_DUE = TimerKind("billing.charge_due")
 COLUMNS = (
-    "id, ride_id, payer_id, payee_id, amount_cents, currency, commission_basis_points, status, version,"
-    " opened_at, expires_at, updated_at"
+    "id, ride_id, payer_id, payee_id, amount_cents, paid_cents, currency, commission_basis_points, status,"
+    " version, opened_at, expires_at, updated_at"
 )
 
 
@@ -43,6 +43,24 @@ async def insert_charge(db: Db, new: NewCharge, rules: BillingRules) -> Charge |
         rules.payment_timeout,
     )
     return None if row is None else Charge(**row)
+
+
+async def read_charge(db: Db, charge_id: ChargeId) -> Charge | None:
+    row = await db.fetchrow(f"SELECT {COLUMNS} FROM charges WHERE id = $1", charge_id)  # noqa: S608
+    return None if row is None else Charge(**row)
+
+
+async def charges_page(db: Db, *, status: Status | None, before: ChargeId | None, limit: int) -> list[Charge]:
+    """Charges in this state, or all of them, newest first."""
+    rows = await db.fetch(
+        f"SELECT {COLUMNS} FROM charges"  # noqa: S608
+        " WHERE ($1::text IS NULL OR status = $1) AND ($2::uuid IS NULL OR id < $2)"
+        " ORDER BY id DESC LIMIT $3",
+        status,
+        before,
+        limit,
+    )
+    return [Charge(**row) for row in rows]
 
 
 async def read_charge_of_ride(db: Db, ride_id: RideId) -> Charge | None:
@@ -89,23 +107,35 @@ async def move_charge(db: Db, charge: Charge, to: Status, *, actor: Actor, actor
     return Charge(**row)
 
 
-async def insert_cash_capture(db: Db, capture_id: UUID, charge: Charge, *, confirmed_by: UserId) -> None:
-    """Insert the capture of the whole charge in cash; fails if there is one."""
-    await db.execute(
-        "INSERT INTO captures (id, charge_id, provider, provider_ref, amount_cents, confirmed_by)"
-        " VALUES ($1, $2, 'cash', $2::uuid::text, $3, $4)",
-        capture_id,
+async def add_payment(db: Db, charge: Charge, cents: int, *, actor: Actor, actor_id: UUID | None) -> Charge:
+    """Count received money towards a locked charge. The last cent makes it paid, with its step."""
+    row = await db.fetchrow(
+        "WITH charge AS ("  # noqa: S608
+        "   UPDATE charges SET paid_cents = paid_cents + $3, updated_at = clock_timestamp(),"
+        "     status = CASE paid_cents + $3 WHEN amount_cents THEN 'PAID' ELSE status END,"
+        "     version = version + CASE paid_cents + $3 WHEN amount_cents THEN 1 ELSE 0 END"
+        "   WHERE id = $1 AND version = $2"
+        f"   RETURNING {COLUMNS}),"
+        " step AS ("
+        "   INSERT INTO charge_events (charge_id, seq, from_status, to_status, at, actor, actor_id)"
+        "   SELECT id, version, $4, status, updated_at, $5, $6 FROM charge WHERE version > $2)"
+        f" SELECT {COLUMNS} FROM charge",
         charge.id,
-        charge.amount_cents,
-        confirmed_by,
+        charge.version,
+        cents,
+        charge.status,
+        actor,
+        actor_id,
     )
+    assert row is not None, "the charge is locked while it is paid"
+    return Charge(**row)
 
 
 async def read_charges_of(db: Db, user_id: UserId, *, limit: int) -> list[Row]:
     """The newest charges of a payer or payee, without the other party."""
     rows = await db.fetch(
-        "SELECT id, ride_id, purpose, amount_cents, currency, status, opened_at, expires_at, updated_at,"
-        "   payer_id = $1 AS is_payer"
+        "SELECT id, ride_id, purpose, amount_cents, paid_cents, currency, status, opened_at, expires_at,"
+        "   updated_at, payer_id = $1 AS is_payer"
         " FROM charges WHERE payer_id = $1 OR payee_id = $1 ORDER BY id DESC LIMIT $2",
         user_id,
         limit,
@@ -122,13 +152,6 @@ INVARIANTS: tuple[Rule, ...] = (
         definition=("UNIQUE", "(ride_id, purpose)"),
     ),
     ConstraintHeld(
-        name="nothing is captured twice",
-        sentence="Each reference of a provider has at most one capture.",
-        table="captures",
-        constraint="one_capture_a_reference",
-        definition=("UNIQUE (provider, provider_ref)",),
-    ),
-    ConstraintHeld(
         name="only allowed moves of a charge",
         sentence="Each step of a charge is in the table of moves.",
         table="charge_events",
@@ -142,19 +165,26 @@ INVARIANTS: tuple[Rule, ...] = (
         constraint="charges_stand_where_their_steps_end",
         definition=("FOREIGN KEY (id, version, status)",),
     ),
-    TriggerHeld(
-        name="captures are append-only",
-        sentence="Captures cannot be changed or deleted.",
-        table="captures",
-        trigger="captures_are_append_only",
-        definition=("BEFORE DELETE OR UPDATE OR TRUNCATE ON", "FOR EACH STATEMENT", "RAISE EXCEPTION"),
+    ConstraintHeld(
+        name="paid in full or not paid",
+        sentence="A charge is paid if and only if its whole amount was received.",
+        table="charges",
+        constraint="paid_charges_are_paid_in_full",
+        definition=("paid_cents = amount_cents", "PAID"),
+    ),
+    ConstraintHeld(
+        name="no charge is overpaid",
+        sentence="What is received beyond a charge is not counted as its payment.",
+        table="charges",
+        constraint="no_charge_is_overpaid",
+        definition=("paid_cents <= amount_cents",),
     ),
     TriggerHeld(
         name="no charge is paid without its captures",
-        sentence="A paid charge does not commit unless its captures add up to its amount.",
+        sentence="What was paid of a charge does not commit unless its captures add up to it.",
         table="charges",
-        trigger="paid_charges_are_captured",
-        definition=("AFTER INSERT OR UPDATE OF status ON", "DEFERRABLE INITIALLY DEFERRED", "captures"),
+        trigger="payments_are_captured",
+        definition=("AFTER INSERT OR UPDATE OF paid_cents ON", "DEFERRABLE INITIALLY DEFERRED", "captures"),
     ),
     TriggerHeld(
         name="charges commit with their transfer",
@@ -162,21 +192,6 @@ INVARIANTS: tuple[Rule, ...] = (
         table="charges",
         trigger="charges_are_posted",
         definition=("AFTER INSERT ON", "DEFERRABLE INITIALLY DEFERRED", "ledger_transfers"),
-    ),
-    TriggerHeld(
-        name="captures commit with their transfer",
-        sentence="A capture does not commit without its transfer.",
-        table="captures",
-        trigger="captures_are_posted",
-        definition=("AFTER INSERT ON", "DEFERRABLE INITIALLY DEFERRED", "ledger_transfers"),
-    ),
-    Invariant(
-        name="a charge is paid by its captures",
-        sentence="A charge is paid if and only if its captures add up to its amount.",
-        query="SELECT c.id FROM charges c LEFT JOIN ("
-        "   SELECT charge_id, sum(amount_cents) AS cents FROM captures GROUP BY charge_id) AS p"
-        "   ON p.charge_id = c.id"
-        " WHERE (c.status = 'PAID') <> (coalesce(p.cents, 0) = c.amount_cents)",
     ),
     Invariant(
         name="a ride is paid with its charge",
@@ -189,17 +204,11 @@ INVARIANTS: tuple[Rule, ...] = (
         "   AND NOT EXISTS (SELECT FROM charges c WHERE c.ride_id = r.id)",
     ),
     Invariant(
-        name="money is posted with its fact",
-        sentence="Each charge above zero and each capture has its transfer, with the same amount.",
-        # The first posting of a transfer has the whole amount.
-        query="SELECT f.id FROM ("
-        "   SELECT id, 'charge_opened' AS kind, amount_cents FROM charges WHERE amount_cents > 0"
-        "   UNION ALL SELECT id, provider || '_captured', amount_cents FROM captures) AS f"
-        " LEFT JOIN ("
-        "   SELECT t.cause_id, t.kind, p.cents FROM ledger_transfers t"
-        "   JOIN ledger_postings p ON p.transfer_id = t.id AND p.n = 1) AS posted"
-        "   ON posted.cause_id = f.id AND posted.kind = f.kind"
-        " WHERE posted.cents IS DISTINCT FROM f.amount_cents",
+        name="charges are posted",
+        sentence="Each charge above zero has its transfer, with the same amount.",
+        query="SELECT c.id FROM charges c"
+        " LEFT JOIN ledger_transfers t ON t.kind = 'charge_opened' AND t.cause_id = c.id"
+        " WHERE c.amount_cents > 0 AND t.total_cents IS DISTINCT FROM c.amount_cents",
     ),
     Invariant(
         name="a completed ride has its charge",

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Final, Literal
 from uuid import UUID
 
-AccountKind = Literal["receivable", "unearned", "commission", "driver"]
-TransferKind = Literal["charge_opened", "cash_captured"]
-Part = Literal["amount", "driver_share", "commission"]
+AccountKind = Literal["receivable", "unearned", "commission", "driver", "bank", "suspense"]
+TransferKind = Literal["charge_opened", "cash_captured", "bank_captured"]
+Part = Literal["amount", "excess", "driver_share", "commission"]
 
 BASIS_POINTS: Final = 10_000
 # The accounts of people; the others are the platform's.
@@ -29,6 +29,13 @@ RULES: Final[Mapping[TransferKind, tuple[PostingRule, ...]]] = {
     # The driver has the cash: a debt, of which the driver's share is taken off.
     "cash_captured": (
         PostingRule("driver", "receivable", "amount"),
+        PostingRule("unearned", "driver", "driver_share"),
+        PostingRule("unearned", "commission", "commission"),
+    ),
+    # The co-operative has the money, and owes the driver's share. What nobody owed waits for an explanation.
+    "bank_captured": (
+        PostingRule("bank", "receivable", "amount"),
+        PostingRule("bank", "suspense", "excess"),
         PostingRule("unearned", "driver", "driver_share"),
         PostingRule("unearned", "commission", "commission"),
     ),
@@ -83,18 +90,11 @@ def plan_transfer(
     kind: TransferKind,
     cause_id: UUID,
     *,
-    amount_cents: int,
-    basis_points: int,
+    parts: Mapping[Part, int],
     currency: str,
     driver_id: UUID,
 ) -> Transfer:
     """The transfer of a fact by the posting rules; parts of zero cents are left out."""
-    commission = commission_of(amount_cents, basis_points=basis_points)
-    parts: dict[Part, int] = {
-        "amount": amount_cents,
-        "driver_share": amount_cents - commission,
-        "commission": commission,
-    }
 
     def account(kind: AccountKind) -> Account:
         return Account(kind, driver_id if kind in PERSONAL else None)

@@ -1,0 +1,1 @@
+"""The whole ledger as text for other programs: CSV, and Beancount."""
