@@ -40,10 +40,6 @@ class Capture:
     captured_at: datetime
     confirmed_by: UserId
 
-    def is_of(self, charge: Charge, receipt: Receipt) -> bool:
-        """True if the same receipt was sent again."""
-        return (self.charge_id, self.amount_cents) == (charge.id, receipt.amount_cents)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:

@@ -41,7 +41,9 @@ async def confirm_cash(db: Db, ride_id: UUID, *, by: UserId, rules: BillingRules
         amount_cents=charge.due_cents,
         confirmed_by=by,
     )
-    _, charge = await _book(db, charge, receipt, actor="driver")
+    booked = await _book(db, charge, receipt, actor="driver")
+    assert booked is not None, "cash pays all that is due"
+    _, charge = booked
     return charge
 
 
@@ -53,22 +55,18 @@ async def confirm_receipt(db: Db, charge_id: UUID, receipt: Receipt) -> tuple[Ca
     charge = await lock_charge(db, ChargeId(charge_id))
     if charge is None:
         raise ChargeNotFound
-    known = await store.read_capture(db, receipt.provider, receipt.reference)
-    if known is not None and known.is_of(charge, receipt):
-        return known, charge
-    if known is None:
-        booked = await _book(db, charge, receipt, actor="operator")
-        capture, _ = booked
-        await audit.record(
-            db,
-            actor_id=receipt.confirmed_by,
-            action="charge.captured",
-            subject_kind="charge",
-            subject_id=charge.id,
-            data={"reference": capture.provider_ref, "amount_cents": capture.amount_cents},
-        )
-        return booked
-    raise ReferenceCaptured(charge_id=known.charge_id, amount_cents=known.amount_cents)
+    booked = await _book(db, charge, receipt, actor="operator")
+    if booked is None:
+        return await _booked_before(db, charge, receipt), charge
+    await audit.record(
+        db,
+        actor_id=receipt.confirmed_by,
+        action="charge.captured",
+        subject_kind="charge",
+        subject_id=charge.id,
+        data={"reference": receipt.reference, "amount_cents": receipt.amount_cents},
+    )
+    return booked
 
 
 async def read_captures(db: Db, charge_id: UUID) -> tuple[Charge, list[Capture]]:
@@ -78,14 +76,12 @@ async def read_captures(db: Db, charge_id: UUID) -> tuple[Charge, list[Capture]]
     return charge, await store.read_captures_of(db, charge.id, limit=CAPTURES_SHOWN)
 
 
-async def _book(db: Db, charge: Charge, receipt: Receipt, *, actor: Actor) -> tuple[Capture, Charge]:
-    """Insert the capture with its transfer, and count it for the locked charge."""
+async def _book(db: Db, charge: Charge, receipt: Receipt, *, actor: Actor) -> tuple[Capture, Charge] | None:
+    """Insert the capture with its transfer, and count it for the charge; None if it was booked before."""
     shared = split(charge, receipt.amount_cents)
     capture = await store.insert_capture(db, charge.id, receipt, excess_cents=shared.excess_cents)
-    if capture is None:  # another transaction has captured it for another charge meanwhile
-        known = await store.read_capture(db, receipt.provider, receipt.reference)
-        assert known is not None, "captures are never deleted"
-        raise ReferenceCaptured(charge_id=known.charge_id, amount_cents=known.amount_cents)
+    if capture is None:
+        return None
     transfer = plan_transfer(
         POSTED_AS[receipt.provider],
         capture.id,
@@ -97,6 +93,15 @@ async def _book(db: Db, charge: Charge, receipt: Receipt, *, actor: Actor) -> tu
     if shared.pays_cents:
         charge = await count_payment(db, charge, shared.pays_cents, actor=actor, by=receipt.confirmed_by)
     return capture, charge
+
+
+async def _booked_before(db: Db, charge: Charge, receipt: Receipt) -> Capture:
+    """The capture of a repeated receipt; a refusal if it is of another charge or amount."""
+    known = await store.read_capture(db, receipt.provider, receipt.reference)
+    assert known is not None, "captures are never deleted"
+    if (known.charge_id, known.amount_cents) != (charge.id, receipt.amount_cents):
+        raise ReferenceCaptured(charge_id=known.charge_id, amount_cents=known.amount_cents)
+    return known
 
 
 def _fare_of(ride: Ride) -> NewCharge:

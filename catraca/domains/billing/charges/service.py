@@ -67,7 +67,8 @@ async def list_charges(db: Db, *, status: Status | None, before: UUID | None, li
 
 async def count_payment(db: Db, charge: Charge, cents: int, *, actor: Actor, by: UUID) -> Charge:
     """Count captured money towards a locked charge. The last cent makes charge and ride paid."""
-    charge = await store.add_payment(db, charge, cents, actor=actor, actor_id=by)
+    to: Status = "PAID" if cents == charge.due_cents else charge.status
+    charge = await store.change_charge(db, charge, to, pays_cents=cents, actor=actor, actor_id=by)
     if charge.status == "PAID":
         await _finish_payment(db, charge, actor=actor, by=by)
         await timers.cancel_timer(db, store.CHARGE_DUE, charge.id)
@@ -79,7 +80,7 @@ async def expire_charge(db: Db, charge_id: ChargeId) -> None:
     charge = await store.lock_charge(db, charge_id)
     if charge is None or not charge.may_become("EXPIRED"):
         return
-    charge = await store.move_charge(db, charge, "EXPIRED", actor="system", actor_id=None)
+    charge = await store.change_charge(db, charge, "EXPIRED", actor="system", actor_id=None)
     await outbox.record(
         db,
         ChargeExpired(

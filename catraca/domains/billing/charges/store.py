@@ -1,4 +1,4 @@
-"""The rows of charges, their steps and captures, and the rules they keep."""
+"""The rows of charges and their steps, and the rules they keep."""
 
 from uuid import UUID
 
@@ -85,49 +85,29 @@ async def lock_charge(db: Db, charge_id: ChargeId) -> Charge | None:
     return None if row is None else Charge(**row)
 
 
-async def move_charge(db: Db, charge: Charge, to: Status, *, actor: Actor, actor_id: UUID | None) -> Charge:
-    """Set the status of a locked charge, and insert the step."""
+async def change_charge(
+    db: Db, charge: Charge, to: Status, *, pays_cents: int = 0, actor: Actor, actor_id: UUID | None
+) -> Charge:
+    """Set the status of a locked charge and count a payment. A new status has its step."""
     row = await db.fetchrow(
         "WITH charge AS ("  # noqa: S608
-        "   UPDATE charges SET status = $4, version = version + 1, updated_at = clock_timestamp()"
+        "   UPDATE charges SET status = $4, paid_cents = paid_cents + $5, updated_at = clock_timestamp(),"
+        "     version = version + CASE WHEN status = $4 THEN 0 ELSE 1 END"
         "   WHERE id = $1 AND version = $2 AND status = $3"
         f"   RETURNING {COLUMNS}),"
         " step AS ("
         "   INSERT INTO charge_events (charge_id, seq, from_status, to_status, at, actor, actor_id)"
-        "   SELECT id, version, $3, status, updated_at, $5, $6 FROM charge)"
+        "   SELECT id, version, $3, status, updated_at, $6, $7 FROM charge WHERE status <> $3)"
         f" SELECT {COLUMNS} FROM charge",
         charge.id,
         charge.version,
         charge.status,
         to,
+        pays_cents,
         actor,
         actor_id,
     )
-    assert row is not None, "the charge is locked while it is moved"
-    return Charge(**row)
-
-
-async def add_payment(db: Db, charge: Charge, cents: int, *, actor: Actor, actor_id: UUID | None) -> Charge:
-    """Count received money towards a locked charge. The last cent makes it paid, with its step."""
-    row = await db.fetchrow(
-        "WITH charge AS ("  # noqa: S608
-        "   UPDATE charges SET paid_cents = paid_cents + $3, updated_at = clock_timestamp(),"
-        "     status = CASE paid_cents + $3 WHEN amount_cents THEN 'PAID' ELSE status END,"
-        "     version = version + CASE paid_cents + $3 WHEN amount_cents THEN 1 ELSE 0 END"
-        "   WHERE id = $1 AND version = $2"
-        f"   RETURNING {COLUMNS}),"
-        " step AS ("
-        "   INSERT INTO charge_events (charge_id, seq, from_status, to_status, at, actor, actor_id)"
-        "   SELECT id, version, $4, status, updated_at, $5, $6 FROM charge WHERE version > $2)"
-        f" SELECT {COLUMNS} FROM charge",
-        charge.id,
-        charge.version,
-        cents,
-        charge.status,
-        actor,
-        actor_id,
-    )
-    assert row is not None, "the charge is locked while it is paid"
+    assert row is not None, "the charge is locked while it is changed"
     return Charge(**row)
 
 

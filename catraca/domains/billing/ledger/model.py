@@ -32,7 +32,7 @@ RULES: Final[Mapping[TransferKind, tuple[PostingRule, ...]]] = {
         PostingRule("unearned", "driver", "driver_share"),
         PostingRule("unearned", "commission", "commission"),
     ),
-    # The co-operative has the money, and owes the driver's share. What nobody owed waits for an explanation.
+    # The bank account has the money, and the driver is owed the share. The excess belongs to no charge.
     "bank_captured": (
         PostingRule("bank", "receivable", "amount"),
         PostingRule("bank", "suspense", "excess"),
